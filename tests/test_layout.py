@@ -1,0 +1,210 @@
+"""The shape of the package: rooms, their names, their size, and the static checks."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import reticent
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "reticent"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+MODULES = ["reticent", *(f"reticent.{room}" for room in ROOMS)]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+
+# A path of somebody's machine, or a package registry: neither belongs in a file that
+# others clone. The words are put together here so that this file does not hold them.
+MACHINE_PATH = re.compile(
+    r"(?<![\w.])/(?:" + "|".join(["work", "root", "home", "Users", "farm"]) + r")/\w"
+)
+REGISTRY = re.compile(
+    "|".join(["index-" + "url", "find-" + "links", r"pypi\." + "org"])
+)
+SKIPPED_FOLDERS = {"__pycache__", "_build", "_generated", "build", "dist", "cache"}
+BINARY = {".png", ".npy", ".npz", ".parquet", ".pyc", ".db", ".woff2"}
+
+
+def text_files() -> list[Path]:
+    found = []
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [
+            name
+            for name in folders
+            if name not in SKIPPED_FOLDERS and (name == ".ci" or name[0] != ".")
+        ]
+        found += [Path(folder, name) for name in names]
+    return sorted(path for path in found if path.suffix not in BINARY)
+
+
+def public_names(module: ModuleType) -> set[str]:
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and not inspect.ismodule(value)
+        and name != "annotations"
+    }
+
+
+def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines from `def` to the end, without the docstring: proofs may be long."""
+    total = function.end_lineno - function.lineno + 1
+    first = function.body[0]
+    if ast.get_docstring(function) is not None:
+        total -= first.end_lineno - first.lineno + 1
+    return total
+
+
+@pytest.mark.parametrize("module_name", MODULES)
+def test_exported_names_are_complete(module_name):
+    module = importlib.import_module(module_name)
+    exported = module.__all__
+    assert len(exported) == len(set(exported))
+    missing = [name for name in exported if not hasattr(module, name)]
+    assert not missing, f"{module_name}.__all__ names what is not there: {missing}"
+    hidden = public_names(module) - set(exported)
+    assert not hidden, f"{module_name} has public names outside __all__: {hidden}"
+
+
+@pytest.mark.parametrize("module_name", [*MODULES, "reticent.errors"])
+def test_everything_public_has_a_docstring(module_name):
+    module = importlib.import_module(module_name)
+    silent = [] if inspect.getdoc(module) else [module_name]
+    for name in module.__all__:
+        value = getattr(module, name)
+        if not (inspect.isclass(value) or inspect.isroutine(value)):
+            continue
+        # Dataclasses without one get their signature as a docstring.
+        if not value.__doc__ or value.__doc__.startswith(f"{name}("):
+            silent.append(name)
+        if inspect.isclass(value) and value.__module__.startswith("reticent."):
+            silent += [
+                f"{name}.{member}"
+                for member, method in vars(value).items()
+                if not member.startswith("_")
+                and inspect.isroutine(method)
+                and not inspect.getdoc(getattr(value, member))
+            ]
+    assert not silent
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_source_files_and_functions_stay_small(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MAX_FILE_LINES
+    long = [
+        f"{node.name}: {code_lines(node)} lines"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and code_lines(node) > MAX_FUNCTION_LINES
+    ]
+    assert not long
+
+
+def test_no_room_or_file_is_a_drawer():
+    drawers = {"utils", "util", "common", "helpers", "misc"}
+    names = {path.stem.strip("_") for path in SOURCES} | set(ROOMS)
+    assert not names & drawers
+
+
+def test_every_room_has_its_place_in_the_import_order():
+    (contract,) = PROJECT["tool"]["importlinter"]["contracts"]
+    placed = set(re.findall(r"reticent\.(\w+)", " ".join(contract["layers"])))
+    assert set(ROOMS) <= placed
+
+
+@pytest.mark.parametrize("check", ["format", "lint", "types", "imports"])
+def test_static_check_passes(check):
+    done = subprocess.run(
+        [ROOT / "scripts" / "check", check], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        ('__all__ = ["b", "a"]\n', "RUF022"),  # unsorted names
+        ("def f(x):\n    assert x\n", "S101"),  # a check that -O removes
+        ("import numpy as np\nnp.random.seed(0)\n", "NPY002"),  # global state
+        ("try:\n    f()\nexcept Exception:\n    g()\n", "BLE001"),  # swallow all
+        ("print(1)\n", "T201"),
+    ],
+)
+def test_lint_catches_what_we_rely_on_it_for(code, rule):
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--stdin-filename", "src/x.py", "-"],
+        input=code,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert rule in done.stdout
+
+
+def test_no_file_holds_a_machine_path():
+    hits = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in text_files()
+        for number, line in enumerate(
+            path.read_text("utf-8", "replace").splitlines(), 1
+        )
+        if MACHINE_PATH.search(line)
+    ]
+    assert not hits
+
+
+def test_machine_path_is_recognised():
+    assert MACHINE_PATH.search("see /" + "home/ada/x")
+    assert not MACHINE_PATH.search("docs/" + "work/of/art")
+
+
+def test_lock_pins_with_hashes_and_names_no_registry():
+    lock = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
+    assert "://" not in lock
+    assert not REGISTRY.search(lock)
+    pins = re.split(r"\n(?=\S)", lock.strip())
+    loose = [
+        pin.split()[0]
+        for pin in pins
+        if not pin.startswith("#") and ("==" not in pin or "--hash=sha256:" not in pin)
+    ]
+    assert not loose
+
+
+def test_lock_holds_every_dependency():
+    lock = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
+    locked = set(re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==", lock, re.MULTILINE))
+    project = PROJECT["project"]
+    wanted = [
+        *project["dependencies"],
+        *PROJECT["dependency-groups"]["dev"],
+        *(
+            name
+            for extra in project["optional-dependencies"].values()
+            for name in extra
+        ),
+    ]
+    names = {re.match(r"[\w.-]+", requirement).group() for requirement in wanted}
+    assert {name.lower().replace("_", "-") for name in names} <= locked
+
+
+def test_version_is_the_same_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {reticent.__version__}\n" in citation
