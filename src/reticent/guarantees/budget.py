@@ -1,0 +1,47 @@
+"""A budget: what may be spent in total."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reticent.guarantees.numbers import below_one, positive
+from reticent.guarantees.types import ApproxDP, Guarantee, PureDP, shown
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that all answers together may cost: ``(epsilon, delta)``-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        Largest total privacy loss, above 0.
+    delta : float, default=0.0
+        Largest total slack. With ``delta > 0`` more answers fit, because losses of
+        many small steps partly cancel.
+
+    Examples
+    --------
+    >>> print(Budget(epsilon=4.0, delta=1e-6))
+    (4, 1e-06)-DP in total
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive("Budget", "epsilon", self.epsilon))
+        object.__setattr__(self, "delta", below_one("Budget", "delta", self.delta))
+
+    def covers(self, guarantee: Guarantee) -> bool:
+        """Return whether a total of `guarantee` stays within this budget."""
+        if isinstance(guarantee, PureDP):
+            return guarantee.epsilon <= self.epsilon
+        if isinstance(guarantee, ApproxDP):
+            return guarantee.epsilon <= self.epsilon and guarantee.delta <= self.delta
+        return False
+
+    def __str__(self) -> str:
+        if self.delta == 0:
+            return f"{shown(self.epsilon)}-DP in total"
+        return f"({shown(self.epsilon)}, {shown(self.delta)})-DP in total"

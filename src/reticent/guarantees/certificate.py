@@ -1,0 +1,204 @@
+"""Certificates: a guarantee, what it is about, and the rule it follows from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from reticent.errors import CertificateError
+from reticent.guarantees.subject import (
+    Assumption,
+    Relation,
+    Scope,
+    relation_as_dict,
+    relation_from_dict,
+)
+from reticent.guarantees.types import Guarantee
+
+G_co = TypeVar("G_co", bound=Guarantee, covariant=True)
+
+Scalar: TypeAlias = bool | int | float | str | None
+Detail: TypeAlias = Scalar | tuple[Scalar, ...]
+
+FORMAT = 1
+_DEEPEST = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate(Generic[G_co]):
+    """A guarantee with its relation, scope, derivation and assumptions.
+
+    Certificates are made by rules (see `reticent.guarantees.rules`), not by hand: the
+    rule's id, its premises and its parameters (`details`) are recorded, so that
+    `recheck` can derive the numbers again.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What is promised, in numbers.
+    relation : ReplaceOne, AddRemove or Sample
+        Whose change, or which randomness, the promise is about.
+    scope : Scope
+        What was released: one answer, all answers of an interface, or a model.
+    rule : str
+        Id of the rule that concluded this.
+    premises : tuple of Certificate
+        What the rule started from; empty for a mechanism.
+    assumptions : frozenset of Assumption
+        What the code cannot check. It includes those of every premise.
+    details : tuple of (name, value) pairs
+        The parameters of the rule.
+    """
+
+    guarantee: G_co
+    relation: Relation
+    scope: Scope
+    rule: str
+    premises: tuple[Certificate[Any], ...] = ()
+    assumptions: frozenset[Assumption] = field(default_factory=frozenset)
+    details: tuple[tuple[str, Detail], ...] = ()
+
+    def __post_init__(self) -> None:
+        lost = frozenset().union(*(p.assumptions for p in self.premises))
+        if not lost <= self.assumptions:
+            names = ", ".join(sorted(a.code for a in lost - self.assumptions))
+            raise CertificateError(
+                f"rule {self.rule} dropped the assumptions {names}; a conditional "
+                "certificate never becomes a proved one."
+            )
+
+    @property
+    def proved(self) -> bool:
+        """Whether nothing is assumed but what the code itself enforces."""
+        return not self.assumptions
+
+    @cached_property
+    def id(self) -> str:
+        """A name for exactly this certificate, from a hash of its content."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:32]
+
+    def parameter(self, name: str, default: Detail = None) -> Detail:
+        """Return one parameter of the rule."""
+        return dict(self.details).get(name, default)
+
+    def headline(self) -> str:
+        """Say in one line what is promised, for what, and how firmly."""
+        firmness = "proved" if self.proved else "conditional"
+        return f"{self.guarantee} for {self._released()}, {self.relation}; {firmness}"
+
+    def _released(self) -> str:
+        answers = self.parameter("answers")
+        if self.scope is Scope.INTERFACE and isinstance(answers, int):
+            return f"{answers} answer{'s' if answers != 1 else ''}"
+        return str(self.scope)
+
+    def __str__(self) -> str:
+        from reticent.guarantees.render import as_text
+
+        return as_text(self)
+
+    def walk(self) -> Iterator[Certificate[Any]]:
+        """Yield this certificate and everything it rests on."""
+        yield self
+        for premise in self.premises:
+            yield from premise.walk()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "format": FORMAT,
+            "guarantee": self.guarantee.as_dict(),
+            "relation": relation_as_dict(self.relation),
+            "scope": self.scope.value,
+            "rule": self.rule,
+            "details": {
+                name: list(value) if isinstance(value, tuple) else value
+                for name, value in self.details
+            },
+            "assumptions": [
+                {"code": a.code, "statement": a.statement}
+                for a in sorted(self.assumptions)
+            ],
+            "premises": [premise.as_dict() for premise in self.premises],
+        }
+
+    def to_json(self) -> str:
+        """Return canonical JSON; floats survive the round trip exactly."""
+        return json.dumps(
+            self.as_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False
+        )
+
+    @staticmethod
+    def from_dict(data: Any, *, _depth: int = 0) -> Certificate[Any]:
+        """Rebuild a certificate from plain data, validating every number."""
+        if _depth > _DEEPEST:
+            raise CertificateError(
+                f"a certificate has at most {_DEEPEST} levels of premises."
+            )
+        try:
+            if data["format"] != FORMAT:
+                raise CertificateError(
+                    f"format={data['format']!r} of a certificate is not known; this "
+                    f"version reads format {FORMAT}."
+                )
+            return Certificate(
+                guarantee=Guarantee.from_dict(data["guarantee"]),
+                relation=relation_from_dict(data["relation"]),
+                scope=Scope(data["scope"]),
+                rule=str(data["rule"]),
+                premises=tuple(
+                    Certificate.from_dict(premise, _depth=_depth + 1)
+                    for premise in data["premises"]
+                ),
+                assumptions=frozenset(
+                    Assumption(str(a["code"]), str(a["statement"]))
+                    for a in data["assumptions"]
+                ),
+                details=tuple(
+                    (str(name), as_detail(str(name), value))
+                    for name, value in sorted(data["details"].items())
+                ),
+            )
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, CertificateError):
+                raise
+            raise CertificateError(
+                f"this is not a certificate of reticent ({type(error).__name__}: "
+                f"{error})."
+            ) from None
+
+    @staticmethod
+    def from_json(text: str | bytes) -> Certificate[Any]:
+        """Read a certificate that `to_json` wrote.
+
+        The numbers are validated; whether they follow is for
+        `reticent.guarantees.recheck` to say.
+        """
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError):
+            raise CertificateError(
+                "this is not JSON; expected the text of Certificate.to_json()."
+            ) from None
+        return Certificate.from_dict(data)
+
+
+def as_detail(name: str, value: Any) -> Detail:
+    """Turn a parameter of a rule into something JSON keeps exactly."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_as_scalar(name, item) for item in value)
+    return _as_scalar(name, value)
+
+
+def _as_scalar(name: str, value: Any) -> Scalar:
+    if hasattr(value, "item"):  # NumPy scalars
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise CertificateError(
+        f"{name}={value!r} cannot be recorded on a certificate; use numbers or text."
+    )

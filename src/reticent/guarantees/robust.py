@@ -1,0 +1,316 @@
+"""From privacy, few outputs and compression to generalization: G10-G14, G19-G21."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from scipy.optimize import minimize
+
+from reticent._rounding import down, up
+from reticent.errors import RuleError
+from reticent.guarantees.certificate import Certificate
+from reticent.guarantees.convert import epsilon_delta, keep
+from reticent.guarantees.numbers import nonnegative, positive, probability, whole
+from reticent.guarantees.rule import Conclusion, rule
+from reticent.guarantees.subject import (
+    ReplaceOne,
+    Sample,
+    Scope,
+)
+from reticent.guarantees.types import (
+    ApproxDP,
+    BoundedRange,
+    Compression,
+    Consistency,
+    ExpectedGeneralization,
+    FiniteRange,
+    PureDP,
+    RiskMultiple,
+    RobustGeneralization,
+)
+
+# One answer of a private predictor is covered query by query; what is computed from
+# many answers is not, until they are composed into an interface.
+RELEASED = (Scope.INTERFACE, Scope.MODEL)
+
+
+def single_units(rule_id: str, relation: Any) -> int:
+    """Return the number of units of a relation that replaces one of them."""
+    if relation.group != 1:
+        raise RuleError(f"rule {rule_id} needs single units; got {relation}.")
+    return int(relation.n)
+
+
+def pure_robust_error(epsilon: float, n: int, beta: float) -> float:
+    """Return G10's tau for pure `epsilon`, `n` units, failure `beta`, rounded up."""
+    reach = epsilon * math.sqrt(n / 8) + math.sqrt(math.log(1 / beta))
+    return up(math.sqrt((math.log(2) + up(reach) ** 2) / (2 * n)))
+
+
+@rule(
+    "G10",
+    name="pure DP to robust generalization",
+    statement="tau = sqrt((ln 2 + (eps sqrt(n/8) + sqrt(ln 1/beta))^2) / (2n))",
+    source="S0 Lemma 31",
+    paper="eps <= tau/2 and n >= 12 ln(4/beta)/tau^2",
+    takes=(PureDP, BoundedRange),
+    gives=RobustGeneralization,
+    relations=(ReplaceOne,),
+    scopes=RELEASED,
+)
+def pure_to_robust(
+    premise: Certificate[Any], *, beta: float
+) -> Conclusion[RobustGeneralization]:
+    """Bound overfitting of anything computed from a purely private output."""
+    beta = probability("rule G10", "beta", beta)
+    n = single_units("G10", premise.relation)
+    tau = pure_robust_error(premise.guarantee.epsilon, n, beta)
+    return Conclusion(RobustGeneralization(tau, beta), Sample(n), premise.scope)
+
+
+def approx_robust_error(epsilon: float, delta: float, n: int, beta: float) -> float:
+    """Return G11's error for failure `beta`: its best parameters, rounded up."""
+
+    def error(logs: Any) -> float:
+        b, c, share = math.exp(logs[0]), math.exp(logs[1]), _share(logs[2])
+        if delta == 0:
+            share, s = 0.0, 0.0
+        else:
+            s = delta / (share * beta)
+        t = b * math.log(up((1 + 1 / c) / down((1 - share) * beta)))
+        exponent = epsilon + 1 / (n * b)
+        if exponent > 700:
+            return math.inf
+        return up(2 * up(t) + c + math.expm1(up(exponent)) + 2 * up(s))
+
+    start = [-0.5 * math.log(n * max(1.0, math.log(1 / beta))), -3.0, 0.0]
+    found = minimize(
+        error, start, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-12}
+    )
+    best = min(error(found.x), error(start))
+    fits = 0 < epsilon < 1 / 3 and 0 < delta < epsilon / 4
+    if fits and n >= math.log(4 * epsilon / delta) / epsilon**2:
+        fallback_failure = up(delta / epsilon)
+        if fallback_failure <= beta:
+            best = min(best, up(18 * epsilon))
+    return best
+
+
+def _share(logit: float) -> float:
+    """Map a real number into (0.001, 0.999)."""
+    return 0.001 + 0.998 / (1 + math.exp(-max(-30.0, min(30.0, logit))))
+
+
+@rule(
+    "G11",
+    name="approximate DP to robust generalization",
+    statement="2t + c + e^{eps + 1/(nb)} - 1 + 2s but for e^{-t/b}(1 + 1/c) + delta/s",
+    source="S3 Thm 20; JungEtAl2020",
+    paper="O-notation",
+    takes=(PureDP, BoundedRange, ApproxDP),
+    gives=RobustGeneralization,
+    relations=(ReplaceOne,),
+    scopes=RELEASED,
+)
+def approx_to_robust(
+    premise: Certificate[Any], *, beta: float
+) -> Conclusion[RobustGeneralization]:
+    """Bound overfitting of anything computed from a private output."""
+    beta = probability("rule G11", "beta", beta)
+    n = single_units("G11", premise.relation)
+    epsilon, delta = epsilon_delta(premise.guarantee)
+    error = approx_robust_error(epsilon, delta, n, beta)
+    if not math.isfinite(error):
+        raise RuleError(
+            f"rule G11 says nothing at epsilon={epsilon:.3g} with n={n}; a robust "
+            "bound needs a smaller epsilon."
+        )
+    return Conclusion(RobustGeneralization(error, beta), Sample(n), premise.scope)
+
+
+@rule(
+    "G12-range",
+    name="few possible outputs",
+    statement="the output is one of `size` values fixed in advance",
+    source="S3 Thm 21",
+    gives=FiniteRange,
+)
+def finite_range(*, size: int, n: int, scope: str) -> Conclusion[FiniteRange]:
+    """Record that the output takes at most `size` values, whatever the `n` units."""
+    return Conclusion(FiniteRange(size), Sample(n), Scope(scope))
+
+
+@rule(
+    "G12",
+    name="few outputs to robust generalization",
+    statement="sqrt(ln(2R/beta) / (2n))",
+    source="S3 Thm 21",
+    paper="drops the 2 of the two-sided bound",
+    takes=FiniteRange,
+    gives=RobustGeneralization,
+    relations=(Sample,),
+)
+def finite_range_to_robust(
+    premise: Certificate[FiniteRange], *, beta: float
+) -> Conclusion[RobustGeneralization]:
+    """Bound overfitting by a union bound over the possible outputs."""
+    beta = probability("rule G12", "beta", beta)
+    n = sample_size(premise)
+    log_range = math.log(premise.guarantee.size)
+    error = up(math.sqrt((math.log(2 / beta) + log_range) / (2 * n)))
+    return keep(premise, RobustGeneralization(error, beta))
+
+
+def sample_size(premise: Certificate[Any]) -> int:
+    """Return the number of independent units of a premise."""
+    return int(premise.relation.n)  # type: ignore[union-attr]
+
+
+@rule(
+    "G13-keep",
+    name="decoded from kept examples",
+    statement="the output is a function of an ordered list of examples and side bits",
+    source="S3 Lemma 17",
+    gives=Compression,
+)
+def compression(
+    *, kept: int, n: int, side_bits: int = 0, size_from_data: bool = False
+) -> Conclusion[Compression]:
+    """Record that a model is decoded from `kept` of its `n` examples alone."""
+    return Conclusion(
+        Compression(kept, side_bits, int(size_from_data)), Sample(n), Scope.MODEL
+    )
+
+
+@rule(
+    "G13",
+    name="compression to robust generalization",
+    statement="sqrt((k ln n + b ln 2 + ln(2/delta)) / (2(n-k))) + k/n",
+    source="S3 Lemma 17",
+    paper="about three times larger",
+    takes=Compression,
+    gives=RobustGeneralization,
+    relations=(Sample,),
+)
+def compression_to_robust(
+    premise: Certificate[Compression], *, delta: float
+) -> Conclusion[RobustGeneralization]:
+    """Bound overfitting of a model that is decoded from a few examples."""
+    delta = probability("rule G13", "delta", delta)
+    n, k = sample_size(premise), premise.guarantee.kept
+    if not k < n:
+        raise RuleError(f"rule G13 needs fewer kept examples than n={n}; got kept={k}.")
+    # A size that was read off the data costs a union bound over the n sizes.
+    sizes = n if premise.guarantee.size_from_data else 1
+    spread = (
+        k * math.log(n)
+        + premise.guarantee.side_bits * math.log(2)
+        + math.log(2 * sizes / delta)
+    )
+    error = up(math.sqrt(up(spread) / (2 * (n - k))) + k / n)
+    return keep(premise, RobustGeneralization(error, delta))
+
+
+@rule(
+    "G14",
+    name="adaptive sequence of compressions",
+    statement="the kept examples and side bits add up",
+    source="S3 Thm 19",
+    takes=Compression,
+    gives=Compression,
+    relations=(Sample,),
+    adaptivity="adaptive",
+)
+def compose_compressions(
+    *premises: Certificate[Compression],
+) -> Conclusion[Compression]:
+    """Join models that were compressed one after the other from the same sample."""
+    total, first = premises[0].guarantee, premises[0]
+    for later in premises[1:]:
+        if later.relation != first.relation:
+            raise RuleError(
+                f"rule G14 needs one sample; got {first.relation} and {later.relation}."
+            )
+        total = total.then(later.guarantee)
+    return keep(first, total)
+
+
+@rule(
+    "G19",
+    name="private prediction to expected generalization",
+    statement="E[test^k] <= e^{k^2 eps} E[train^k] + k delta B (k = 1: e^eps, delta B)",
+    source="S1 Lemma 6.4",
+    takes=(PureDP, BoundedRange, ApproxDP),
+    gives=ExpectedGeneralization,
+    relations=(ReplaceOne,),
+)
+def prediction_to_expected(
+    premise: Certificate[Any], *, loss_bound: float = 1.0, moment: int = 1
+) -> Conclusion[ExpectedGeneralization]:
+    """Bound the expected test loss of a private predictor by its train loss."""
+    bound = positive("rule G19", "loss_bound", loss_bound)
+    moment = whole("rule G19", "moment", moment)
+    n = single_units("G19", premise.relation)
+    epsilon, delta = epsilon_delta(premise.guarantee)
+    if moment * moment * epsilon > 700:
+        raise RuleError(f"rule G19 says nothing at epsilon={epsilon:.3g}.")
+    factor = up(math.exp(up(moment * moment * epsilon)))
+    slack = up(moment * delta * bound**moment)
+    return Conclusion(
+        ExpectedGeneralization(factor, slack, moment), Sample(n), premise.scope
+    )
+
+
+@rule(
+    "G20",
+    name="private prediction, high probability",
+    statement="Pr[test >= a exp(min_k (k eps + ln(1/beta)/k))] <= beta",
+    source="S1 Lemma 6.5",
+    paper="without the integer k",
+    takes=(PureDP, BoundedRange),
+    gives=RiskMultiple,
+    relations=(ReplaceOne,),
+)
+def prediction_to_risk_multiple(
+    premise: Certificate[Any], *, beta: float
+) -> Conclusion[RiskMultiple]:
+    """Bound the test loss when the train loss is always at most `a`."""
+    beta = probability("rule G20", "beta", beta)
+    n, epsilon = single_units("G20", premise.relation), premise.guarantee.epsilon
+    log_odds = math.log(1 / beta)
+    best = math.sqrt(log_odds / epsilon) if epsilon > 0 else 1e6
+    candidates = {max(1, math.floor(best)), max(1, math.ceil(best))}
+    exponent = min(k * epsilon + log_odds / k for k in candidates)
+    if exponent > 700:
+        raise RuleError(f"rule G20 says nothing at epsilon={epsilon:.3g}.")
+    factor = up(math.exp(up(exponent)))
+    return Conclusion(RiskMultiple(factor, beta), Sample(n), premise.scope)
+
+
+@rule(
+    "G21",
+    name="privacy and empirical risk minimisation to consistency",
+    statement="xi + tanh(eps/4) for a pure release, tanh(eps/2) to predict, else G1",
+    source="S0 Cor. 9",
+    paper="xi + e^eps - 1",
+    takes=(PureDP, BoundedRange, ApproxDP),
+    gives=Consistency,
+    relations=(ReplaceOne,),
+)
+def dp_to_consistency(
+    premise: Certificate[Any], *, rate: float
+) -> Conclusion[Consistency]:
+    """Bound the excess risk of a private, nearly empirical-risk-minimising rule.
+
+    `rate` bounds the expected excess *empirical* risk, for losses in [0, 1].
+    """
+    rate = nonnegative("rule G21", "rate", rate)
+    n = single_units("G21", premise.relation)
+    epsilon, delta = epsilon_delta(premise.guarantee)
+    pure_release = delta == 0 and premise.scope is Scope.MODEL
+    if pure_release:
+        gap = math.tanh(epsilon / 4)
+    else:
+        gap = math.tanh(epsilon / 2) + 2 * delta / (math.exp(min(epsilon, 700)) + 1)
+    return Conclusion(Consistency(up(rate + gap)), Sample(n), premise.scope)

@@ -1,0 +1,235 @@
+"""Rules: functions from certificates to certificates, in one registry.
+
+A rule is a plain function whose positional arguments are certificates (its premises)
+and whose keyword arguments are parameters. It returns a `Conclusion`; the decorator
+checks the premises, collects assumptions, and records rule, premises and parameters
+on the resulting certificate.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import wraps
+from types import MappingProxyType
+from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar
+
+from reticent.errors import (
+    CertificateError,
+    InternalError,
+    RelationMismatchError,
+    RuleError,
+)
+from reticent.guarantees.certificate import Certificate, as_detail
+from reticent.guarantees.subject import (
+    AddRemove,
+    Assumption,
+    Relation,
+    ReplaceOne,
+    Sample,
+    Scope,
+)
+from reticent.guarantees.types import Guarantee
+
+G = TypeVar("G", bound=Guarantee)
+P = ParamSpec("P")
+
+# How freely later steps may depend on earlier answers, weakest promise first.
+Adaptivity: TypeAlias = Literal["none", "fixed", "adaptive", "fully adaptive"]
+
+
+@dataclass(frozen=True)
+class Conclusion(Generic[G]):
+    """What a rule concludes; the premises' assumptions are added by the decorator."""
+
+    guarantee: G
+    relation: Relation
+    scope: Scope
+    assumptions: frozenset[Assumption] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A rule with its id in THEOREMS, its source and its statement.
+
+    `takes` and `gives` are the kinds of guarantee it leads from and to; `paper` is
+    what the source prints, where our constant differs.
+    """
+
+    id: str
+    name: str
+    statement: str
+    source: str
+    takes: tuple[type[Guarantee], ...]
+    gives: tuple[type[Guarantee], ...]
+    paper: str = ""
+    adaptivity: Adaptivity = "none"
+    apply: Callable[..., Certificate[Any]]
+
+
+_REGISTRY: dict[str, Rule] = {}
+
+#: Every rule by its id.
+rules: Mapping[str, Rule] = MappingProxyType(_REGISTRY)
+
+
+def rule(
+    id: str,  # noqa: A002 - the registry's word for it
+    *,
+    name: str,
+    statement: str,
+    source: str,
+    gives: type[Guarantee] | tuple[type[Guarantee], ...],
+    takes: type[Guarantee] | tuple[type[Guarantee], ...] = (),
+    relations: tuple[type[Relation], ...] = (ReplaceOne, AddRemove, Sample),
+    scopes: tuple[Scope, ...] = tuple(Scope),
+    paper: str = "",
+    adaptivity: Adaptivity = "none",
+) -> Callable[[Callable[P, Conclusion[G]]], Callable[P, Certificate[G]]]:
+    """Register a function as a rule.
+
+    Parameters
+    ----------
+    id, name, statement, source, paper, adaptivity
+        See `Rule`.
+    takes, gives : type or tuple of types
+        Kinds of guarantee of the premises and of the conclusion.
+    relations, scopes : tuple
+        What the premises may be about; anything else is refused with an error that
+        names the rule, the condition and the value.
+    """
+    taken = takes if isinstance(takes, tuple) else (takes,)
+    given = gives if isinstance(gives, tuple) else (gives,)
+
+    def register(function: Callable[P, Conclusion[G]]) -> Callable[P, Certificate[G]]:
+        signature = inspect.signature(function)
+
+        @wraps(function)
+        def derive(*args: P.args, **kwargs: P.kwargs) -> Certificate[G]:
+            premises = tuple(_premise(id, premise) for premise in args)
+            for premise in premises:
+                _check_fit(id, premise, taken, relations, scopes)
+            conclusion = function(*args, **kwargs)
+            if not isinstance(conclusion.guarantee, given):
+                raise InternalError(f"rule {id} concluded {conclusion.guarantee}.")
+            return Certificate(
+                guarantee=conclusion.guarantee,
+                relation=conclusion.relation,
+                scope=conclusion.scope,
+                rule=id,
+                premises=premises,
+                assumptions=conclusion.assumptions.union(
+                    *(premise.assumptions for premise in premises)
+                ),
+                details=_details(signature, kwargs),
+            )
+
+        if id in _REGISTRY:
+            raise InternalError(f"two rules are called {id}.")
+        _REGISTRY[id] = Rule(
+            id=id,
+            name=name,
+            statement=statement,
+            source=source,
+            takes=taken,
+            gives=given,
+            paper=paper,
+            adaptivity=adaptivity,
+            apply=derive,
+        )
+        return derive
+
+    return register
+
+
+def _premise(rule_id: str, value: Any) -> Certificate[Any]:
+    if not isinstance(value, Certificate):
+        raise RuleError(
+            f"rule {rule_id} starts from certificates; got {type(value).__name__}."
+        )
+    return value
+
+
+def _check_fit(
+    rule_id: str,
+    premise: Certificate[Any],
+    takes: tuple[type[Guarantee], ...],
+    relations: tuple[type[Relation], ...],
+    scopes: tuple[Scope, ...],
+) -> None:
+    if not isinstance(premise.guarantee, takes):
+        needed = " or ".join(kind.__name__ for kind in takes) or "no premise"
+        raise RuleError(
+            f"rule {rule_id} needs {needed}; got {premise.guarantee!r}. See "
+            "reticent.guarantees.rules for the rules that start from it."
+        )
+    if not isinstance(premise.relation, relations):
+        needed = " or ".join(kind.name for kind in relations)
+        raise RelationMismatchError(
+            f"rule {rule_id} needs the relation {needed}; got {premise.relation!r}."
+        )
+    if premise.scope not in scopes:
+        needed = " or ".join(scope.name for scope in scopes)
+        raise RuleError(
+            f"rule {rule_id} needs the scope {needed}; got {premise.scope.name}."
+        )
+
+
+def _details(
+    signature: inspect.Signature, kwargs: Mapping[str, Any]
+) -> tuple[tuple[str, Any], ...]:
+    values = {
+        name: parameter.default
+        for name, parameter in signature.parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    values.update(kwargs)
+    return tuple((name, as_detail(name, values[name])) for name in sorted(values))
+
+
+def recheck(certificate: Certificate[Any]) -> None:
+    """Derive a certificate again from its mechanisms up, and compare.
+
+    Raises
+    ------
+    CertificateError
+        If any step is not what its rule concludes from its premises and details.
+    """
+    for premise in certificate.premises:
+        recheck(premise)
+    known = _REGISTRY.get(certificate.rule)
+    if known is None:
+        raise CertificateError(
+            f"rule {certificate.rule!r} is not registered; import the room of reticent "
+            "that issues it, or do not trust this certificate."
+        )
+    try:
+        again = known.apply(*certificate.premises, **dict(certificate.details))
+    except (TypeError, RuleError) as error:
+        raise CertificateError(
+            f"rule {known.id} does not apply to its premises: {error}"
+        ) from None
+    same = (
+        again.relation == certificate.relation
+        and again.scope == certificate.scope
+        and again.assumptions <= certificate.assumptions
+        and _covers(certificate.guarantee, again.guarantee)
+    )
+    if not same:
+        raise CertificateError(
+            f"rule {known.id} concludes {again.guarantee} ({again.scope}, "
+            f"{again.relation}); the certificate claims {certificate.guarantee} "
+            f"({certificate.scope}, {certificate.relation})."
+        )
+
+
+def _covers(claimed: Guarantee, derived: Guarantee) -> bool:
+    """Whether the claim is the derived one, up to another machine's last digits."""
+    return type(claimed) is type(derived) and all(
+        math.isclose(
+            getattr(claimed, part.name), getattr(derived, part.name), rel_tol=1e-12
+        )
+        for part in fields(claimed)
+    )

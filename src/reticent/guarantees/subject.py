@@ -1,0 +1,130 @@
+"""What a certificate is about: whose data, what was released, what is assumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, TypeAlias
+
+from reticent.errors import CertificateError
+from reticent.guarantees.numbers import whole
+
+
+@dataclass(frozen=True)
+class ReplaceOne:
+    """Neighbours have the same public number `n` of units; `group` are replaced."""
+
+    n: int
+    group: int = 1
+    name: ClassVar[str] = "replace-one"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", whole("ReplaceOne", "n", self.n))
+        object.__setattr__(self, "group", whole("ReplaceOne", "group", self.group))
+
+    def __str__(self) -> str:
+        if self.group == 1:
+            return f"replace one unit of {self.n}"
+        return f"replace {self.group} units of {self.n}"
+
+
+@dataclass(frozen=True)
+class AddRemove:
+    """Neighbours differ by adding or removing `group` units."""
+
+    group: int = 1
+    name: ClassVar[str] = "add-remove"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", whole("AddRemove", "group", self.group))
+
+    def __str__(self) -> str:
+        if self.group == 1:
+            return "add or remove one unit"
+        return f"add or remove {self.group} units"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The data are `n` units drawn independently from one distribution."""
+
+    n: int
+    name: ClassVar[str] = "sample"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", whole("Sample", "n", self.n))
+
+    def __str__(self) -> str:
+        return f"{self.n} independent units"
+
+
+Relation: TypeAlias = ReplaceOne | AddRemove | Sample
+
+_RELATIONS: dict[str, Any] = {cls.name: cls for cls in (ReplaceOne, AddRemove, Sample)}
+
+
+def relation_as_dict(relation: Relation) -> dict[str, Any]:
+    """Return a relation for JSON."""
+    return {"kind": relation.name, **relation.__dict__}
+
+
+def relation_from_dict(data: dict[str, Any]) -> Relation:
+    """Rebuild a relation from JSON."""
+    numbers = dict(data)
+    cls = _RELATIONS.get(str(numbers.pop("kind", None)))
+    try:
+        return cls(**numbers)  # type: ignore[misc, no-any-return]
+    except TypeError:
+        raise CertificateError(
+            f"{data!r} is no neighbouring relation; known are "
+            f"{', '.join(sorted(_RELATIONS))}."
+        ) from None
+
+
+class Scope(Enum):
+    """What was released."""
+
+    ANSWER = "answer"
+    INTERFACE = "interface"
+    MODEL = "model"
+
+    def __str__(self) -> str:
+        return {
+            Scope.ANSWER: "one answer",
+            Scope.INTERFACE: "all answers",
+            Scope.MODEL: "the model",
+        }[self]
+
+
+@dataclass(frozen=True, order=True)
+class Assumption:
+    """Something that a certificate needs and the code cannot check."""
+
+    code: str
+    statement: str
+
+    def __str__(self) -> str:
+        return f"{self.statement} [{self.code}]"
+
+    @staticmethod
+    def collect(*conditional: tuple[Assumption, bool]) -> frozenset[Assumption]:
+        """Return the assumptions whose condition holds."""
+        return frozenset(assumption for assumption, holds in conditional if holds)
+
+
+SEEDED_NOISE = Assumption(
+    "SEEDED_NOISE", "the seed of the noise is secret and used once; experiments only"
+)
+PUBLIC_LABELS = Assumption(
+    "PUBLIC_LABELS", "the set of labels was read from the data and is public anyway"
+)
+PUBLIC_BOUNDS = Assumption(
+    "PUBLIC_BOUNDS", "the bounds were read from the data and are public anyway"
+)
+EXACT_ORACLE = Assumption(
+    "EXACT_ORACLE", "the optimisation oracle returned an exact minimiser"
+)
+INDEPENDENT_RUNS = Assumption(
+    "INDEPENDENT_RUNS",
+    "the mechanisms ran independently; none was chosen from what another returned",
+)
