@@ -1,0 +1,83 @@
+"""How the documentation is built: offline, and with warnings as errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+import reticent
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+
+project = "reticent"
+author = "The reticent developers"
+release = version = reticent.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_design",
+    "sphinxcontrib.bibtex",
+    "mathml",
+    "theorems",
+]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+smartquotes = False  # a prime in a formula is not an apostrophe
+
+html_theme = "furo"
+html_title = "reticent"
+html_math_renderer = "mathml"
+# No date, no machine: the same sources give the same pages.
+html_last_updated_fmt = None
+html_show_copyright = False
+
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+napoleon_custom_sections = ["Guarantee"]
+napoleon_use_rtype = False
+
+bibtex_bibfiles = ["references.bib"]
+bibtex_reference_style = "author_year"
+
+PAGE = """\
+{title}
+{line}
+
+.. automodule:: reticent.{room}
+   :members:
+   :imported-members:
+"""
+
+
+def write_api_pages(app: Sphinx) -> None:
+    """Write one page a room, in the order in which they build on one another."""
+    order = [
+        "guarantees", "mechanisms", "ledger", "hypotheses", "ensembles", "prediction",
+        "learners", "generalization", "planning", "audit", "service", "cli",
+    ]  # fmt: skip
+    package = Path(reticent.__path__[0])
+    rooms = [room for room in order if (package / room / "__init__.py").exists()]
+    target = HERE / "_generated"
+    target.mkdir(exist_ok=True)
+    for room in [*rooms, "errors"]:
+        title = f"reticent.{room}"
+        text = PAGE.format(title=title, line="=" * len(title), room=room)
+        page = target / f"{room}.rst"
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
+    stale = {f"{room}.rst" for room in [*rooms, "errors"]}
+    for name in set(os.listdir(target)) - stale:
+        (target / name).unlink()
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("builder-inited", write_api_pages)
