@@ -59,23 +59,20 @@ PAGE = """\
 
 
 def write_api_pages(app: Sphinx) -> None:
-    """Write one page a room, in the order in which they build on one another."""
-    order = [
-        "guarantees", "mechanisms", "ledger", "hypotheses", "ensembles", "prediction",
-        "learners", "generalization", "planning", "audit", "service", "cli",
-    ]  # fmt: skip
+    """Write one page a room, and remove those of rooms that are gone."""
     package = Path(reticent.__path__[0])
-    rooms = [room for room in order if (package / room / "__init__.py").exists()]
+    rooms = [path.parent.name for path in package.glob("*/__init__.py")]
     target = HERE / "_generated"
     target.mkdir(exist_ok=True)
-    for room in [*rooms, "errors"]:
+    pages = {f"{room}.rst": room for room in [*rooms, "errors"]}
+    for name, room in pages.items():
         title = f"reticent.{room}"
         text = PAGE.format(title=title, line="=" * len(title), room=room)
-        page = target / f"{room}.rst"
+        page = target / name
+        # Untouched if unchanged, so that a second build has nothing to do.
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
-    stale = {f"{room}.rst" for room in [*rooms, "errors"]}
-    for name in set(os.listdir(target)) - stale:
+    for name in set(os.listdir(target)) - set(pages):
         (target / name).unlink()
 
 
