@@ -1,0 +1,164 @@
+"""How randomness is added: exact samplers and the mechanisms on top of them.
+
+A mechanism hands out its *response* (the exact law of its answer, to draw from and to
+audit) and its *certificate* (what one answer costs). All randomness comes from one
+source, and every label is drawn by one exact sampler.
+"""
+
+from reticent.mechanisms.additive import (
+    GridNoise,
+    RealResponse,
+    gaussian_noise_analytic,
+    round_to_grid,
+)
+from reticent.mechanisms.average import (
+    average_vote,
+    average_vote_certificate,
+    average_vote_epsilon,
+    mean_sensitivity,
+    probability_sensitivity,
+)
+from reticent.mechanisms.calibration import (
+    calibrate_gaussian,
+    calibrate_gaussian_zcdp,
+    calibrate_laplace,
+)
+from reticent.mechanisms.consensus import (
+    UNSTABLE,
+    Consensus,
+    consensus_certificate,
+    consensus_delta,
+    consensus_margin,
+    false_stability,
+    stability,
+)
+from reticent.mechanisms.exact import (
+    draw_below,
+    draw_bernoulli,
+    draw_bernoulli_exp,
+    draw_categorical,
+)
+from reticent.mechanisms.flipping import (
+    FlippedResponse,
+    flip_labels,
+    flipped,
+    replace_labels,
+    replaced,
+)
+from reticent.mechanisms.gaussian_curve import gaussian_delta, gaussian_ratio
+from reticent.mechanisms.gaussian_vote import (
+    gaussian_vote,
+    gaussian_vote_approx_certificate,
+    gaussian_vote_certificate,
+    gaussian_vote_delta,
+    gaussian_vote_scale,
+)
+from reticent.mechanisms.grid_noise import (
+    GridLaw,
+    discrete_gaussian_law,
+    discrete_laplace_law,
+    draw_discrete_gaussian,
+    draw_discrete_laplace,
+)
+from reticent.mechanisms.intervals import Intervals
+from reticent.mechanisms.randomness import (
+    RandomSource,
+    SeededSource,
+    SystemSource,
+    noise_source,
+)
+from reticent.mechanisms.response import Response, SoftmaxResponse
+from reticent.mechanisms.selection import (
+    exponential_mechanism,
+    exponential_mechanism_certificate,
+    permute_and_flip,
+    permute_and_flip_certificate,
+)
+from reticent.mechanisms.sparse import (
+    SparseVector,
+    sparse_scale,
+    sparse_vector_certificate,
+)
+from reticent.mechanisms.votes import (
+    geometric_vote,
+    geometric_vote_certificate,
+    noise_assumptions,
+    permute_and_flip_vote,
+    permute_and_flip_vote_certificate,
+    soft_vote,
+    soft_vote_certificate,
+)
+from reticent.mechanisms.walk import (
+    sigmoid_certificate,
+    sigmoid_response,
+    two_step_certificate,
+    two_step_response,
+)
+
+__all__ = [
+    "UNSTABLE",
+    "Consensus",
+    "FlippedResponse",
+    "GridLaw",
+    "GridNoise",
+    "Intervals",
+    "RandomSource",
+    "RealResponse",
+    "Response",
+    "SeededSource",
+    "SoftmaxResponse",
+    "SparseVector",
+    "SystemSource",
+    "average_vote",
+    "average_vote_certificate",
+    "average_vote_epsilon",
+    "calibrate_gaussian",
+    "calibrate_gaussian_zcdp",
+    "calibrate_laplace",
+    "consensus_certificate",
+    "consensus_delta",
+    "consensus_margin",
+    "discrete_gaussian_law",
+    "discrete_laplace_law",
+    "draw_below",
+    "draw_bernoulli",
+    "draw_bernoulli_exp",
+    "draw_categorical",
+    "draw_discrete_gaussian",
+    "draw_discrete_laplace",
+    "exponential_mechanism",
+    "exponential_mechanism_certificate",
+    "false_stability",
+    "flip_labels",
+    "flipped",
+    "gaussian_delta",
+    "gaussian_noise_analytic",
+    "gaussian_ratio",
+    "gaussian_vote",
+    "gaussian_vote_approx_certificate",
+    "gaussian_vote_certificate",
+    "gaussian_vote_delta",
+    "gaussian_vote_scale",
+    "geometric_vote",
+    "geometric_vote_certificate",
+    "mean_sensitivity",
+    "noise_assumptions",
+    "noise_source",
+    "permute_and_flip",
+    "permute_and_flip_certificate",
+    "permute_and_flip_vote",
+    "permute_and_flip_vote_certificate",
+    "probability_sensitivity",
+    "replace_labels",
+    "replaced",
+    "round_to_grid",
+    "sigmoid_certificate",
+    "sigmoid_response",
+    "soft_vote",
+    "soft_vote_certificate",
+    "sparse_scale",
+    "sparse_vector_certificate",
+    "stability",
+    "two_step_certificate",
+    "two_step_response",
+]

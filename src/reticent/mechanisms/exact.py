@@ -1,0 +1,364 @@
+"""Exact samplers: the one place where a probability becomes an outcome.
+
+A real number U, uniform on [0, 1), is known through its random bits. Its first 53
+bits are compared, for a whole batch at once, with an interval of floats that surely
+holds the probability. The few comparisons that this leaves undecided (about one in
+10^12) draw more bits and a tighter interval, in whole numbers, until they are
+decided. So an outcome has exactly its probability, however small, and no rounding of
+a float is part of any law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reticent.errors import InternalError, InvalidParameterError
+from reticent.mechanisms.fixed_point import exp_bounds, scaled
+from reticent.mechanisms.randomness import RandomSource
+
+#: Bounds on ``2**bits * p`` for one element: called with its index and `bits`.
+Refine: TypeAlias = Callable[[int, int], tuple[int, int]]
+
+_FLOAT_BITS = 53
+_UNIT = 2.0**-_FLOAT_BITS
+
+# NumPy's exp is within 4 units in the last place (its own accuracy tests ask for
+# less), that is 8 * 2^-53 of the value; twice that is allowed for here. Arguments
+# below _DEEPEST are cut off there: exp(-700) < 2^-1000.
+EXP_ERROR = 16 * _UNIT
+_DEEPEST = -700.0
+TINY = 2.0**-1000
+
+# Rows worked on at a time: a block of ten labels stays in the processor's cache.
+_BLOCK = 1 << 13
+# Above this many labels a row is searched by bisection instead of label by label.
+_MANY_LABELS = 64
+
+
+def draw_below(
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    refine: Refine,
+    source: RandomSource,
+) -> NDArray[np.bool_]:
+    """Draw independent Bernoulli variables whose probabilities lie in intervals.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (n,)
+        Floats with ``low <= p <= high``.
+    refine : callable
+        ``refine(i, bits)`` returns integers around ``2**bits * p[i]`` that close in
+        on it as `bits` grows.
+    source : RandomSource
+        Where bits come from.
+
+    Guarantee
+    ---------
+    Element `i` is True with probability exactly ``p[i]``, independently of all else.
+    """
+    heads = (source.words(low.size) >> np.uint64(64 - _FLOAT_BITS)).view(np.int64)
+    leading = heads.astype(np.float64)
+    # Scaling by a power of two, and adding 1 below 2^53, is exact in floats.
+    outcome = leading + 1.0 <= low * 2.0**_FLOAT_BITS
+    undecided = ~outcome & (leading < high * 2.0**_FLOAT_BITS)
+    for index in np.flatnonzero(undecided):
+        outcome[index] = _settle(int(heads[index]), int(index), refine, source)
+    return outcome
+
+
+def _settle(head: int, index: int, refine: Refine, source: RandomSource) -> bool:
+    """Decide ``U < p`` for the number U that starts with the 53 bits of `head`."""
+    for bits, drawn in _longer(head, source):
+        low, high = refine(index, bits)
+        if drawn + 1 <= low:
+            return True
+        if drawn >= high:
+            return False
+    raise InternalError("a source of random bits ran dry.")
+
+
+def _longer(head: int, source: RandomSource) -> Iterator[tuple[int, int]]:
+    """Yield ever longer prefixes of U as (number of bits, their value)."""
+    drawn, bits = head, _FLOAT_BITS
+    while True:
+        drawn = drawn << 64 | int(source.words(1)[0])
+        bits += 64
+        yield bits, drawn
+
+
+def draw_bernoulli(p: ArrayLike | Fraction, source: RandomSource) -> NDArray[np.bool_]:
+    """Draw independent Bernoulli variables.
+
+    Parameters
+    ----------
+    p : array-like of floats or of Fractions
+        Probabilities. A float is taken for the binary fraction that it is.
+    source : RandomSource
+        Where bits come from.
+
+    Returns
+    -------
+    ndarray of bool, of the shape of `p`
+
+    Guarantee
+    ---------
+    True with probability exactly `p`.
+    """
+    values = np.asarray(p)
+    if values.dtype == object:
+        rationals = [_rational(value) for value in values.flat]
+        within = all(0 <= value <= 1 for value in rationals)
+        near = np.array([float(value) for value in rationals])
+        # float() of a rational rounds to the nearest, so it is one step off at most.
+        low, high = np.nextafter(near, -1.0), np.nextafter(near, 2.0)
+    else:
+        low = high = floats("p", values).ravel()
+        within = bool(((low >= 0) & (low <= 1)).all())
+    if not within:
+        raise InvalidParameterError("draw_bernoulli needs 0 <= p <= 1 for every p.")
+
+    def refine(index: int, bits: int) -> tuple[int, int]:
+        exact = rationals[index] if values.dtype == object else Fraction(low[index])
+        return scaled(exact, bits)
+
+    return draw_below(low, high, refine, source).reshape(values.shape)
+
+
+def draw_bernoulli_exp(x: ArrayLike, source: RandomSource) -> NDArray[np.bool_]:
+    """Draw independent Bernoulli variables of probability ``exp(-x)``.
+
+    Parameters
+    ----------
+    x : array-like of floats >= 0, or of Fractions >= 0
+        Exponents, taken exactly.
+    source : RandomSource
+        Where bits come from.
+
+    Guarantee
+    ---------
+    True with probability exactly ``exp(-x)``; never impossible, however large `x`.
+    """
+    values = np.asarray(x)
+    if values.dtype == object:
+        rationals = [_rational(value) for value in values.flat]
+        within = all(value >= 0 for value in rationals)
+        near = np.array([_near(value) for value in rationals])
+        # Half a unit in the last place of an exponent up to 700.
+        error = -_DEEPEST * _UNIT
+    else:
+        near, error = floats("x", values).ravel(), 0.0
+        within = bool((near >= 0).all())
+    if not within:
+        raise InvalidParameterError("draw_bernoulli_exp needs x >= 0 for every x.")
+
+    def exact(index: int) -> Fraction:
+        return rationals[index] if values.dtype == object else Fraction(near[index])
+
+    return draw_exp(near, error, exact, source).reshape(values.shape)
+
+
+def draw_exp(
+    near: NDArray[np.float64],
+    error: float,
+    exact: Callable[[int], Fraction],
+    source: RandomSource,
+) -> NDArray[np.bool_]:
+    """Draw Bernoulli variables of probability ``exp(-exact(i))``.
+
+    Parameters
+    ----------
+    near : ndarray of shape (n,)
+        Floats within `error` of the exponents; those above 700 need only be above
+        699 in truth.
+    error : float
+        At most ``2**-20``; the smaller, the fewer calls of `exact`.
+    exact : callable
+        Returns the exponent of one element, at least 0.
+    source : RandomSource
+        Where bits come from.
+    """
+    outcome = np.empty(near.size, dtype=bool)
+    for start in range(0, near.size, _BLOCK):
+
+        def refine(index: int, bits: int, start: int = start) -> tuple[int, int]:
+            return exp_bounds(exact(start + index), bits)
+
+        low, high = exp_interval(near[start : start + _BLOCK], error)
+        outcome[start : start + _BLOCK] = draw_below(low, high, refine, source)
+    return outcome
+
+
+def exp_interval(
+    x: NDArray[np.float64], error: float = 0.0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return floats in [0, 1] around ``exp(-y)``, for `y` within `error` of `x`."""
+    value = np.exp(np.maximum(-x, _DEEPEST))
+    doubt = EXP_ERROR + 2.0 * error  # exp(t) - 1 < 2t for small t
+    low = np.maximum(value * (1.0 - doubt) - TINY, 0.0)
+    high = np.minimum(value * (1.0 + doubt) + TINY, 1.0)
+    if not error:
+        low[x == 0] = 1.0  # exp(0) is known: no more bits needed
+    return low, high
+
+
+def draw_categorical(log_weights: ArrayLike, source: RandomSource) -> NDArray[np.int64]:
+    """Draw one label a row with probabilities proportional to ``exp(log_weights)``.
+
+    Parameters
+    ----------
+    log_weights : array-like of shape (n, n_labels)
+        Finite floats, taken for the real numbers that they are.
+    source : RandomSource
+        Where bits come from.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Indices of labels.
+
+    Guarantee
+    ---------
+    The law of each row is exactly the softmax of its log-weights; no label is
+    impossible, however far it is behind.
+    """
+    rows = floats("log_weights", np.asarray(log_weights))
+    if rows.ndim != 2 or rows.shape[1] < 1:
+        raise InvalidParameterError(
+            "draw_categorical needs log_weights of shape (n, n_labels) with at least "
+            f"one label; got shape {rows.shape}."
+        )
+    if rows.size and not np.abs(rows).max() < 2.0**1000:
+        raise InvalidParameterError("draw_categorical needs log_weights below 2^1000.")
+    labels = np.empty(len(rows), dtype=np.int64)
+    if rows.shape[1] > _MANY_LABELS:
+        for index, row in enumerate(rows):
+            labels[index] = _draw_from_many(row, source)
+        return labels
+    for start in range(0, len(rows), _BLOCK):
+        block = rows[start : start + _BLOCK]
+        labels[start : start + _BLOCK] = _draw_block(block, source)
+    return labels
+
+
+# Let T be the sum of a row's exact weights exp(l - max l), and C_j that of its first
+# j. What is computed instead is off by at most k T, k = (760 + 2 n_labels) 2^-53:
+# subtracting the maximum loses 700 * 2^-53 of a weight at most (smaller weights are
+# below TINY, and T >= 1), exp loses EXP_ERROR, a sum of n_labels terms loses
+# n_labels * 2^-53, and products of such factors the rest. U lies in
+# [head, head + 1) 2^-53. Comparing head 2^-53 T with C_j therefore errs by less than
+# (2k + 8 * 2^-53) T: further apart than that, the comparison of U T with C_j is sure.
+def _slack(n_labels: int) -> float:
+    return (2 * (760 + 2 * n_labels) + 16) * _UNIT
+
+
+def _draw_block(rows: NDArray[np.float64], source: RandomSource) -> NDArray[np.int64]:
+    n_labels = rows.shape[1]
+    # One label's weights lie together, so that each step runs over all rows at once.
+    sums = np.ascontiguousarray(rows.T)
+    sums -= sums.max(axis=0)
+    np.maximum(sums, _DEEPEST, out=sums)
+    np.exp(sums, out=sums)
+    for label in range(1, n_labels):
+        sums[label] += sums[label - 1]
+    heads = (source.words(len(rows)) >> np.uint64(64 - _FLOAT_BITS)).view(np.int64)
+    total = sums[-1]
+    point = heads * (total * _UNIT)
+    slack = total * _slack(n_labels)
+    low, high = point - slack, point + slack
+    passed = np.zeros(len(rows), dtype=np.int8)
+    perhaps = np.zeros(len(rows), dtype=np.int8)
+    for label in range(n_labels - 1):
+        passed += (sums[label] <= low).view(np.int8)
+        perhaps += (sums[label] <= high).view(np.int8)
+    labels = passed.astype(np.int64)
+    for index in np.flatnonzero(passed != perhaps):
+        labels[index] = _settle_label(rows[index], int(heads[index]), source)
+    return labels
+
+
+def _draw_from_many(row: NDArray[np.float64], source: RandomSource) -> int:
+    sums = row - row.max()
+    np.maximum(sums, _DEEPEST, out=sums)
+    np.exp(sums, out=sums)
+    np.cumsum(sums, out=sums)
+    head = int(source.words(1)[0]) >> (64 - _FLOAT_BITS)
+    point, slack = head * (sums[-1] * _UNIT), sums[-1] * _slack(len(row))
+    ends = np.array([point - slack, point + slack])
+    first, last = np.searchsorted(sums[:-1], ends, side="right")
+    return int(first) if first == last else _settle_label(row, head, source)
+
+
+def _settle_label(row: NDArray[np.float64], head: int, source: RandomSource) -> int:
+    """Find the label of the number U that starts with the 53 bits of `head`."""
+    values, kinds = np.unique(row, return_inverse=True)
+    gaps = [Fraction(values[-1]) - Fraction(value) for value in values]
+    for bits, drawn in _longer(head, source):
+        # Sums of weights then are as precise as the bits drawn.
+        fine = bits + len(row).bit_length() + 2
+        bounds = [exp_bounds(gap, fine) for gap in gaps]
+        label = _locate(kinds, bounds, drawn, bits)
+        if label is not None:
+            return label
+    raise InternalError("a source of random bits ran dry.")
+
+
+def _locate(
+    kinds: NDArray[np.intp], bounds: list[tuple[int, int]], drawn: int, bits: int
+) -> int | None:
+    """Bisect for the first label whose cumulative probability surely exceeds U."""
+
+    def sums(count: int) -> tuple[int, int]:
+        tally = np.bincount(kinds[:count], minlength=len(bounds)).tolist()
+        pairs = list(zip(tally, bounds, strict=True))
+        return sum(t * b[0] for t, b in pairs), sum(t * b[1] for t, b in pairs)
+
+    total_low, total_high = sums(len(kinds))
+    first, last = 0, len(kinds) - 1
+    while first < last:
+        middle = (first + last) // 2
+        low, high = sums(middle + 1)
+        if (drawn + 1) * total_high <= low << bits:
+            last = middle
+        elif drawn * total_low >= high << bits:
+            first = middle + 1
+        else:
+            return None
+    return first
+
+
+def floats(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return finite float64 values, or refuse; integers must be exact as floats."""
+    if values.dtype.kind not in "fiub" or values.dtype.itemsize > 8:
+        raise InvalidParameterError(
+            f"{name} needs real numbers of at most 64 bits; got dtype {values.dtype}."
+        )
+    result = values.astype(np.float64, copy=False)
+    if not np.isfinite(result).all():
+        raise InvalidParameterError(
+            f"{name} needs finite numbers; got NaN or infinity."
+        )
+    if values.dtype.kind in "iu" and values.size and abs(result).max() > 2.0**53:
+        raise InvalidParameterError(f"{name} needs integers of at most 2^53 in size.")
+    return result
+
+
+def _rational(value: Any) -> Fraction:
+    if not isinstance(value, (Fraction, int)) or isinstance(value, bool):
+        raise InvalidParameterError(
+            f"needs floats or Fractions; got a {type(value).__name__}."
+        )
+    return Fraction(value)
+
+
+def _near(value: Fraction) -> float:
+    """Return the nearest float, or the largest one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float(np.finfo(np.float64).max)

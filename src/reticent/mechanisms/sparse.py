@@ -1,0 +1,198 @@
+"""Sparse vector: many yes/no answers that cost only when the answer is yes (P9)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reticent.errors import BudgetExhaustedError, InvalidDataError
+from reticent.guarantees import Conclusion, PureDP, ReplaceOne, Scope, rule
+from reticent.guarantees.numbers import exact, whole
+from reticent.mechanisms.grid_noise import checked_scale, draw_discrete_laplace
+from reticent.mechanisms.inputs import checked_epsilon, whole_numbers
+from reticent.mechanisms.randomness import RandomSource
+from reticent.mechanisms.votes import noise_assumptions
+
+
+def sparse_scale(epsilon: float, positives: int) -> float:
+    """Return the threshold's noise scale ``s = 2 positives / epsilon``, rounded up.
+
+    A query's noise has scale ``2 s``.
+    """
+    epsilon = checked_epsilon("sparse vector", epsilon)
+    positives = whole("sparse vector", "positives", positives)
+    target = 2 * positives / exact(epsilon)
+    scale = float(target)
+    while scale < target:
+        scale = float(np.nextafter(scale, np.inf))
+    checked_scale(2 * scale)
+    return scale
+
+
+class SparseVector:
+    r"""Say of whole-number queries, one after the other, which exceed a threshold.
+
+    The threshold carries discrete Laplace noise of scale ``s = 2 positives / epsilon``,
+    redrawn after every yes; each query carries fresh noise of scale ``2 s``. A query
+    gets a yes if it is, with noise, strictly above.
+
+    Parameters
+    ----------
+    threshold : int
+        Public threshold.
+    epsilon : float
+        Privacy cost of the whole sequence.
+    positives : int
+        How many times the threshold's noise may be drawn: one yes, or one resumption
+        from a saved state, uses one up.
+    source : RandomSource
+        Where bits come from.
+
+    Guarantee
+    ---------
+    ``PureDP(epsilon)`` for all answers together, however the queries are chosen, if
+    one unit moves each by at most 1. *Proof.* Between two draws of the threshold,
+    shift its noise by 1 and that of the final yes by 2: all answers stay, at a factor
+    of :math:`e^{1/s} e^{2/(2s)} = e^{\varepsilon/\mathrm{positives}}`.
+
+    The object answers in one thread at a time, in the process that made it, and cannot
+    be copied or pickled: two copies would spend the same budget twice. What may be
+    kept is `state`.
+    """
+
+    def __init__(
+        self, threshold: int, *, epsilon: float, positives: int, source: RandomSource
+    ) -> None:
+        self.threshold = int(whole_numbers("threshold", [threshold])[0])
+        self.epsilon = checked_epsilon("sparse vector", epsilon)
+        self.positives = whole("sparse vector", "positives", positives)
+        self._scale = sparse_scale(self.epsilon, self.positives)
+        self._source = source
+        self._left = self.positives
+        self._noisy: int | None = None
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    @property
+    def left(self) -> int:
+        """How many more times the answer may be yes."""
+        return self._left
+
+    def ask(self, values: ArrayLike) -> NDArray[np.bool_]:
+        """Answer queries in order, stopping after the last yes that is allowed.
+
+        Parameters
+        ----------
+        values : array-like of int, shape (n,)
+            The queries' true values.
+
+        Returns
+        -------
+        ndarray of bool
+            One answer a query; shorter than `values` if the last allowed yes came.
+
+        Raises
+        ------
+        BudgetExhaustedError
+            If no yes is left, so that nothing can be answered any more.
+        """
+        queries = whole_numbers("values", values)
+        if queries.ndim != 1:
+            raise InvalidDataError(f"values must have shape (n,); got {queries.shape}.")
+        with self._lock:
+            if self._process != os.getpid():
+                raise BudgetExhaustedError(
+                    "this sparse vector belongs to the process that made it; resume "
+                    "from a saved state instead of forking."
+                )
+            if queries.size and not self._left:
+                raise BudgetExhaustedError(
+                    f"all positives={self.positives} of this sparse vector are used."
+                )
+            return self._answers(queries)
+
+    def _answers(self, queries: NDArray[np.int64]) -> NDArray[np.bool_]:
+        answers = np.zeros(len(queries), dtype=bool)
+        done = 0
+        while done < len(queries):
+            if not self._left:
+                return answers[:done]
+            if self._noisy is None:
+                (noisy,) = draw_discrete_laplace(
+                    [self.threshold], self._scale, self._source
+                )
+                self._noisy = int(noisy)
+            # Noise of queries behind a yes is thrown away, never used twice.
+            noise = draw_discrete_laplace(queries[done:], 2 * self._scale, self._source)
+            above = np.flatnonzero(noise > self._noisy)
+            if not above.size:
+                return answers
+            done += int(above[0]) + 1
+            answers[done - 1] = True
+            self._left -= 1
+            self._noisy = None
+        return answers
+
+    def state(self) -> dict[str, Any]:
+        """Return what a resumption needs, as plain JSON, without any noise.
+
+        Save it at the start, and after each yes *before* showing it. The threshold in
+        use until the next yes is never saved, and a resumption draws another one, so
+        the state counts it as used: that keeps the guarantee wherever a crash comes.
+        """
+        return {
+            "threshold": self.threshold,
+            "epsilon": self.epsilon,
+            "positives": self.positives,
+            "left": max(0, self._left - 1),
+        }
+
+    @classmethod
+    def resume(cls, state: dict[str, Any], source: RandomSource) -> SparseVector:
+        """Continue from a saved state with fresh noise."""
+        try:
+            left = whole("sparse vector", "left", state["left"], least=0)
+            resumed = cls(
+                state["threshold"],
+                epsilon=state["epsilon"],
+                positives=state["positives"],
+                source=source,
+            )
+        except (KeyError, TypeError):
+            raise InvalidDataError(
+                "this is not the state of a sparse vector."
+            ) from None
+        if not left <= resumed.positives:
+            raise InvalidDataError("a saved state cannot have left > positives.")
+        resumed._left = left
+        return resumed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise InvalidDataError(
+            "a sparse vector cannot be copied or pickled, because two copies would "
+            "spend one budget twice; use state() and SparseVector.resume()."
+        )
+
+
+@rule(
+    "P9-svt",
+    name="sparse vector",
+    statement="threshold Lap(s) redrawn after each yes, queries Lap(2s), "
+    "s = 2 positives / eps, on whole numbers",
+    source="DworkRoth2014, Thm. 3.23 and 3.25",
+    gives=PureDP,
+    adaptivity="adaptive",
+)
+def sparse_vector_certificate(
+    *, n: int, epsilon: float, positives: int, seeded: bool = False
+) -> Conclusion[PureDP]:
+    """Certify all answers of one `SparseVector` on queries of sensitivity 1."""
+    epsilon = checked_epsilon("rule P9-svt", epsilon)
+    whole("rule P9-svt", "positives", positives)
+    return Conclusion(
+        PureDP(epsilon), ReplaceOne(n), Scope.INTERFACE, noise_assumptions(seeded)
+    )

@@ -1,0 +1,79 @@
+"""The two-sided response: a minority label whose probability falls in exact steps.
+
+Both the geometric vote (P1) and the two-step walk (P4) answer like this, and it is
+the optimal pure rule for a whole number that moves by one step of the staircase.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.mechanisms.exact import draw_bernoulli_exp, draw_categorical
+from reticent.mechanisms.intervals import Intervals
+from reticent.mechanisms.randomness import RandomSource
+from reticent.mechanisms.response import Response
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TwoSidedResponse(Response):
+    """Two labels; the minority has probability ``exp(-exponent)`` times a base.
+
+    The base is 1/2, or ``1/(1 + exp(step))`` in rows between two stairs.
+
+    Parameters
+    ----------
+    minority : ndarray of shape (n,)
+        Index (0 or 1) of the less likely label.
+    exponents : ndarray of shape (n,)
+        Floats >= 0, exact.
+    between : ndarray of bool, shape (n,)
+        Which rows have the smaller base.
+    step : float
+        The epsilon of one stair, exact.
+    """
+
+    minority: NDArray[np.int64]
+    exponents: NDArray[np.float64]
+    between: NDArray[np.bool_]
+    step: float
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels: two."""
+        return 2
+
+    def __len__(self) -> int:
+        return len(self.minority)
+
+    def draw(self, source: RandomSource) -> NDArray[np.int64]:
+        """Draw one label a row, exactly from its law, with fresh randomness."""
+        # The product of two probabilities is that of two independent successes.
+        survives = draw_bernoulli_exp(self.exponents, source)
+        halves = np.zeros((len(self), 2))
+        halves[:, 1] = np.where(self.between, -self.step, 0.0)
+        based = draw_categorical(halves, source) == 1
+        return np.where(survives & based, self.minority, 1 - self.minority)
+
+    def _log_probabilities(self) -> NDArray[np.float64]:
+        base = np.where(self.between, -np.logaddexp(0.0, self.step), -np.log(2.0))
+        small = base - self.exponents
+        with np.errstate(under="ignore"):
+            large = np.log1p(-np.exp(small))
+        result = np.empty((len(self), 2))
+        rows = np.arange(len(self))
+        result[rows, self.minority] = small
+        result[rows, 1 - self.minority] = large
+        return result
+
+    def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]:
+        odds = arithmetic.exp(arithmetic.real(Fraction(self.step)))
+        base = 1 / (1 + odds) if self.between[row] else arithmetic.real(Fraction(1, 2))
+        exponent = arithmetic.real(Fraction(float(self.exponents[row])))
+        small = arithmetic.log(base) - exponent
+        large = arithmetic.log(1 - base * arithmetic.exp(-exponent))
+        return [small, large] if self.minority[row] == 0 else [large, small]
