@@ -1,0 +1,273 @@
+"""Signed checkpoints in a second place: they show when an older copy comes back.
+
+A chain of hashes cannot tell that its end was cut off, or that yesterday's file was
+put back. A checkpoint can: it says how far the ledger had come, under a signature.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from reticent.errors import InvalidParameterError, LedgerError
+from reticent.ledger.accounts import AccountId, Balance, Cap
+from reticent.ledger.entries import canonical
+from reticent.ledger.units import Spend
+
+_SHORTEST_KEY = 32
+
+
+class Signer(Protocol):
+    """Makes and checks signatures with the operator's key."""
+
+    algorithm: str
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the signature of a message."""
+        ...
+
+    def verify(self, message: bytes, signature: bytes) -> bool:
+        """Return whether the signature is of this message."""
+        ...
+
+
+class HMACSigner:
+    """HMAC-SHA256 under a secret key of at least 32 bytes."""
+
+    algorithm = "hmac-sha256"
+
+    def __init__(self, key: bytes) -> None:
+        if not (isinstance(key, bytes) and len(key) >= _SHORTEST_KEY):
+            raise InvalidParameterError(
+                f"the checkpoint key must be at least {_SHORTEST_KEY} random bytes."
+            )
+        self._key = key
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the signature of a message."""
+        return hmac.new(self._key, message, hashlib.sha256).digest()
+
+    def verify(self, message: bytes, signature: bytes) -> bool:
+        """Return whether the signature is of this message."""
+        return hmac.compare_digest(self.sign(message), signature)
+
+
+class Ed25519Signer:
+    """Ed25519 under a private key of 32 bytes; others can check with `public_key`."""
+
+    algorithm = "ed25519"
+
+    def __init__(self, private_key: bytes) -> None:
+        try:
+            from cryptography.hazmat.primitives.asymmetric import ed25519
+        except ImportError:
+            raise LedgerError(
+                "Ed25519Signer needs cryptography: pip install 'reticent[serve]'."
+            ) from None
+        try:
+            self._key = ed25519.Ed25519PrivateKey.from_private_bytes(private_key)
+        except (TypeError, ValueError):
+            raise InvalidParameterError(
+                "an Ed25519 private key is exactly 32 random bytes."
+            ) from None
+
+    @property
+    def public_key(self) -> bytes:
+        """The 32 bytes that check signatures."""
+        return self._key.public_key().public_bytes_raw()
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the signature of a message."""
+        return self._key.sign(message)
+
+    def verify(self, message: bytes, signature: bytes) -> bool:
+        """Return whether the signature is of this message."""
+        from cryptography.exceptions import InvalidSignature
+
+        try:
+            self._key.public_key().verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far a ledger had come.
+
+    `epoch` counts writings-off: a ledger that was written off is ahead of every copy
+    from before, whatever their lengths.
+    """
+
+    ledger: str
+    epoch: int
+    sequence: int
+    head: str
+    accounts: Mapping[str, Balance]
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """What grows from one checkpoint to the next."""
+        return self.epoch, self.sequence
+
+    def to_bytes(self, signer: Signer) -> bytes:
+        """Return signed JSON."""
+        payload = canonical(
+            {
+                "ledger": self.ledger,
+                "epoch": self.epoch,
+                "sequence": self.sequence,
+                "head": self.head,
+                "accounts": {
+                    name: {"cap": balance.cap.to_json(), "spent": balance.spent}
+                    for name, balance in self.accounts.items()
+                },
+            }
+        )
+        signature = signer.sign(payload.encode()).hex()
+        signed = {
+            "algorithm": signer.algorithm,
+            "checkpoint": payload,
+            "signature": signature,
+        }
+        return canonical(signed).encode() + b"\n"
+
+    @classmethod
+    def from_bytes(cls, data: bytes, signer: Signer) -> Checkpoint:
+        """Read what `to_bytes` wrote; refuse anything else."""
+        try:
+            signed = json.loads(data)
+            payload = signed["checkpoint"]
+            genuine = signed["algorithm"] == signer.algorithm and signer.verify(
+                payload.encode(), bytes.fromhex(signed["signature"])
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            genuine = False
+        if not genuine:
+            raise LedgerError(
+                "the checkpoint is damaged or signed with another key. Use the key it "
+                "was signed with, or write the budget off."
+            )
+        content: dict[str, Any] = json.loads(payload)
+        return cls(
+            ledger=content["ledger"],
+            epoch=content["epoch"],
+            sequence=content["sequence"],
+            head=content["head"],
+            accounts={
+                name: Balance(
+                    AccountId.parse(name),
+                    Cap.from_json(state["cap"]),
+                    Spend(*state["spent"]),
+                )
+                for name, state in content["accounts"].items()
+            },
+        )
+
+
+class CheckpointStore(Protocol):
+    """The second place: another disk, another machine, an object store."""
+
+    def read(self) -> bytes | None:
+        """Return the checkpoint, or None if there never was one."""
+        ...
+
+    def write(self, data: bytes, *, progress: tuple[int, int], force: bool) -> None:
+        """Keep a checkpoint durably, unless one with more progress is there.
+
+        With `force` keep it in any case. Return only when it is safe.
+        """
+        ...
+
+
+class FileCheckpoints:
+    """A checkpoint in one file, replaced as a whole, readable by its owner only.
+
+    Several processes may share it: whoever comes late with less progress leaves the
+    file as it is.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+
+    def read(self) -> bytes | None:
+        """Return the checkpoint, or None if there never was one."""
+        try:
+            return self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise LedgerError(
+                f"the checkpoint {str(self._path)!r} cannot be read: {error.strerror}."
+            ) from None
+
+    def write(self, data: bytes, *, progress: tuple[int, int], force: bool) -> None:
+        """Keep a checkpoint durably, unless one with more progress is there."""
+        with self._alone():
+            if not force and self._written() >= progress:
+                return
+            fresh = self._path.with_name(self._path.name + ".new")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            handle = os.open(fresh, flags, 0o600)
+            try:
+                os.fchmod(handle, 0o600)
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(handle, view) :]
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            fresh.replace(self._path)
+            self._sync_folder()
+
+    def _written(self) -> tuple[int, int]:
+        """Return the progress of the checkpoint in the file, none if unreadable."""
+        try:
+            content = json.loads(json.loads(self._path.read_bytes())["checkpoint"])
+            return int(content["epoch"]), int(content["sequence"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return -1, -1
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        import fcntl  # not on every platform; the rest of the room is
+
+        lock = self._path.with_name(self._path.name + ".lock")
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _sync_folder(self) -> None:
+        handle = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@dataclass(frozen=True, slots=True)
+class SecondPlace:
+    """Where checkpoints go, and the key they are signed with."""
+
+    store: CheckpointStore
+    signer: Signer
+
+    def read(self) -> Checkpoint | None:
+        """Return the checkpoint after checking its signature."""
+        data = self.store.read()
+        return None if data is None else Checkpoint.from_bytes(data, self.signer)
+
+    def keep(self, checkpoint: Checkpoint, *, force: bool = False) -> None:
+        """Sign a checkpoint and store it."""
+        data = checkpoint.to_bytes(self.signer)
+        self.store.write(data, progress=checkpoint.progress, force=force)

@@ -1,0 +1,371 @@
+"""What may be charged, answered or opened: every decision of the ledger.
+
+Decisions are made on a `Page`: the part of the book that they concern, read under a
+lock. They check everything before they change anything, so a refused operation
+leaves no trace, and the other operations of the same commit go on. The memory and
+the SQL ledger share this code; they differ in where pages come from and go to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from reticent.errors import BudgetExhaustedError, InvalidParameterError, LedgerError
+from reticent.ledger.accounts import AccountId, Balance, Cap
+from reticent.ledger.entries import (
+    ACCOUNT,
+    ANSWER,
+    CAP,
+    CHARGE,
+    GENESIS,
+    WRITE_OFF,
+    Entry,
+    Mark,
+    canonical,
+    charges_text,
+    pack_answers,
+    seal,
+    unpack_answers,
+)
+from reticent.ledger.requests import Outcome, Receipt, Request
+from reticent.ledger.units import NOTHING, Spend
+
+_LARGEST_ANSWER = 2**20
+
+
+@dataclass(slots=True)
+class Needs:
+    """Which part of the book an operation must see."""
+
+    accounts: set[str] = field(default_factory=set)
+    requests: set[str] = field(default_factory=set)
+    queries: set[str] = field(default_factory=set)
+    charges: set[int] = field(default_factory=set)
+
+    def add(self, other: Needs) -> None:
+        """Widen this by `other`."""
+        self.accounts |= other.accounts
+        self.requests |= other.requests
+        self.queries |= other.queries
+        self.charges |= other.charges
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Something to do on a page, and what it must see there."""
+
+    needs: Needs
+    apply: Callable[[Page], Any]
+
+
+@dataclass(slots=True)
+class Page:
+    """The part of the book under decision, and what is being added to it.
+
+    `answers` and `charges` are indexed by the sequence of the charge; `releases` maps
+    a query to the charge under which its remembered answer was drawn, and its place
+    there; `seen` holds who paid for seeing which release later.
+    """
+
+    sequence: int = 0
+    hash: str = GENESIS
+    accounts: dict[str, Balance] = field(default_factory=dict)
+    requests: dict[str, Entry] = field(default_factory=dict)
+    charges: dict[int, Entry] = field(default_factory=dict)
+    answers: dict[int, Entry] = field(default_factory=dict)
+    releases: dict[str, tuple[int, int]] = field(default_factory=dict)
+    seen: set[Mark] = field(default_factory=set)
+    written: list[Entry] = field(default_factory=list)
+    touched: set[str] = field(default_factory=set)
+
+    def append(
+        self,
+        kind: str,
+        content: Mapping[str, Any],
+        *,
+        request: str | None = None,
+        settles: int | None = None,
+        costs: Mapping[str, Spend] | None = None,
+        marks: tuple[Mark, ...] = (),
+    ) -> Entry:
+        """Add an entry to the chain."""
+        charges = charges_text(costs) if costs else ""
+        body = canonical(content)
+        sequence = self.sequence + 1
+        sealed = seal(self.hash, sequence, kind, request, settles, charges, body, marks)
+        entry = Entry(sequence, kind, request, settles, charges, body, sealed, marks)
+        self.sequence, self.hash = sequence, sealed
+        self.written.append(entry)
+        self.index(entry)
+        return entry
+
+    def index(self, entry: Entry) -> None:
+        """Make a charge or an answer findable. Answers come in order of sequence."""
+        if entry.kind == CHARGE and entry.request is not None:
+            self.requests[entry.request] = entry
+            self.charges[entry.sequence] = entry
+            self.seen.update(mark for mark in entry.marks if mark.account)
+        elif entry.kind == ANSWER and entry.settles is not None:
+            self.answers[entry.settles] = entry
+            drawn = self.charges[entry.settles].marks
+            for place, mark in enumerate(drawn):
+                if not mark.account:
+                    # The first answer stored is the one that is remembered.
+                    self.releases.setdefault(mark.query, (entry.settles, place))
+
+    def balance(self, account: AccountId) -> Balance:
+        """Return an open account."""
+        try:
+            return self.accounts[str(account)]
+        except KeyError:
+            raise InvalidParameterError(
+                f"account={str(account)!r} is not open; open it with a cap first."
+            ) from None
+
+
+def open_account(page: Page, account: AccountId, cap: Cap) -> Balance:
+    """Open an account; the same again changes nothing."""
+    known = page.accounts.get(str(account))
+    if known is not None:
+        if known.cap != cap:
+            raise InvalidParameterError(
+                f"account={str(account)!r} is open with another cap; change it with "
+                "set_cap."
+            )
+        return known
+    page.append(ACCOUNT, {"account": str(account), "cap": cap.to_json()})
+    return _put(page, Balance(account, cap))
+
+
+def set_cap(page: Page, account: AccountId, cap: Cap) -> Balance:
+    """Change the limits of an account, not its method."""
+    known = page.balance(account)
+    if not known.cap.same_kind(cap):
+        raise InvalidParameterError(
+            f"account={str(account)!r} counts by {known.cap.method.value!r} under "
+            f"{known.cap.relation!r}; the method is fixed when an account is opened. "
+            "Open another account instead."
+        )
+    if known.cap != cap:
+        page.append(CAP, {"account": str(account), "cap": cap.to_json()})
+    return _put(page, replace(known, cap=cap))
+
+
+def write_off(page: Page, caps: Mapping[str, Cap], epoch: int, reason: str) -> Entry:
+    """Declare everything spent, because what was spent is no longer known."""
+    for name, cap in caps.items():
+        _put(page, Balance(AccountId.parse(name), cap, cap.exhausted))
+    accounts = {name: cap.to_json() for name, cap in caps.items()}
+    return page.append(
+        WRITE_OFF, {"accounts": accounts, "epoch": epoch, "reason": reason}
+    )
+
+
+def charge(page: Page, request: Request) -> Receipt:
+    """Charge for a request once, or say what became of it before."""
+    known = page.requests.get(request.key)
+    if known is not None:
+        return _again(page, request, known)
+    balances = [page.balance(account) for account in request.accounts]
+    fresh, marks, counts = _plan(page, request)
+    costs = {}
+    for balance in balances:
+        cost = balance.cap.cost(request.charge, counts[str(balance.account)])
+        if not balance.spent.plus(cost).within(balance.cap.limits):
+            raise BudgetExhaustedError(_refusal(balance, request, counts))
+        if counts[str(balance.account)]:
+            costs[str(balance.account)] = cost
+    if not costs:
+        return _receipt(page, request, None, Outcome.ANSWERED, ())
+    entry = page.append(
+        CHARGE,
+        {
+            "answers": len(fresh),
+            "certificate": request.charge.certificate,
+            "fingerprint": request.fingerprint,
+            "relation": request.charge.relation,
+            "time": int(time.time()),  # for people to read; order is the sequence
+        },
+        request=request.key,
+        costs=costs,
+        marks=marks,
+    )
+    for balance in balances:
+        cost = costs.get(str(balance.account), NOTHING)
+        spent = balance.spent.plus(cost)
+        _put(page, Balance(balance.account, balance.cap, spent))
+    outcome = Outcome.DRAW if fresh else Outcome.ANSWERED
+    return _receipt(page, request, entry, outcome, fresh)
+
+
+def settle(page: Page, receipt: Receipt, answers: Sequence[bytes]) -> Receipt:
+    """Store the answers drawn for a receipt; the first ones stored stay."""
+    entry = page.charges.get(receipt.sequence or 0)
+    if entry is None or entry.hash != receipt.entry_hash:
+        raise LedgerError(
+            f"receipt with sequence={receipt.sequence} is not of this ledger."
+        )
+    content = {"answers": pack_answers(answers)}
+    stored = page.answers.get(entry.sequence)
+    if stored is None:
+        page.append(ANSWER, content, settles=entry.sequence)
+    elif stored.content() != content:
+        raise LedgerError(
+            f"the charge with sequence={entry.sequence} has another answer already; "
+            "an answer is drawn once."
+        )
+    return settled(receipt, answers)
+
+
+def settled(receipt: Receipt, answers: Sequence[bytes]) -> Receipt:
+    """Return the receipt with its drawn answers put in place."""
+    drawn = dict(zip(receipt.draw, answers, strict=True))
+    whole = tuple(
+        known if known is not None else drawn[place]
+        for known, place in zip(receipt.answers, receipt.places, strict=True)
+    )
+    return replace(receipt, outcome=Outcome.ANSWERED, draw=(), places=(), answers=whole)
+
+
+def check_answers(receipt: Receipt, answers: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Return answers that fit the receipt or refuse them."""
+    given = tuple(answers)
+    if receipt.outcome is not Outcome.DRAW or len(given) != len(receipt.draw):
+        raise InvalidParameterError(
+            f"n_answers={len(given)} for a receipt that asks for {len(receipt.draw)}; "
+            "settle takes one answer for each position in receipt.draw."
+        )
+    if not all(
+        isinstance(answer, bytes) and len(answer) <= _LARGEST_ANSWER for answer in given
+    ):
+        raise InvalidParameterError(
+            f"answers must be bytes, at most {_LARGEST_ANSWER} each."
+        )
+    return given
+
+
+def _put(page: Page, balance: Balance) -> Balance:
+    page.accounts[str(balance.account)] = balance
+    page.touched.add(str(balance.account))
+    return balance
+
+
+def _plan(
+    page: Page, request: Request
+) -> tuple[tuple[int, ...], tuple[Mark, ...], dict[str, int]]:
+    """Return positions to draw, marks to write, and answers to pay per account.
+
+    A drawn answer is paid by every account. A remembered one is the same bytes again:
+    whoever paid for its draw has them accounted for, and so has whoever paid to see it
+    since; only an account that did neither pays now.
+    """
+    names = [str(account) for account in request.accounts]
+    if request.memory is None:
+        everywhere = tuple(range(len(request.queries)))
+        return everywhere, (), dict.fromkeys(names, len(everywhere))
+    fresh: dict[str, int] = {}
+    views: dict[Mark, None] = {}
+    counts = dict.fromkeys(names, 0)
+    for position, query in enumerate(request.hashes):
+        release = page.releases.get(query)
+        if release is None:
+            fresh.setdefault(query, position)
+            continue
+        payers = page.charges[release[0]].costs()
+        for name in names:
+            view = Mark(query, name, release[0])
+            if name not in payers and view not in page.seen and view not in views:
+                views[view] = None
+                counts[name] += 1
+    drawn = tuple(Mark(query, "", page.sequence + 1) for query in fresh)
+    counts = {name: count + len(fresh) for name, count in counts.items()}
+    return tuple(fresh.values()), (*drawn, *views), counts
+
+
+def _again(page: Page, request: Request, known: Entry) -> Receipt:
+    """Answer a key that was charged before, without charging."""
+    if known.content()["fingerprint"] != request.fingerprint:
+        raise InvalidParameterError(
+            "this idempotency key was used for a different request; use a new key for "
+            "a new request."
+        )
+    unanswered = known.content()["answers"] and known.sequence not in page.answers
+    outcome = Outcome.SPENT if unanswered else Outcome.ANSWERED
+    return _receipt(page, request, known, outcome, ())
+
+
+def _receipt(
+    page: Page,
+    request: Request,
+    entry: Entry | None,
+    outcome: Outcome,
+    fresh: tuple[int, ...],
+) -> Receipt:
+    answers: tuple[bytes | None, ...] = (None,) * len(request.queries)
+    places: tuple[int, ...] = ()
+    if outcome is Outcome.DRAW and request.memory is None:
+        places = fresh
+    elif outcome is Outcome.DRAW:
+        first = {request.hashes[position]: position for position in fresh}
+        places = tuple(
+            first.get(query, position) for position, query in enumerate(request.hashes)
+        )
+    if outcome is not Outcome.SPENT:
+        drawing = {request.hashes[position] for position in fresh}
+        answers = _known_answers(page, request, entry, drawing)
+    return Receipt(
+        key=request.key,
+        outcome=outcome,
+        sequence=None if entry is None else entry.sequence,
+        entry_hash=None if entry is None else entry.hash,
+        charge=request.charge,
+        accounts={} if entry is None else entry.costs(),
+        remaining=tuple(page.balance(account) for account in request.accounts),
+        draw=fresh,
+        answers=answers,
+        places=places,
+    )
+
+
+def _known_answers(
+    page: Page, request: Request, entry: Entry | None, drawing: set[str]
+) -> tuple[bytes | None, ...]:
+    """Return the stored answers: drawn under `entry` itself, else remembered."""
+    opened: dict[int, list[bytes]] = {}
+
+    def answer(sequence: int, place: int) -> bytes:
+        if sequence not in opened:
+            opened[sequence] = unpack_answers(
+                page.answers[sequence].content()["answers"]
+            )
+        return opened[sequence][place]
+
+    if request.memory is None:
+        if drawing or entry is None:
+            return (None,) * len(request.queries)
+        return tuple(
+            answer(entry.sequence, place) for place in range(len(request.queries))
+        )
+    own: dict[str, tuple[int, int]] = {}
+    if entry is not None:
+        own = {
+            mark.query: (entry.sequence, place)
+            for place, mark in enumerate(entry.marks)
+            if not mark.account
+        }
+    return tuple(
+        None if query in drawing else answer(*(own.get(query) or page.releases[query]))
+        for query in request.hashes
+    )
+
+
+def _refusal(balance: Balance, request: Request, counts: Mapping[str, int]) -> str:
+    asked = counts[str(balance.account)]
+    left = balance.answers_left(request.charge)
+    return (
+        f"{balance} is spent; {asked} more answers at this charge do not fit. Ask for "
+        f"at most {left}, or have the cap raised."
+    )

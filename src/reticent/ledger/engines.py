@@ -1,0 +1,186 @@
+"""Databases opened so that a commit that returned is on the disk."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import stat
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from reticent.errors import InvalidParameterError, LedgerError
+
+#: Connections that take the write lock when they begin carry this option.
+WRITES = "reticent_writes"
+
+# How long a writer waits for its turn, in seconds, before it gives up untouched.
+PATIENCE = 30
+
+# In these versions a race around the reset of the write-ahead log can corrupt the
+# database: https://sqlite.org/wal.html, on the WAL-reset bug.
+_WAL_RESET_BUG = ((3, 7, 0), (3, 51, 2))
+
+
+def open_engine(url: str | URL) -> Engine:
+    """Return an engine for SQLite or PostgreSQL with durable commits."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise InvalidParameterError(
+            "url must read sqlite:///path/to/ledger.db or "
+            "postgresql://user@host/database."
+        ) from None
+    backend = parsed.get_backend_name()
+    if backend == "sqlite":
+        return _open_sqlite(parsed)
+    if backend in {"postgresql", "postgres"}:
+        return _open_postgresql(parsed.set(drivername="postgresql+psycopg"))
+    raise InvalidParameterError(
+        f"url names the database {backend!r}; the ledger runs on sqlite and postgresql."
+    )
+
+
+def sqlite_settings(version: tuple[int, ...]) -> tuple[str, str]:
+    """Return journal mode and synchronous level that lose nothing in `version`.
+
+    With a rollback journal a commit is the removal of the journal, so the folder must
+    be synced as well: EXTRA. With a sound write-ahead log a commit is one synced
+    append: FULL.
+    """
+    first, last = _WAL_RESET_BUG
+    return ("delete", "EXTRA") if first <= version <= last else ("wal", "FULL")
+
+
+def _open_sqlite(url: URL) -> Engine:
+    if url.database in {None, "", ":memory:"} or str(url.database).startswith("file:"):
+        raise InvalidParameterError(
+            "url must name a file, as in sqlite:///path/to/ledger.db; use MemoryLedger "
+            "for a ledger in memory."
+        )
+    _claim_file(Path(str(url.database)))
+    engine = create_engine(
+        url, hide_parameters=True, connect_args={"timeout": PATIENCE}
+    )
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _claim_file(path: Path) -> None:
+    """Create the file for its owner's eyes only; refuse one that others can read."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise LedgerError(
+            f"the ledger file {str(path)!r} cannot be opened: {error.strerror}."
+        ) from None
+    try:
+        mode = stat.S_IMODE(os.fstat(handle).st_mode)
+        if mode & 0o077:
+            raise LedgerError(
+                f"the ledger file {str(path)!r} has mode={mode:o}, so others can read "
+                "or change it; set it to 600."
+            )
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, record: Any) -> None:
+    # The begin event below opens transactions, not the driver's guesswork.
+    connection.isolation_level = None
+    journal, synchronous = sqlite_settings(sqlite3.sqlite_version_info)
+    for setting in (
+        f"synchronous={synchronous}",
+        "fullfsync=ON",
+        "trusted_schema=OFF",
+        "cell_size_check=ON",
+    ):
+        connection.execute(f"PRAGMA {setting}")
+    (found,) = connection.execute(f"PRAGMA journal_mode={journal}").fetchone()
+    if found != journal:
+        raise LedgerError(
+            f"SQLite keeps journal_mode={found!r} where {journal!r} is needed with "
+            f"version {sqlite3.sqlite_version}; close whatever else uses the ledger."
+        )
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(WRITES)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _open_postgresql(url: URL) -> Engine:
+    settings = {
+        "synchronous_commit": "on",
+        "lock_timeout": f"{PATIENCE}s",
+        # A replica that hangs inside a transaction must not hang the others.
+        "idle_in_transaction_session_timeout": f"{2 * PATIENCE}s",
+    }
+    options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+    given = url.query.get("options")
+    if given is not None and re.search("synchronous_commit", str(given)):
+        raise LedgerError(
+            "url must not set synchronous_commit; the ledger sets it to on."
+        )
+    engine = create_engine(
+        url,
+        hide_parameters=True,
+        pool_pre_ping=True,
+        # Each statement after the lock must see what its last holder committed.
+        isolation_level="READ COMMITTED",
+        connect_args={"options": f"{given or ''} {options}".strip()},
+    )
+    event.listen(engine, "connect", _prepare_postgresql)
+    return engine
+
+
+def _prepare_postgresql(connection: Any, record: Any) -> None:
+    with connection.cursor() as cursor:
+        for setting in ("fsync", "full_page_writes", "synchronous_commit"):
+            (found,) = cursor.execute(f"SHOW {setting}").fetchone()
+            if found != "on":
+                raise LedgerError(
+                    f"PostgreSQL runs with {setting}={found}, so a commit can be lost; "
+                    f"set {setting}=on."
+                )
+    connection.rollback()
+
+
+def passing(error: DBAPIError, *, committing: bool) -> bool:
+    """Return whether nothing was written and the next attempt may succeed.
+
+    Somebody else holds the lock, or the server is away. Everything else is taken for
+    a failing disk; so is a server that went away during a commit, because nobody
+    knows whether that commit took place.
+    """
+    cause = error.orig
+    if isinstance(cause, sqlite3.Error):
+        # SQLite says "busy" before it touches the file, at a commit as well.
+        return getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+    if committing:
+        return False
+    state = getattr(cause, "sqlstate", None)
+    # No state: the connection failed. 08: it broke. 57P: the server shuts down or
+    # starts. 53300: it is full. 55P03: the lock did not come free.
+    return (
+        state is None
+        or state[:2] == "08"
+        or state[:3] == "57P"
+        or state
+        in {
+            "53300",
+            "55P03",
+        }
+    )
+
+
+def fault_of(error: DBAPIError) -> str:
+    """Name a failure without quoting what was being written."""
+    cause = error.orig
+    name = getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None)
+    return f"{type(cause).__name__} {name or ''}".strip() + "."

@@ -1,0 +1,145 @@
+"""The chain: entries that are only ever appended, each sealed by its hash.
+
+An entry's hash covers the hash before it and every field, so the last hash stands for
+the whole history. Facts live in entries alone; account rows are a running total of
+them, checked at each start.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from reticent.ledger.units import Spend
+
+#: What the first entry's hash follows on.
+GENESIS = "0" * 64
+
+LEDGER, ACCOUNT, CAP, CHARGE, ANSWER, WRITE_OFF = (
+    "ledger",
+    "account",
+    "cap",
+    "charge",
+    "answer",
+    "write-off",
+)
+
+
+class Mark(NamedTuple):
+    """A query that an entry charged for.
+
+    `account` is empty for a query drawn under this very entry (all its accounts
+    paid); otherwise it names the account that paid for seeing the answer that was
+    drawn under entry `release`.
+    """
+
+    query: str
+    account: str
+    release: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the ledger.
+
+    Parameters
+    ----------
+    sequence : int
+        Its place, from 1 without gaps.
+    kind : str
+        ``ledger``, ``account``, ``cap``, ``charge``, ``answer`` or ``write-off``.
+    request : str or None
+        The idempotency key, of a charge.
+    settles : int or None
+        The sequence of the charge that an answer belongs to.
+    charges : str
+        Cost per account as canonical JSON, of a charge.
+    body : str
+        The rest, as canonical JSON.
+    hash : str
+        Seal over the previous entry's hash and all of the above.
+    marks : tuple of Mark
+        Queries charged for, where answers are remembered.
+    """
+
+    sequence: int
+    kind: str
+    request: str | None
+    settles: int | None
+    charges: str
+    body: str
+    hash: str
+    marks: tuple[Mark, ...] = ()
+
+    @classmethod
+    def from_row(cls, row: Iterable[Any], marks: Iterable[Mark]) -> Entry:
+        """Build an entry from its fields in order and its marks."""
+        sequence, kind, request, settles, charges, body, sealed = row
+        return cls(
+            sequence, kind, request, settles, charges, body, sealed, tuple(marks)
+        )
+
+    def content(self) -> dict[str, Any]:
+        """Return the body as a dictionary."""
+        return dict(json.loads(self.body))
+
+    def costs(self) -> Mapping[str, Spend]:
+        """Return what a charge cost each account."""
+        return costs_of(self.charges)
+
+
+def seal(
+    previous: str,
+    sequence: int,
+    kind: str,
+    request: str | None,
+    settles: int | None,
+    charges: str,
+    body: str,
+    marks: Iterable[Sequence[Any]] = (),
+) -> str:
+    """Return the hash of an entry.
+
+    The fields hold no control characters (JSON escapes them, names and keys exclude
+    them), so joining with two of them loses nothing.
+    """
+    parts = [
+        f"{previous}\x1f{sequence}\x1f{kind}\x1f"
+        f"{'-' if request is None else '=' + request}\x1f"
+        f"{'-' if settles is None else settles}\x1f{charges}\x1f{body}"
+    ]
+    parts += [f"{query}\x1f{account}\x1f{release}" for query, account, release in marks]
+    return hashlib.sha256("\x1e".join(parts).encode()).hexdigest()
+
+
+def canonical(data: Any) -> str:
+    """Return JSON with one spelling."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def charges_text(costs: Mapping[str, Spend]) -> str:
+    """Write costs per account, sorted by account."""
+    return canonical(costs)
+
+
+@lru_cache(maxsize=1024)
+def costs_of(charges: str) -> Mapping[str, Spend]:
+    """Read costs per account. The same few texts occur over and over."""
+    costs = json.loads(charges or "{}")
+    return MappingProxyType({name: Spend(*cost) for name, cost in costs.items()})
+
+
+def pack_answers(answers: Sequence[bytes]) -> list[str]:
+    """Make answers fit for JSON."""
+    return [base64.b64encode(answer).decode("ascii") for answer in answers]
+
+
+def unpack_answers(packed: Sequence[str]) -> list[bytes]:
+    """Undo `pack_answers`."""
+    return [base64.b64decode(text) for text in packed]

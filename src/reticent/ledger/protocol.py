@@ -1,0 +1,94 @@
+"""What every ledger promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol, runtime_checkable
+
+from reticent.ledger.accounts import AccountId, Balance, Cap
+from reticent.ledger.entries import Entry
+from reticent.ledger.requests import Receipt, Request
+from reticent.ledger.verification import Verification
+
+
+@runtime_checkable
+class Ledger(Protocol):
+    """Accounts under caps, charged before anything is answered.
+
+    The order of a request::
+
+        receipt = ledger.charge(request)            # durable when this returns
+        if receipt.outcome is Outcome.DRAW:
+            answers = [compute(i) for i in receipt.draw]
+            receipt = ledger.settle(receipt, answers)   # durable when this returns
+        reply(receipt)
+
+    Guarantee
+    ---------
+    The sum of all charges to an account never exceeds its cap, whoever asks, in
+    whatever order, from however many threads or processes. All accounts of a request
+    are charged, or none. A key is charged once; its answer is drawn at most once.
+    Nothing is refunded. Whether a request is refused depends on accounts and charges
+    alone, never on data.
+    """
+
+    def open_account(self, account: AccountId, cap: Cap) -> Balance:
+        """Open an account under a cap; the same again changes nothing."""
+        ...
+
+    def set_cap(self, account: AccountId, cap: Cap) -> Balance:
+        """Change the limits of an open account, not its method."""
+        ...
+
+    def balance(self, account: AccountId) -> Balance:
+        """Return what an account has spent and may spend."""
+        ...
+
+    def balances(self) -> list[Balance]:
+        """Return all accounts, sorted by name."""
+        ...
+
+    def charge(self, request: Request) -> Receipt:
+        """Charge all accounts of a request, or say what became of it before.
+
+        Raises
+        ------
+        BudgetExhaustedError
+            If an account cannot pay; nothing is charged to any.
+        InvalidParameterError
+            If the key was used for another request, an account is not open, or the
+            charge cannot be counted by an account.
+        LedgerError
+            If the ledger cannot vouch for its state; nothing may be answered.
+        """
+        ...
+
+    async def acharge(self, request: Request) -> Receipt:
+        """`charge` for asynchronous callers."""
+        ...
+
+    def settle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
+        """Store the answers drawn for a receipt; reply with what this returns."""
+        ...
+
+    async def asettle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
+        """`settle` for asynchronous callers."""
+        ...
+
+    def entries(self, *, after: int = 0) -> Iterator[Entry]:
+        """Yield the entries that follow sequence `after`, in order."""
+        ...
+
+    def verify(self) -> Verification:
+        """Recompute every hash and every total, and compare.
+
+        Raises
+        ------
+        LedgerError
+            Naming the first entry or account that does not agree.
+        """
+        ...
+
+    def close(self) -> None:
+        """Finish what is pending and let go of files and threads."""
+        ...

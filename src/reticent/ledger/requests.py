@@ -1,0 +1,168 @@
+"""What is asked of the ledger, and what it hands back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from reticent.errors import InvalidParameterError
+from reticent.ledger.accounts import AccountId, Balance
+from reticent.ledger.charges import Charge
+from reticent.ledger.units import Spend
+
+#: More answers than this in one request are refused before anything is charged.
+MOST_QUERIES = 100_000
+#: Most accounts one request touches.
+MOST_ACCOUNTS = 16
+
+_KEY = re.compile(r"[!-~]{1,200}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request for answers, with the idempotency key that makes a retry safe.
+
+    Parameters
+    ----------
+    key : str
+        1 to 200 visible ASCII characters, chosen by the caller and never used for
+        anything else. A service puts the client's name in front, so that clients
+        cannot meet each other's keys.
+    accounts : tuple of AccountId
+        All of them are charged in one transaction, or none.
+    charge : Charge
+        The loss of each answer.
+    queries : tuple of bytes
+        One canonical form per answer. Only hashes are kept.
+    memory : str or None, default=None
+        Dataset version and model version whose answers are remembered: a query asked
+        before gets the same bytes again. None draws afresh each time.
+    """
+
+    key: str
+    accounts: tuple[AccountId, ...]
+    charge: Charge
+    queries: tuple[bytes, ...] = field(repr=False)
+    memory: str | None = None
+    hashes: tuple[str, ...] = field(init=False, repr=False)
+    fingerprint: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+        object.__setattr__(self, "accounts", tuple(self.accounts))
+        object.__setattr__(self, "queries", tuple(self.queries))
+        self._check()
+        cost = (self.charge.epsilon, self.charge.delta, self.charge.rho)
+        kind = [self.memory, self.charge.certificate, self.charge.relation, *cost]
+        # The charge is part of a query's name, so what is remembered was drawn at
+        # the very loss that a later viewer is charged.
+        start = hashlib.sha256(json.dumps(kind).encode() + b"\n")
+        hashes = []
+        for query in self.queries:
+            named = start.copy()
+            named.update(query)
+            hashes.append(named.hexdigest())
+        object.__setattr__(self, "hashes", tuple(hashes))
+        whole = json.dumps([[str(account) for account in self.accounts], kind, hashes])
+        digest = hashlib.sha256(whole.encode()).hexdigest()
+        object.__setattr__(self, "fingerprint", digest)
+
+    def _check(self) -> None:
+        names = {str(account) for account in self.accounts}
+        if not 1 <= len(self.accounts) <= MOST_ACCOUNTS or len(names) < len(
+            self.accounts
+        ):
+            raise InvalidParameterError(
+                f"accounts={[str(account) for account in self.accounts]} must be 1 to "
+                f"{MOST_ACCOUNTS} different accounts."
+            )
+        if not 1 <= len(self.queries) <= MOST_QUERIES:
+            raise InvalidParameterError(
+                f"n_queries={len(self.queries)} must lie between 1 and "
+                f"{MOST_QUERIES}; split the batch."
+            )
+        if not all(isinstance(query, bytes) for query in self.queries):
+            raise InvalidParameterError(
+                "queries must be bytes, one canonical form each."
+            )
+        if self.memory is not None and not (
+            isinstance(self.memory, str) and _KEY.fullmatch(self.memory)
+        ):
+            raise InvalidParameterError(
+                "memory must name dataset and model version in 1 to 200 visible ASCII "
+                "characters, or be None."
+            )
+
+
+def check_key(key: Any) -> str:
+    """Return an idempotency key or refuse it."""
+    if not (isinstance(key, str) and _KEY.fullmatch(key)):
+        raise InvalidParameterError(
+            "an idempotency key must be 1 to 200 visible ASCII characters."
+        )
+    return key
+
+
+class Outcome(Enum):
+    """What a receipt asks its holder to do."""
+
+    #: Compute the answers at `draw`, hand them to `settle`, reply with what it returns.
+    DRAW = "draw"
+    #: All answers are there, stored durably: reply.
+    ANSWERED = "answered"
+    #: The charge is durable, its answer is not: reply "spent, no result". Never draw.
+    SPENT = "spent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """Proof of a charge, and what follows from it.
+
+    Parameters
+    ----------
+    key : str
+        The request's idempotency key.
+    outcome : Outcome
+        What to do next.
+    sequence, entry_hash : int and str, or None
+        The entry in the chain; None if every account had paid for these answers
+        before, so that nothing was written.
+    charge : Charge
+        The loss of one answer.
+    accounts : mapping of str to Spend
+        What this request cost each account, by name.
+    remaining : tuple of Balance
+        The request's accounts after it.
+    draw : tuple of int
+        Positions among the queries to be computed now.
+    answers : tuple of bytes or None
+        One per query; None where there is no answer (yet).
+    """
+
+    key: str
+    outcome: Outcome
+    sequence: int | None
+    entry_hash: str | None
+    charge: Charge
+    accounts: Mapping[str, Spend]
+    remaining: tuple[Balance, ...]
+    draw: tuple[int, ...]
+    answers: tuple[bytes | None, ...] = field(repr=False)
+    places: tuple[int, ...] = field(repr=False, default=())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, without the answers."""
+        return {
+            "key": self.key,
+            "outcome": self.outcome.value,
+            "sequence": self.sequence,
+            "entry_hash": self.entry_hash,
+            "certificate": self.charge.certificate,
+            "accounts": {name: cost._asdict() for name, cost in self.accounts.items()},
+            "remaining": [balance.as_dict() for balance in self.remaining],
+        }

@@ -1,0 +1,360 @@
+"""Pages of the book, out of a database and back into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Row,
+    bindparam,
+    insert,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.exc import DBAPIError
+
+from reticent.errors import LedgerError, ReticentError
+from reticent.ledger.accounts import Balance
+from reticent.ledger.checkpoints import Checkpoint
+from reticent.ledger.decisions import Needs, Operation, Page
+from reticent.ledger.engines import WRITES, fault_of, open_engine, passing
+from reticent.ledger.entries import Entry, Mark
+from reticent.ledger.schema import (
+    KINDS,
+    account_row,
+    accounts,
+    balance_of,
+    entries,
+    identity,
+    mark_rows,
+    marks,
+    meta,
+    migrate,
+    row_of,
+)
+
+T = TypeVar("T")
+
+# Values in one IN (...) and entries in one reading; far below what databases bear.
+_CHUNK = 500
+_READING = 5_000
+
+_spend = (
+    update(accounts)
+    .where(
+        accounts.c.name == bindparam("account"),
+        *(
+            accounts.c[f"spent_{kind}"] + bindparam(f"cost_{kind}")
+            <= accounts.c[f"limit_{kind}"]
+            for kind in KINDS
+        ),
+    )
+    .values(
+        {
+            f"spent_{kind}": accounts.c[f"spent_{kind}"] + bindparam(f"cost_{kind}")
+            for kind in KINDS
+        }
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Results of a commit's operations, the new head, and a checkpoint if due."""
+
+    results: list[Any]
+    sequence: int
+    hash: str
+    checkpoint: Checkpoint | None
+
+
+class Store:
+    """A database with the ledger's tables.
+
+    Parameters
+    ----------
+    url : str
+        SQLite or PostgreSQL, see `reticent.ledger.engines`.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._engine: Engine = open_engine(url)
+        self._head = (0, "")
+        try:
+            self.write(migrate)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._engine.dispose()
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in one durable transaction, alone among all writers."""
+        committing = False
+        try:
+            with self._engine.connect() as connection:
+                connection = connection.execution_options(**{WRITES: True})
+                with connection.begin() as transaction:
+                    _lock(connection)
+                    done = work(connection)
+                    committing = True
+                    transaction.commit()
+        except DBAPIError as error:
+            if passing(error, committing=committing):
+                raise TimeoutError(
+                    f"the ledger's database is busy or away ({fault_of(error)})"
+                ) from None
+            raise LedgerError(f"the database failed with {fault_of(error)}") from None
+        return done
+
+    def commit(
+        self, operations: Sequence[Operation], *, checkpoint_at: int | None = None
+    ) -> Committed:
+        """Decide operations in order and write what follows, in one transaction.
+
+        With `checkpoint_at`, a checkpoint is read once the head reaches that sequence.
+        """
+
+        def work(connection: Connection) -> Committed:
+            needs = Needs()
+            for operation in operations:
+                needs.add(operation.needs)
+            page = load(connection, needs)
+            self._check_head(page)
+            before = dict(page.accounts)
+            results = [_attempt(operation, page) for operation in operations]
+            flush(connection, page, before)
+            due = checkpoint_at is not None and page.sequence >= checkpoint_at
+            return Committed(
+                results,
+                page.sequence,
+                page.hash,
+                checkpoint_of(connection) if due else None,
+            )
+
+        done = self.write(work)
+        self._head = (done.sequence, done.hash)
+        return done
+
+    def _check_head(self, page: Page) -> None:
+        """Refuse a database that was put back under a running process."""
+        sequence, sealed = self._head
+        if page.sequence < sequence or (
+            page.sequence == sequence and page.hash != sealed
+        ):
+            raise LedgerError(
+                f"the ledger went back from sequence={sequence} to {page.sequence} "
+                "while in use."
+            )
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give a connection that sees one moment."""
+        try:
+            with self._engine.connect() as connection:
+                if connection.dialect.name != "sqlite":
+                    connection = connection.execution_options(
+                        isolation_level="REPEATABLE READ"
+                    )
+                with connection.begin():
+                    yield connection
+        except DBAPIError as error:
+            raise LedgerError(f"the ledger cannot be read: {fault_of(error)}") from None
+
+    def balances(self, names: Iterable[str] | None = None) -> dict[str, Balance]:
+        """Return the named accounts that exist, or all."""
+        with self.reading() as connection:
+            if names is None:
+                return all_accounts(connection)
+            return _accounts(connection, names)
+
+    @staticmethod
+    def rows(connection: Connection, after: int) -> list[tuple[Any, ...]]:
+        """Return the next rows with their marks: small readings block no writer."""
+        found = connection.execute(
+            select(entries)
+            .where(entries.c.sequence > after)
+            .order_by(entries.c.sequence)
+            .limit(_READING)
+        ).all()
+        if not found:
+            return []
+        noted: dict[int, list[Mark]] = {}
+        for sequence, query, account, release in connection.execute(
+            select(marks.c.sequence, marks.c.query, marks.c.account, marks.c.release)
+            .where(marks.c.sequence > after, marks.c.sequence <= found[-1].sequence)
+            .order_by(marks.c.sequence, marks.c.position)
+        ):
+            noted.setdefault(sequence, []).append(Mark(query, account, release))
+        return [(*row, noted.get(row[0], ())) for row in found]
+
+
+def _lock(connection: Connection) -> None:
+    """Wait for our turn; SQLite gave it when the transaction began."""
+    if connection.dialect.name != "sqlite":
+        connection.exec_driver_sql(
+            "SELECT pg_advisory_xact_lock(hashtext('reticent.ledger'))"
+        )
+
+
+def _attempt(operation: Operation, page: Page) -> Any:
+    """Return the operation's result, or the refusal that is its result."""
+    try:
+        return operation.apply(page)
+    except ReticentError as refusal:
+        return refusal
+
+
+def load(connection: Connection, needs: Needs) -> Page:
+    """Read the part of the book that operations need."""
+    last = _last(connection)
+    page = Page(sequence=last.sequence, hash=last.hash)
+    page.accounts = _accounts(connection, needs.accounts)
+    page.seen, page.releases = _remembered(connection, needs)
+    whole, drawn = set(needs.charges), {place[0] for place in page.releases.values()}
+    for keys in _chunks(needs.requests):
+        found = select(entries.c.sequence).where(entries.c.request.in_(keys))
+        whole.update(connection.execute(found).scalars())
+    answers = []
+    for chunk in _chunks(whole | drawn):
+        for entry in _entries(connection, entries.c.sequence.in_(chunk), whole):
+            page.index(entry)
+        answers += _entries(connection, entries.c.settles.in_(chunk), set())
+    for entry in sorted(answers, key=lambda answer: answer.sequence):
+        page.index(entry)
+    return page
+
+
+def _remembered(
+    connection: Connection, needs: Needs
+) -> tuple[set[Mark], dict[str, tuple[int, int]]]:
+    """Return who paid to see needed queries, and under which charge each was drawn."""
+    seen: set[Mark] = set()
+    releases: dict[str, tuple[int, int]] = {}
+    for chunk in _chunks(needs.queries):
+        drawn = (
+            select(marks.c.query, marks.c.sequence, marks.c.position)
+            .join(entries, entries.c.settles == marks.c.sequence)
+            .where(marks.c.query.in_(chunk), marks.c.account == "")
+            .order_by(entries.c.sequence)
+        )
+        for query, sequence, position in connection.execute(drawn):
+            releases.setdefault(query, (sequence, position))
+        paid = select(marks.c.query, marks.c.account, marks.c.release).where(
+            marks.c.query.in_(chunk), marks.c.account.in_(needs.accounts)
+        )
+        seen.update(Mark(*row) for row in connection.execute(paid))
+    return seen, releases
+
+
+def flush(connection: Connection, page: Page, before: dict[str, Balance]) -> None:
+    """Write what was decided: entries, marks and totals."""
+    write_entries(connection, page)
+    spends = []
+    for name in sorted(page.touched):
+        now, known = page.accounts[name], before.get(name)
+        if known is None:
+            connection.execute(insert(accounts), [account_row(now)])
+        elif known.cap != now.cap:
+            values = account_row(now)
+            connection.execute(
+                update(accounts).where(accounts.c.name == name).values(values)
+            )
+        elif now.spent != known.spent:
+            costs = now.spent.minus(known.spent)._asdict()
+            spends.append(
+                {"account": name, **{f"cost_{kind}": costs[kind] for kind in KINDS}}
+            )
+    # The database has the last word: no row changes if a cap would be exceeded.
+    if spends and connection.execute(_spend, spends).rowcount != len(spends):
+        raise LedgerError("an account changed under the ledger's lock.")
+
+
+def write_entries(connection: Connection, page: Page) -> None:
+    """Append the new entries of a page and their marks."""
+    if page.written:
+        connection.execute(insert(entries), [row_of(entry) for entry in page.written])
+    noted = [row for entry in page.written for row in mark_rows(entry)]
+    if noted:
+        connection.execute(insert(marks), noted)
+
+
+def checkpoint_of(connection: Connection) -> Checkpoint:
+    """Read the head and every account."""
+    known, last = identity(connection), _last(connection)
+    return Checkpoint(
+        known.ledger,
+        known.epoch,
+        int(last.sequence),
+        str(last.hash),
+        all_accounts(connection),
+    )
+
+
+def _last(connection: Connection) -> Row[Any, Any]:
+    found = connection.execute(
+        select(entries.c.sequence, entries.c.hash)
+        .order_by(entries.c.sequence.desc())
+        .limit(1)
+    ).first()
+    if found is None:
+        raise LedgerError("the ledger has lost its entries; restore a good copy.")
+    return found
+
+
+def set_epoch(connection: Connection, epoch: int, ledger: str) -> None:
+    """Record another writing-off."""
+    connection.execute(update(meta).values(epoch=epoch, ledger=ledger))
+
+
+def strays(connection: Connection, last: int) -> bool:
+    """Return whether marks belong to no entry."""
+    outside = or_(marks.c.sequence > last, marks.c.sequence < 1)
+    return (
+        connection.execute(select(marks.c.sequence).where(outside)).first() is not None
+    )
+
+
+def all_accounts(connection: Connection) -> dict[str, Balance]:
+    """Return every account."""
+    return {
+        row.name: balance_of(row) for row in connection.execute(select(accounts)).all()
+    }
+
+
+def _accounts(connection: Connection, names: Iterable[str]) -> dict[str, Balance]:
+    found = {}
+    for chunk in _chunks(names):
+        rows = connection.execute(select(accounts).where(accounts.c.name.in_(chunk)))
+        found.update({row.name: balance_of(row) for row in rows})
+    return found
+
+
+def _entries(connection: Connection, condition: Any, whole: set[int]) -> list[Entry]:
+    """Return entries, those in `whole` with their marks."""
+    found = connection.execute(select(entries).where(condition)).all()
+    noted: dict[int, list[Mark]] = {}
+    charged = [row.sequence for row in found if row.sequence in whole]
+    if charged:
+        rows = (
+            select(marks.c.sequence, marks.c.query, marks.c.account, marks.c.release)
+            .where(marks.c.sequence.in_(charged))
+            .order_by(marks.c.sequence, marks.c.position)
+        )
+        for sequence, *mark in connection.execute(rows):
+            noted.setdefault(sequence, []).append(Mark(*mark))
+    return [Entry.from_row(row, noted.get(row.sequence, ())) for row in found]
+
+
+def _chunks(values: Iterable[T]) -> Iterator[list[T]]:
+    listed = list(values)
+    for start in range(0, len(listed), _CHUNK):
+        yield listed[start : start + _CHUNK]

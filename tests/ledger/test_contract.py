@@ -1,0 +1,454 @@
+"""What every ledger promises, tested on each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import pickle
+
+import pytest
+
+from reticent.errors import (
+    BudgetExhaustedError,
+    InvalidParameterError,
+    LedgerError,
+    RelationMismatchError,
+)
+from reticent.ledger import (
+    AccountId,
+    AccountScope,
+    Cap,
+    Charge,
+    Ledger,
+    Outcome,
+    Spend,
+)
+from tests.ledger.book import (
+    ALICE,
+    BOB,
+    DATASET,
+    EVERYBODY,
+    MEMORY,
+    MODEL,
+    TENTH,
+    asking,
+    nano,
+    opened,
+)
+
+UNIT = 10**8  # nano-epsilon in one tenth
+
+
+def spent(ledger: Ledger) -> list[int]:
+    return [nano(ledger, account) // UNIT for account in EVERYBODY]
+
+
+def answer(ledger: Ledger, request, *answers: bytes):
+    receipt = ledger.charge(request)
+    assert receipt.outcome is Outcome.DRAW
+    return ledger.settle(receipt, answers)
+
+
+def test_it_is_a_ledger(ledger):
+    assert isinstance(ledger, Ledger)
+
+
+def test_charge_touches_every_account_and_no_other(ledger):
+    opened(ledger)
+    receipt = ledger.charge(asking("k"))
+    assert spent(ledger) == [1, 1, 1, 0]
+    assert receipt.outcome is Outcome.DRAW
+    assert receipt.draw == (0,)
+    assert receipt.accounts == {
+        str(account): Spend(UNIT, 0, 0, 1) for account in (DATASET, MODEL, ALICE)
+    }
+    assert [balance.spent.epsilon for balance in receipt.remaining] == [UNIT] * 3
+
+
+def test_receipt_names_the_entry_in_the_chain(ledger):
+    opened(ledger)
+    receipt = ledger.charge(asking("k"))
+    (entry,) = [entry for entry in ledger.entries() if entry.kind == "charge"]
+    assert (receipt.sequence, receipt.entry_hash) == (entry.sequence, entry.hash)
+    assert (entry.request, dict(entry.costs())) == ("k", dict(receipt.accounts))
+
+
+def test_ten_tenths_fit_a_budget_of_one_and_eleven_do_not(ledger):
+    opened(ledger)
+    for number in range(10):
+        ledger.charge(asking(f"k{number}"))
+    with pytest.raises(BudgetExhaustedError, match="Ask for at most 0"):
+        ledger.charge(asking("k10"))
+    assert spent(ledger) == [10, 10, 10, 0]
+
+
+def test_refusal_of_one_account_charges_none(ledger):
+    opened(ledger, income=0.3)
+    for number in range(3):
+        ledger.charge(asking(f"k{number}"))
+    before = [balance.as_dict() for balance in ledger.balances()]
+    entries = ledger.verify().entries
+    with pytest.raises(BudgetExhaustedError, match="model:income@3"):
+        ledger.charge(asking("k3"))
+    assert [balance.as_dict() for balance in ledger.balances()] == before
+    assert ledger.verify().entries == entries
+
+
+def test_refused_key_may_be_used_when_the_cap_is_raised(ledger):
+    opened(ledger, alice=0.0)
+    with pytest.raises(BudgetExhaustedError):
+        ledger.charge(asking("k"))
+    ledger.set_cap(ALICE, Cap.basic(epsilon=1.0))
+    assert ledger.charge(asking("k")).outcome is Outcome.DRAW
+
+
+def test_batch_is_charged_whole_or_not_at_all(ledger):
+    opened(ledger)
+    with pytest.raises(BudgetExhaustedError, match="Ask for at most 10"):
+        ledger.charge(asking("k", *(bytes([i]) for i in range(11))))
+    assert spent(ledger) == [0, 0, 0, 0]
+    receipt = ledger.charge(asking("k", *(bytes([i]) for i in range(10))))
+    assert receipt.draw == tuple(range(10))
+    assert spent(ledger) == [10, 10, 10, 0]
+
+
+def test_retry_before_the_answer_is_spent_without_result(ledger):
+    opened(ledger)
+    first = ledger.charge(asking("k"))
+    again = ledger.charge(asking("k"))
+    assert again.outcome is Outcome.SPENT
+    assert (again.draw, again.answers) == ((), (None,))
+    assert (again.sequence, again.entry_hash) == (first.sequence, first.entry_hash)
+    assert spent(ledger) == [1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("memory", [None, MEMORY])
+def test_retry_after_the_answer_replays_the_same_bytes(ledger, memory):
+    opened(ledger)
+    request = asking("k", b"x", b"y", memory=memory)
+    first = answer(ledger, request, b"yes", b"\x00\xff")
+    again = ledger.charge(request)
+    assert first.answers == again.answers == (b"yes", b"\x00\xff")
+    assert again.outcome is Outcome.ANSWERED
+    assert again.sequence == first.sequence
+    assert spent(ledger) == [2, 2, 2, 0]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"queries": (b"other",)},
+        {"accounts": (DATASET, MODEL, BOB)},
+        {"charge": Charge.loss(epsilon=0.2, certificate="tenth")},
+        {"charge": Charge.loss(epsilon=0.1, certificate="another")},
+        {"memory": MEMORY},
+    ],
+)
+def test_key_of_another_request_is_refused(ledger, other):
+    opened(ledger)
+    ledger.charge(asking("k"))
+    with pytest.raises(InvalidParameterError, match="different request"):
+        ledger.charge(asking("k", **other))
+    assert spent(ledger) == [1, 1, 1, 0]
+
+
+def test_answer_is_stored_once(ledger):
+    opened(ledger)
+    receipt = ledger.charge(asking("k"))
+    ledger.settle(receipt, [b"yes"])
+    assert ledger.settle(receipt, [b"yes"]).answers == (b"yes",)
+    with pytest.raises(LedgerError, match="drawn once"):
+        ledger.settle(receipt, [b"no"])
+    assert ledger.charge(asking("k")).answers == (b"yes",)
+
+
+@pytest.mark.parametrize("answers", [[], [b"a", b"b"], ["text"], [b"x" * (2**20 + 1)]])
+def test_answers_that_do_not_fit_are_refused(ledger, answers):
+    opened(ledger)
+    receipt = ledger.charge(asking("k"))
+    with pytest.raises(InvalidParameterError, match="answers"):
+        ledger.settle(receipt, answers)
+
+
+def test_receipt_of_another_ledger_is_refused(ledger):
+    opened(ledger)
+    receipt = ledger.charge(asking("k"))
+    for strange in ({"entry_hash": "0" * 64}, {"sequence": 999}, {"sequence": None}):
+        with pytest.raises(LedgerError, match="not of this ledger"):
+            ledger.settle(dataclasses.replace(receipt, **strange), [b"yes"])
+
+
+def test_finished_receipt_takes_no_more_answers(ledger):
+    opened(ledger)
+    done = answer(ledger, asking("k"), b"yes")
+    with pytest.raises(InvalidParameterError):
+        ledger.settle(done, [b"yes"])
+
+
+def test_repeated_query_is_free_for_those_who_paid(ledger):
+    opened(ledger)
+    answer(ledger, asking("k1", b"x", memory=MEMORY), b"yes")
+    entries = ledger.verify().entries
+    again = ledger.charge(asking("k2", b"x", memory=MEMORY))
+    assert (again.outcome, again.answers) == (Outcome.ANSWERED, (b"yes",))
+    assert (again.sequence, again.entry_hash, again.accounts) == (None, None, {})
+    assert spent(ledger) == [1, 1, 1, 0]
+    assert ledger.verify().entries == entries
+
+
+def test_client_who_sees_an_answer_first_pays_alone(ledger):
+    opened(ledger)
+    answer(ledger, asking("k1", b"x", memory=MEMORY), b"yes")
+    view = ledger.charge(asking("k2", b"x", client=BOB, memory=MEMORY))
+    assert (view.outcome, view.answers) == (Outcome.ANSWERED, (b"yes",))
+    assert view.accounts == {str(BOB): Spend(UNIT, 0, 0, 1)}
+    assert spent(ledger) == [1, 1, 1, 1]
+    for key in ("k2", "k3"):  # a retry, and the same question once more
+        again = ledger.charge(asking(key, b"x", client=BOB, memory=MEMORY))
+        assert again.answers == (b"yes",)
+    assert spent(ledger) == [1, 1, 1, 1]
+
+
+def test_client_without_budget_sees_no_remembered_answer(ledger):
+    opened(ledger, bob=0.0)
+    answer(ledger, asking("k1", b"x", memory=MEMORY), b"yes")
+    with pytest.raises(BudgetExhaustedError, match="client:bob"):
+        ledger.charge(asking("k2", b"x", client=BOB, memory=MEMORY))
+
+
+def test_remembered_answer_outlives_the_dataset_budget(ledger):
+    opened(ledger, adult=0.1)
+    answer(ledger, asking("k1", b"x", memory=MEMORY), b"yes")
+    assert ledger.charge(asking("k2", b"x", memory=MEMORY)).answers == (b"yes",)
+    view = ledger.charge(asking("k3", b"x", client=BOB, memory=MEMORY))
+    assert view.answers == (b"yes",)
+    with pytest.raises(BudgetExhaustedError, match="dataset:adult@1"):
+        ledger.charge(asking("k4", b"y", memory=MEMORY))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"memory": "adult@1/income@4"},
+        {"memory": None},
+        {"charge": Charge.loss(epsilon=0.2, certificate="tenth")},
+        {"charge": Charge.loss(epsilon=0.1, certificate="another")},
+    ],
+)
+def test_memory_is_of_one_model_and_one_charge(ledger, other):
+    opened(ledger)
+    answer(ledger, asking("k1", b"x", memory=MEMORY), b"yes")
+    fields = {"memory": MEMORY, **other}
+    assert ledger.charge(asking("k2", b"x", **fields)).outcome is Outcome.DRAW
+
+
+def test_lost_answer_is_not_remembered_and_a_new_key_pays_again(ledger):
+    opened(ledger)
+    ledger.charge(asking("k1", b"x", memory=MEMORY))  # and no answer
+    assert ledger.charge(asking("k1", b"x", memory=MEMORY)).outcome is Outcome.SPENT
+    answer(ledger, asking("k2", b"x", memory=MEMORY), b"second")
+    assert spent(ledger) == [2, 2, 2, 0]
+    third = ledger.charge(asking("k3", b"x", memory=MEMORY))
+    assert third.answers == (b"second",)
+
+
+def test_two_draws_of_one_query_are_both_paid_and_the_first_answer_stays(ledger):
+    opened(ledger)
+    alice = ledger.charge(asking("a", b"x", memory=MEMORY))
+    bob = ledger.charge(asking("b", b"x", client=BOB, memory=MEMORY))
+    assert spent(ledger) == [2, 2, 1, 1]
+    assert ledger.settle(bob, [b"bob's"]).answers == (b"bob's",)
+    assert ledger.settle(alice, [b"alice's"]).answers == (b"alice's",)
+    assert ledger.charge(asking("a", b"x", memory=MEMORY)).answers == (b"alice's",)
+    # The remembered release is Bob's; Alice paid for her own, not for that one.
+    seen = ledger.charge(asking("a2", b"x", memory=MEMORY))
+    assert seen.answers == (b"bob's",)
+    assert spent(ledger) == [2, 2, 2, 1]
+
+
+def test_mixed_batch_pays_for_what_is_new_to_each(ledger):
+    opened(ledger)
+    answer(ledger, asking("k1", b"x", b"y", memory=MEMORY), b"X", b"Y")
+    ledger.charge(asking("k2", b"x", client=BOB, memory=MEMORY))
+    batch = asking("k3", b"z", b"x", b"y", b"z", b"y", client=BOB, memory=MEMORY)
+    receipt = ledger.charge(batch)
+    # Everybody pays for z; Bob pays for y; he paid for x before.
+    assert spent(ledger) == [3, 3, 2, 3]
+    assert receipt.draw == (0,)
+    assert receipt.answers == (None, b"X", b"Y", None, b"Y")
+    done = ledger.settle(receipt, [b"Z"])
+    assert done.answers == (b"Z", b"X", b"Y", b"Z", b"Y")
+    assert ledger.charge(batch).answers == done.answers
+    assert spent(ledger) == [3, 3, 2, 3]
+
+
+def test_lost_batch_gives_nothing_back(ledger):
+    opened(ledger)
+    answer(ledger, asking("k1", b"x", memory=MEMORY), b"X")
+    batch = asking("k2", b"x", b"y", memory=MEMORY)
+    ledger.charge(batch)
+    assert ledger.charge(batch).answers == (None, None)
+
+
+def test_without_memory_every_question_is_drawn_and_paid(ledger):
+    opened(ledger)
+    receipt = ledger.charge(asking("k", b"x", b"x"))
+    assert receipt.draw == (0, 1)
+    assert ledger.settle(receipt, [b"1", b"2"]).answers == (b"1", b"2")
+    assert ledger.charge(asking("k", b"x", b"x")).answers == (b"1", b"2")
+    assert spent(ledger) == [2, 2, 2, 0]
+
+
+def test_many_keys_do_not_multiply_the_budget(ledger):
+    # RELIABILITY 17: 1,000 clients, one dataset cap of B = 1 at eps = 0.1.
+    ledger.open_account(DATASET, Cap.basic(epsilon=1.0))
+    draws = 0
+    for number in range(1000):
+        client = AccountId(AccountScope.CLIENT, f"client-{number}")
+        if number < 20 or number % 100 == 0:  # the rest has a common account
+            ledger.open_account(client, Cap.basic(epsilon=1.0))
+        else:
+            client = AccountId(AccountScope.CLIENT, f"client-{number % 20}")
+        request = asking(f"k{number}", accounts=(DATASET, client))
+        try:
+            draws += ledger.charge(request).outcome is Outcome.DRAW
+        except BudgetExhaustedError:
+            continue
+    assert draws == 10
+    assert nano(ledger, DATASET) == 10 * UNIT
+
+
+def test_account_opens_once(ledger):
+    cap = Cap.basic(epsilon=1.0)
+    assert ledger.open_account(ALICE, cap) == ledger.open_account(ALICE, cap)
+    assert ledger.verify().entries == 2
+    with pytest.raises(InvalidParameterError, match="set_cap"):
+        ledger.open_account(ALICE, Cap.basic(epsilon=2.0))
+
+
+def test_cap_changes_on_record_and_keeps_what_was_spent(ledger):
+    opened(ledger)
+    ledger.charge(asking("k"))
+    raised = ledger.set_cap(ALICE, Cap.basic(epsilon=2.0))
+    assert raised == ledger.set_cap(ALICE, Cap.basic(epsilon=2.0))
+    assert raised.spent.epsilon == UNIT
+    lowered = ledger.set_cap(ALICE, Cap.basic(epsilon=0.05))
+    assert lowered.remaining == Spend()
+    with pytest.raises(BudgetExhaustedError):
+        ledger.charge(asking("k2"))
+    assert [entry.kind for entry in ledger.entries()].count("cap") == 2
+    ledger.verify()
+
+
+def test_method_of_an_account_is_fixed(ledger):
+    opened(ledger)
+    with pytest.raises(InvalidParameterError, match="method is fixed"):
+        ledger.set_cap(ALICE, Cap.zcdp(epsilon=1.0, delta=1e-6))
+    with pytest.raises(InvalidParameterError, match="method is fixed"):
+        ledger.set_cap(ALICE, Cap.basic(epsilon=1.0, relation="add-remove"))
+
+
+def test_unknown_account_is_named(ledger):
+    with pytest.raises(InvalidParameterError, match="dataset:adult@1"):
+        ledger.charge(asking("k"))
+    with pytest.raises(InvalidParameterError, match="client:alice"):
+        ledger.balance(ALICE)
+    with pytest.raises(InvalidParameterError, match="client:alice"):
+        ledger.set_cap(ALICE, Cap.basic(epsilon=1.0))
+
+
+def test_zcdp_account_counts_rho(ledger):
+    cap = Cap.zcdp(epsilon=1.0, delta=1e-6, slack=1e-7)
+    ledger.open_account(DATASET, cap)
+    charge = Charge.loss(epsilon=0.1, delta=6e-8, rho=0.005, certificate="c")
+    request = asking("k", accounts=(DATASET,), charge=charge)
+    ledger.charge(request)
+    assert ledger.balance(DATASET).spent == Spend(0, 6 * 10**10, 5 * 10**9, 1)
+    with pytest.raises(BudgetExhaustedError):  # delta: 1.2e-7 > 1e-7
+        ledger.charge(asking("k2", accounts=(DATASET,), charge=charge))
+
+
+def test_charge_that_an_account_cannot_count_is_refused(ledger):
+    opened(ledger)
+    rho_only = Charge.loss(rho=0.005, certificate="c")
+    with pytest.raises(InvalidParameterError, match="cannot be counted"):
+        ledger.charge(asking("k", charge=rho_only))
+    other = Charge.loss(epsilon=0.1, certificate="c", relation="add-remove")
+    with pytest.raises(RelationMismatchError, match="add-remove"):
+        ledger.charge(asking("k", charge=other))
+    assert spent(ledger) == [0, 0, 0, 0]
+
+
+def test_async_callers_get_the_same(ledger):
+    opened(ledger, epsilon=3.2)
+
+    async def one(number: int):
+        receipt = await ledger.acharge(asking(f"k{number}"))
+        return await ledger.asettle(receipt, [f"{number}".encode()])
+
+    async def many():
+        return await asyncio.gather(*(one(number) for number in range(32)))
+
+    done = asyncio.run(many())
+    assert [receipt.answers for receipt in done] == [
+        (f"{number}".encode(),) for number in range(32)
+    ]
+    assert spent(ledger) == [32, 32, 32, 0]
+    with pytest.raises(BudgetExhaustedError):
+        asyncio.run(one(32))
+
+
+def test_entries_are_numbered_and_sealed(ledger):
+    opened(ledger)
+    answer(ledger, asking("k", b"x", memory=MEMORY), b"yes")
+    entries = list(ledger.entries())
+    assert [entry.sequence for entry in entries] == list(range(1, len(entries) + 1))
+    assert [entry.kind for entry in entries[-2:]] == ["charge", "answer"]
+    assert entries[-1].settles == entries[-2].sequence
+    assert [entry.sequence for entry in ledger.entries(after=4)] == [5, 6, 7]
+    seen = ledger.verify()
+    assert (seen.entries, seen.charges, seen.answers) == (7, 1, 1)
+    assert seen.head == entries[-1].hash
+    assert seen.epoch == 0
+
+
+def test_entries_hold_no_query(ledger):
+    opened(ledger)
+    answer(ledger, asking("k", b"canary-4711", memory=MEMORY), b"yes")
+    assert not any("canary" in repr(entry) for entry in ledger.entries())
+
+
+def test_balances_are_sorted(ledger):
+    opened(ledger)
+    names = [str(balance.account) for balance in ledger.balances()]
+    assert names == sorted(str(account) for account in EVERYBODY)
+
+
+def test_closed_ledger_refuses(ledger):
+    opened(ledger)
+    receipt = ledger.charge(asking("k"))
+    ledger.close()
+    ledger.close()
+    for act in (
+        lambda: ledger.charge(asking("k2")),
+        lambda: ledger.settle(receipt, [b"yes"]),
+        lambda: ledger.balance(ALICE),
+        ledger.balances,
+        ledger.verify,
+        lambda: list(ledger.entries()),
+    ):
+        with pytest.raises(LedgerError, match="closed"):
+            act()
+
+
+def test_ledger_is_not_pickled(ledger):
+    with pytest.raises(LedgerError, match="a ledger is not"):
+        pickle.dumps(ledger)
+
+
+def test_receipt_prints_no_answer(ledger):
+    opened(ledger)
+    receipt = answer(ledger, asking("k"), b"canary-4711")
+    assert "canary" not in repr(receipt)
+    assert "canary" not in str(receipt.as_dict())
+    assert receipt.as_dict()["accounts"][str(ALICE)]["epsilon"] == TENTH.epsilon
