@@ -1,0 +1,193 @@
+"""A schema as JSON: strict reading, plain writing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, NoReturn
+
+from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.schemas.columns import (
+    Categorical,
+    ClassLabel,
+    Column,
+    Label,
+    Numeric,
+    NumericTarget,
+)
+
+VERSION = 1
+VERSION_KEY = "reticent_schema"
+
+_REQUIRED = {"numeric": ("low", "high"), "categorical": ("levels",)}
+_OPTIONAL = {
+    "numeric": ("transform", "missing", "outside"),
+    "categorical": ("missing", "other"),
+}
+
+
+def _fail(problem: str) -> NoReturn:
+    raise InvalidParameterError(problem)
+
+
+def _object(key: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        _fail(f"{key} needs an object {{...}}; got {type(value).__name__}.")
+    return dict(value)
+
+
+def _array(key: str, value: Any) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        _fail(f"{key} needs a list [...]; got {type(value).__name__}.")
+    return list(value)
+
+
+def _keys(
+    where: str, data: Mapping[str, Any], required: tuple[str, ...], *more: str
+) -> None:
+    """Refuse a missing or a surplus key, and say which ones there may be."""
+    allowed = (*required, *more)
+    surplus = [key for key in data if key not in allowed]
+    if surplus:
+        _fail(
+            f"{where} has the key {surplus[0]!r}, which is not known. Keys are "
+            f"{', '.join(allowed)}."
+        )
+    absent = [key for key in required if key not in data]
+    if absent:
+        _fail(f"{where} lacks the key {absent[0]!r}. Add it.")
+
+
+def _within(where: str, build: Callable[[], Any]) -> Any:
+    """Build a specification; an error in it gets the key it is about in front."""
+    problem = ""
+    try:
+        return build()
+    except InvalidParameterError as error:
+        problem = str(error)
+    raise InvalidParameterError(f"{where}: {problem}")
+
+
+def _column(where: str, data: dict[str, Any]) -> Column:
+    kind = data.pop("kind", None)
+    if not (isinstance(kind, str) and kind in _REQUIRED):
+        _fail(f"{where}.kind needs 'numeric' or 'categorical'; got {kind!r}.")
+    _keys(where, data, _REQUIRED[kind], *_OPTIONAL[kind])
+    spec = Numeric if kind == "numeric" else Categorical
+    column: Column = _within(where, lambda: spec(**data))
+    return column
+
+
+def _columns(data: Any) -> dict[str, Column]:
+    columns: dict[str, Column] = {}
+    for position, item in enumerate(_array("columns", data)):
+        where = f"columns[{position}]"
+        entry = _object(where, item)
+        if "name" not in entry:
+            _fail(f"{where} lacks the key 'name'. Add it.")
+        name = entry.pop("name")
+        if not isinstance(name, str):
+            _fail(f"{where}.name needs text; got {name!r}.")
+        if name in columns:
+            _fail(f"{where}.name={name!r} is there twice. List each column once.")
+        columns[name] = _column(f"{where} ({name!r})", entry)
+    return columns
+
+
+def _label(data: Any) -> Label | None:
+    if data is None:
+        return None
+    entry = _object("label", data)
+    kind = entry.pop("kind", None)
+    if kind == "classes":
+        _keys("label", entry, ("name", "classes"))
+        label: Label = _within("label", lambda: ClassLabel(**entry))
+    elif kind == "numeric":
+        _keys("label", entry, ("name", "low", "high"))
+        label = _within("label", lambda: NumericTarget(**entry))
+    else:
+        _fail(f"label.kind needs 'classes' or 'numeric'; got {kind!r}.")
+    return label
+
+
+def parts_of(data: Any) -> dict[str, Any]:
+    """Return the arguments of a schema out of its dictionary, strictly."""
+    document = _object("the schema", data)
+    _keys("the schema", document, (VERSION_KEY, "columns"), "label", "unit", "ignored")
+    version = document[VERSION_KEY]
+    if not (type(version) is int and version == VERSION):
+        _fail(
+            f"{VERSION_KEY}={version!r} is not a version that this reticent reads; it "
+            f"reads {VERSION}. Update reticent, or write the schema again."
+        )
+    unit = document.get("unit")
+    if not (unit is None or isinstance(unit, str)):
+        _fail(f"unit needs a column's name or null; got {unit!r}.")
+    return {
+        "columns": _columns(document["columns"]),
+        "label": _label(document.get("label")),
+        "unit": unit,
+        "ignored": tuple(_array("ignored", document.get("ignored", []))),
+    }
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        _fail(f"the key {twice!r} is there twice in one object. Keep one of them.")
+    return found
+
+
+def _constant(name: str) -> NoReturn:
+    _fail(f"{name} is not a number that JSON knows. Write a finite number.")
+
+
+def parsed(text: str) -> Any:
+    """Parse JSON without the extensions that hide mistakes."""
+    problem = ""
+    try:
+        return json.loads(text, object_pairs_hook=_pairs, parse_constant=_constant)
+    except json.JSONDecodeError as error:
+        problem = f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+    except RecursionError:
+        problem = "nested too deeply"
+    except ValueError as error:
+        # A whole number with thousands of digits; our own errors are ValueErrors too.
+        problem = (
+            str(error)
+            if isinstance(error, InvalidParameterError)
+            else ("a number has too many digits")
+        )
+    raise InvalidParameterError(problem.rstrip(".") + ".")
+
+
+def read_document(path: str | PathLike[str]) -> Any:
+    """Return the JSON of a file, with errors that name the file."""
+    problem = ""
+    try:
+        return parsed(Path(path).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror}). Check the path and your rights."
+    except UnicodeDecodeError:
+        problem = "is not UTF-8 text. A schema is a JSON file; save it as UTF-8."
+    except InvalidParameterError as error:
+        problem = f"is not a schema: {error}"
+    raise InvalidDataError(f"{fspath(path)} {problem}")
+
+
+def write_document(path: str | PathLike[str], data: Any) -> None:
+    """Write JSON that people can read and edit."""
+    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    problem = ""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        problem = f"cannot be written ({error.strerror})."
+    if problem:
+        raise InvalidDataError(
+            f"{fspath(path)} {problem} Choose another path or make room."
+        )

@@ -1,0 +1,61 @@
+"""Where in the input something is wrong, and how to say so without saying the value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from reticent.errors import InvalidDataError
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The source of some rows, for messages.
+
+    Parameters
+    ----------
+    source : str
+        A file's name, or what the rows are; empty for rows sent by a client.
+    first_row : int
+        What the first row is called: 1 in files and data frames (the header is not
+        counted), 0 in a JSON list.
+    """
+
+    source: str
+    first_row: int = 1
+
+    def after(self, n_rows: int) -> Place:
+        """Return the place of the rows that follow the first `n_rows`."""
+        return Place(self.source, self.first_row + n_rows)
+
+    def error(self, problem: str, *, row: int | None = None) -> InvalidDataError:
+        """Return an error about the source or about one row, counted from zero."""
+        where = self.source if row is None else self._row(row)
+        return InvalidDataError(f"{where}: {problem}" if where else problem)
+
+    def cell(
+        self, row: int, column: str, problem: str, *, curator: str, client: str
+    ) -> InvalidDataError:
+        """Return an error about one cell, with what its owner can do about it.
+
+        No text may quote the cell's value. The curator of a file can change the file
+        or the schema; a client can only send something else.
+        """
+        remedy = curator if self.source else client
+        where = f"{self._row(row)}, column {column!r}"
+        return InvalidDataError(f"{where}: {problem} {remedy}")
+
+    def _row(self, row: int) -> str:
+        number = self.first_row + row
+        return f"{self.source}, row {number}" if self.source else f"rows[{number}]"
+
+
+CLIENT = Place("", first_row=0)
+
+
+def listed(names: Iterable[object], *, most: int = 12) -> str:
+    """Quote public names in a sentence, at most a dozen of them."""
+    items = [repr(name) for name in names]
+    rest = len(items) - most
+    shown = ", ".join(items[:most])
+    return f"{shown} and {rest} more" if rest > 0 else shown

@@ -1,0 +1,136 @@
+"""Rows as JSON objects, the way clients send them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite, nan
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.schemas.cells import UNKNOWN, number_of_cell
+from reticent.schemas.places import CLIENT, listed
+from reticent.schemas.table import Table
+
+if TYPE_CHECKING:
+    from reticent.schemas.schema import Schema
+
+_NUMBERS = frozenset({int, float})
+_NOT_JSON = object()
+
+
+def _picker(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    """Return a function that takes the values of `names` out of a dictionary."""
+    if len(names) == 1:
+        (only,) = names
+        return lambda row: (row[only],)
+    return itemgetter(*names) if names else lambda row: ()
+
+
+class RowReader:
+    """Validates rows of one schema; built once, because requests are many.
+
+    Parameters
+    ----------
+    schema : Schema
+        What the rows must follow.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._layout = schema.layout
+        self._names = frozenset(schema.columns)
+        self._numbers_of = _picker(self._layout.numeric.names)
+        self._levels_of = _picker(self._layout.category.names)
+        self._finders = [
+            lookup.by_value.__getitem__ for lookup in self._layout.category.lookups
+        ]
+        # Only text cannot be mistaken for another kind: True == 1 == 1.0.
+        self._all_text = all(
+            lookup.kind is str for lookup in self._layout.category.lookups
+        )
+
+    def table(self, rows: Any) -> Table:
+        """Return the rows as a table, or say which row and column is wrong."""
+        if not isinstance(rows, list | tuple):
+            raise CLIENT.error("rows must be a list of objects. Send [{...}, ...].")
+        if not rows:
+            raise CLIENT.error("rows is empty. Send at least one row.")
+        for position, row in enumerate(rows):
+            if type(row) is not dict or row.keys() != self._names:
+                raise self._wrong_keys(position, row)
+        numbers = self._numbers([self._numbers_of(row) for row in rows])
+        codes = self._codes([self._levels_of(row) for row in rows])
+        return Table(
+            self._schema,
+            self._layout.numeric.checked(numbers, CLIENT),
+            self._layout.category.checked(codes, CLIENT),
+        )
+
+    def _wrong_keys(self, position: int, row: Any) -> Exception:
+        if not isinstance(row, dict):
+            return CLIENT.error(
+                "a row must be an object with the columns as keys.", row=position
+            )
+        absent = [name for name in self._schema.columns if name not in row]
+        if absent:
+            return CLIENT.error(
+                f"the columns {listed(absent)} are missing. Send every column, and "
+                f"null for a missing value where the schema allows one.",
+                row=position,
+            )
+        # The surplus keys are not named: what a client sends is never sent back.
+        return CLIENT.error(
+            f"{len(row) - len(self._names)} keys are no columns of the schema. Send "
+            f"only {listed(self._schema.columns, most=100)}.",
+            row=position,
+        )
+
+    def _numbers(self, picked: list[tuple[Any, ...]]) -> NDArray[np.float64]:
+        kinds = {type(value) for values in picked for value in values}
+        if kinds <= _NUMBERS:
+            try:
+                numbers = np.array(picked, dtype=np.float64)
+            except OverflowError:
+                pass
+            else:
+                if np.isfinite(numbers).all():
+                    return numbers
+        return self._numbers_with_care(picked)
+
+    def _numbers_with_care(self, picked: list[tuple[Any, ...]]) -> NDArray[np.float64]:
+        """Read cell by cell. Only null is missing: NaN is not JSON, hence refused."""
+        block = self._layout.numeric
+        numbers = np.empty((len(picked), len(block.names)), dtype=np.float64)
+        for i, values in enumerate(picked):
+            for j, value in enumerate(values):
+                number = number_of_cell(value, untyped=False)
+                if number is None:
+                    raise block.no_number(i, j, CLIENT)
+                if value is not None and not isfinite(number):
+                    raise block.not_finite(i, j, CLIENT)
+                numbers[i, j] = nan if value is None else number
+        return numbers
+
+    def _codes(self, picked: list[tuple[Any, ...]]) -> NDArray[np.int32]:
+        shape = len(picked), len(self._finders)
+        if self._all_text:
+            finders = self._finders
+            try:
+                found = [
+                    [find(value) for find, value in zip(finders, values, strict=True)]
+                    for values in picked
+                ]
+            except (KeyError, TypeError):  # no level, or a value without a hash
+                pass
+            else:
+                return np.array(found, dtype=np.int32).reshape(shape)
+        codes = np.full(shape, UNKNOWN, dtype=np.int32)
+        for j, lookup in enumerate(self._layout.category.lookups):
+            cells = [values[j] for values in picked]
+            # NaN differs from itself. It is not JSON, so it is no missing value here.
+            cells = [cell if cell == cell else _NOT_JSON for cell in cells]
+            codes[:, j] = lookup.codes(cells, untyped=False)
+        return codes

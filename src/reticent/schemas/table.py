@@ -1,0 +1,157 @@
+"""Validated rows: every value inside what the schema allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.errors import InvalidDataError
+from reticent.schemas.cells import RawColumn, read_codes, read_numbers
+from reticent.schemas.columns import Categorical, ClassLabel, Label, Numeric
+from reticent.schemas.frames import Frame
+from reticent.schemas.layout import CategoryBlock, NumericBlock
+from reticent.schemas.places import Place, listed
+
+if TYPE_CHECKING:
+    from reticent.schemas.schema import Schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Rows that a schema has validated. Built by the schema, not by hand.
+
+    Parameters
+    ----------
+    schema : Schema
+        What the rows were checked against.
+    numbers : ndarray of float of shape (n_rows, n_numeric)
+        The numeric columns, clipped to their ranges, NaN if missing.
+    codes : ndarray of int of shape (n_rows, n_categorical)
+        The categorical columns as positions in their levels; the number of levels
+        for "other", -1 if missing.
+    label : ndarray of shape (n_rows,) or None
+        Class codes (int), or the clipped numeric target (float).
+    units : ndarray of object of shape (n_rows,) or None
+        The unit of each row, as text.
+    """
+
+    schema: Schema
+    numbers: NDArray[np.float64]
+    codes: NDArray[np.int32]
+    label: NDArray[Any] | None = None
+    units: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return one column: numbers, or codes of levels."""
+        layout = self.schema.layout
+        if name in layout.numeric.names:
+            return self.numbers[:, layout.numeric.names.index(name)]
+        if name in layout.category.names:
+            return self.codes[:, layout.category.names.index(name)]
+        raise InvalidDataError(
+            f"column {name!r} is not in the schema, which has "
+            f"{listed(self.schema.columns)}."
+        )
+
+    def take(self, rows: Any) -> Table:
+        """Return the rows at the given positions, or where a mask is true."""
+        return Table(
+            self.schema,
+            self.numbers[rows],
+            self.codes[rows],
+            None if self.label is None else self.label[rows],
+            None if self.units is None else self.units[rows],
+        )
+
+
+def concatenated(tables: list[Table]) -> Table:
+    """Return the rows of several tables of one schema as one table."""
+    first = tables[0]
+    return Table(
+        first.schema,
+        np.concatenate([table.numbers for table in tables]),
+        np.concatenate([table.codes for table in tables]),
+        None
+        if first.label is None
+        else np.concatenate(
+            [table.label for table in tables if table.label is not None]
+        ),
+        None
+        if first.units is None
+        else np.concatenate(
+            [table.units for table in tables if table.units is not None]
+        ),
+    )
+
+
+def table_of(frame: Frame, schema: Schema, place: Place, *, labelled: bool) -> Table:
+    """Validate the columns of a frame; the schema has checked their names."""
+    layout = schema.layout
+    columns = {name: frame.column(name) for name in schema.needed(labelled=labelled)}
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) != 1:
+        raise place.error(
+            f"the columns have {len(lengths)} different lengths. Give each the same "
+            f"number of rows."
+        )
+    (n_rows,) = lengths
+    numbers = np.empty((n_rows, len(layout.numeric.names)), dtype=np.float64)
+    for j, name in enumerate(layout.numeric.names):
+        numbers[:, j], bad = read_numbers(columns[name])
+        if bad is not None:
+            raise layout.numeric.no_number(bad, j, place)
+    codes = np.empty((n_rows, len(layout.category.names)), dtype=np.int32)
+    for j, name in enumerate(layout.category.names):
+        codes[:, j] = read_codes(columns[name], layout.category.lookups[j])
+    label = units = None
+    if labelled and schema.label is not None:
+        label = label_values(columns[schema.label.name], schema.label, place)
+    if labelled and schema.unit is not None:
+        units = unit_ids(columns[schema.unit], schema.unit, place)
+    return Table(
+        schema,
+        layout.numeric.checked(numbers, place),
+        layout.category.checked(codes, place),
+        label,
+        units,
+    )
+
+
+def label_values(column: RawColumn, label: Label, place: Place) -> NDArray[Any]:
+    """Return class codes, or a numeric target clipped to its bounds."""
+    if isinstance(label, ClassLabel):
+        classes = CategoryBlock({label.name: Categorical(label.classes)})
+        codes = read_codes(column, classes.lookups[0])
+        return classes.checked(codes[:, None], place)[:, 0].astype(np.int64)
+    target = NumericBlock({label.name: Numeric(label.low, label.high)})
+    numbers, bad = read_numbers(column)
+    if bad is not None:
+        raise target.no_number(bad, 0, place)
+    return target.checked(numbers[:, None], place)[:, 0]
+
+
+def unit_ids(column: RawColumn, name: str, place: Place) -> NDArray[Any]:
+    """Return the unit of each row as text; whole numbers are written in digits."""
+    ids = np.empty(len(column), dtype=object)
+    for row, cell in enumerate(column.values()):
+        if isinstance(cell, float) and cell.is_integer():
+            cell = int(cell)  # a column of whole numbers that passed through floats
+        if isinstance(cell, str) and cell:
+            ids[row] = cell
+        elif isinstance(cell, int) and not isinstance(cell, bool):
+            ids[row] = str(cell)
+        else:
+            raise place.cell(
+                row,
+                name,
+                "the unit is missing, or neither text nor a whole number.",
+                curator="Every row must say whose it is.",
+                client="",
+            )
+    return ids
