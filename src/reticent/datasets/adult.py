@@ -64,7 +64,7 @@ def load_adult_sample() -> tuple[dict[str, NDArray[Any]], Schema]:
     (5000, 12)
     >>> table = schema.table(columns, labelled=True)
     >>> schema.classes[table.label[:3]]
-    array(['<=50K', '<=50K', '>50K'], dtype='<U5')
+    array(['>50K', '<=50K', '<=50K'], dtype='<U5')
     """
     files = adult_sample_files()
     schema = Schema.read(files.schema)

@@ -50,6 +50,7 @@ class NumericBlock:
         self.high = np.array([spec.high for spec in specs], dtype=np.float64)
         self.may_miss = np.array([spec.missing for spec in specs], dtype=bool)
         self.strict = np.array([spec.outside == "error" for spec in specs], dtype=bool)
+        self._some_strict = bool(self.strict.any())
 
     def checked(
         self, numbers: NDArray[np.float64], place: Place
@@ -63,7 +64,7 @@ class NumericBlock:
             infinite = np.isinf(numbers)
             if infinite.any():
                 raise self.not_finite(*_first(infinite), place)
-        if self.strict.any():
+        if self._some_strict:
             outside = ((numbers < self.low) | (numbers > self.high)) & self.strict
             if outside.any():
                 raise self._outside(*_first(outside), place)

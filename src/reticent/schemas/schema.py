@@ -136,7 +136,7 @@ class Schema:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):
             return NotImplemented
-        return self.digest == other.digest
+        return self is other or self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
