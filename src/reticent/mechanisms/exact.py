@@ -259,8 +259,9 @@ def _slack(n_labels: int) -> float:
 
 def _draw_block(rows: NDArray[np.float64], source: RandomSource) -> NDArray[np.int64]:
     n_labels = rows.shape[1]
-    # One label's weights lie together, so that each step runs over all rows at once.
-    sums = np.ascontiguousarray(rows.T)
+    # A copy, in which one label's weights lie together: each step then runs over all
+    # rows at once, and the caller's array stays as it is.
+    sums = np.array(rows.T, order="C")
     sums -= sums.max(axis=0)
     np.maximum(sums, _DEEPEST, out=sums)
     np.exp(sums, out=sums)
@@ -343,7 +344,11 @@ def floats(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
         raise InvalidParameterError(
             f"{name} needs finite numbers; got NaN or infinity."
         )
-    if values.dtype.kind in "iu" and values.size and abs(result).max() > 2.0**53:
+    # Compared as integers: 2^53 + 1 is 2^53 as a float.
+    if (
+        values.dtype.kind in "iu"
+        and not ((values >= -(2**53)) & (values <= 2**53)).all()
+    ):
         raise InvalidParameterError(f"{name} needs integers of at most 2^53 in size.")
     return result
 

@@ -97,7 +97,13 @@ class GaussianArgmaxResponse(Response):
         joint = reached + before + after
         top = joint.max(axis=1, keepdims=True)
         with np.errstate(under="ignore"):
-            return np.asarray(np.log(np.exp(joint - top).sum(axis=1)) + top[:, 0])
+            logs = np.log(np.exp(joint - top).sum(axis=1)) + top[:, 0]
+            # What a clear winner leaves to the others is known better than its own.
+            lead = int(logs.argmax())
+            others = np.exp(np.delete(logs, lead)).sum()
+        if others < 0.5:
+            logs[lead] = np.log1p(-others)
+        return np.asarray(logs)
 
     def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]:
         votes = [int(count) for count in self.votes[row]]
