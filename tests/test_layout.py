@@ -36,7 +36,7 @@ REGISTRY = re.compile(
     "|".join(["index-" + "url", "find-" + "links", r"pypi\." + "org"])
 )
 SKIPPED_FOLDERS = {"__pycache__", "_build", "_generated", "build", "dist", "cache"}
-BINARY = {".png", ".npy", ".npz", ".parquet", ".pyc", ".db", ".woff2"}
+BINARY = {".png", ".npy", ".npz", ".parquet", ".gz", ".pyc", ".db", ".woff2"}
 
 
 def text_files() -> list[Path]:
