@@ -1,0 +1,134 @@
+r"""Signed weights as exact integers: what labelling a point 1 costs.
+
+The weighted number of mistakes of a hypothesis is affine in its labels,
+
+.. math:: \sum_i w_i [h(x_i) \ne y_i]
+          = \sum_i w_i y_i + \sum_{i : h(x_i) = 1} w_i (1 - 2 y_i),
+
+so every oracle minimises the cost of a set of points, and a negative weight is a
+flipped label. Costs are integers times a power of two and add up to at most
+:math:`2^{52}` in absolute value. Then every partial sum is exact, in integers and in
+floats, in any order: no oracle depends on the order of its rows through rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reticent.errors import InvalidDataError
+
+__all__ = ["TOTAL_BITS", "Costs", "labels_01", "signed_costs"]
+
+# Integers up to 2**53 are exact as floats; one bit is left for adding the base.
+TOTAL_BITS = 52
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What each point costs when labelled 1, relative to labelling it 0.
+
+    Attributes
+    ----------
+    ones : ndarray of int64
+        Cost of label 1 at each point, in units of ``2**exponent``.
+    base : int
+        Weighted mistakes of the constant 0, in the same unit.
+    exponent : int
+        The unit; 0 for integer weights.
+    integral : bool
+        Whether the weights came as integers, so that results go back as integers.
+    exact : bool
+        Whether the unit divides every weight. If not, each was rounded to the nearest
+        multiple, by at most :math:`2^{-51}` of the sum of absolute weights.
+    """
+
+    ones: NDArray[np.int64]
+    base: int
+    exponent: int = 0
+    integral: bool = True
+    exact: bool = True
+
+    def value(self, cost_of_ones: float) -> int | float:
+        """Return the weighted mistakes of a labelling whose ones cost that much."""
+        total = self.base + int(cost_of_ones)
+        return total if self.integral else math.ldexp(total, self.exponent)
+
+    def values(self, cost_of_ones: NDArray[Any]) -> NDArray[Any]:
+        """Return the weighted mistakes for many labelings at once."""
+        totals = np.asarray(cost_of_ones).astype(np.int64) + self.base
+        if self.integral:
+            return totals
+        return np.ldexp(totals.astype(np.float64), self.exponent)
+
+    def gathered(self, where: NDArray[np.intp], n_points: int) -> NDArray[np.int64]:
+        """Return the cost of each distinct point; row i lies at point ``where[i]``."""
+        # Exact although bincount adds floats: all sums stay below 2**53.
+        summed = np.bincount(where, weights=self.ones, minlength=n_points)
+        return summed.astype(np.int64)
+
+
+def signed_costs(y: ArrayLike, weights: ArrayLike | None, n_points: int) -> Costs:
+    """Turn labels in {0, 1} and weights of either sign into exact costs."""
+    labels = labels_01(y, n_points)
+    if weights is None:
+        units = np.ones(n_points, dtype=np.int64)
+        return _split(units, labels)
+    given = np.asarray(weights)
+    if given.shape != (n_points,) or given.dtype.kind not in "biuf":
+        raise InvalidDataError(
+            f"weights has shape {given.shape} and dtype {given.dtype}; one number for "
+            f"each of the {n_points} rows is needed."
+        )
+    if given.dtype.kind != "f":
+        return _split(_checked_integers(given), labels)
+    units, exponent, exact = _fixed_point(given.astype(np.float64))
+    return _split(units, labels, exponent=exponent, integral=False, exact=exact)
+
+
+def labels_01(y: ArrayLike, n_points: int) -> NDArray[np.int64]:
+    """Return labels as integers; anything but 0 and 1 is refused."""
+    labels = np.asarray(y)
+    if labels.shape != (n_points,):
+        raise InvalidDataError(
+            f"y has shape {labels.shape}; one label for each of the {n_points} rows is "
+            "needed."
+        )
+    if labels.dtype.kind not in "biuf" or not ((labels == 0) | (labels == 1)).all():
+        raise InvalidDataError("y must hold only 0 and 1; encode the two classes so.")
+    return labels.astype(np.int64)
+
+
+def _split(units: NDArray[np.int64], labels: NDArray[np.int64], **facts: Any) -> Costs:
+    return Costs(ones=units * (1 - 2 * labels), base=int(units @ labels), **facts)
+
+
+def _checked_integers(weights: NDArray[Any]) -> NDArray[np.int64]:
+    # Sum as floats: an integer sum could wrap around and pass the test.
+    if not np.abs(weights.astype(np.float64)).sum() <= 2.0**TOTAL_BITS:
+        raise InvalidDataError(
+            f"integer weights must add up to at most 2**{TOTAL_BITS} in absolute "
+            "value; divide them by a common factor or pass floats."
+        )
+    return weights.astype(np.int64)
+
+
+def _fixed_point(
+    weights: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], int, bool]:
+    """Return integers, the exponent of their unit, and whether nothing was rounded."""
+    total = float(np.abs(weights).sum()) if np.isfinite(weights).all() else math.inf
+    if not total < math.inf:
+        raise InvalidDataError("weights must be finite and have a finite sum.")
+    if total == 0.0:
+        return np.zeros(len(weights), dtype=np.int64), 0, True
+    # One bit of headroom: rounding adds at most half a unit per point, and the float
+    # sum above may be too small by a few units in its last place.
+    exponent = math.frexp(total)[1] - TOTAL_BITS + 1
+    scaled = np.ldexp(weights, -exponent)
+    units = np.rint(scaled)
+    return units.astype(np.int64), exponent, bool((units == scaled).all())

@@ -1,0 +1,232 @@
+"""Classes given one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.hypotheses.base import HypothesisClass, Minimum, Projection
+from reticent.hypotheses.costs import Costs, signed_costs
+from reticent.hypotheses.dimensions import sauer_shelah
+from reticent.hypotheses.listed import first_of_each, ones_cost, pack
+from reticent.hypotheses.points import distinct_rows, matrix
+
+__all__ = ["FiniteClass", "FiniteProjection", "Member"]
+
+Predictor = Callable[[NDArray[np.float64]], ArrayLike]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The hypothesis at this position of the class."""
+
+    index: int
+
+
+class FiniteClass(HypothesisClass[Member]):
+    """Finitely many hypotheses: functions, or rows of a table of labels.
+
+    Parameters
+    ----------
+    predictors : sequence of callables
+        Each takes rows (a float matrix) and returns a label in {0, 1} for each. They
+        must be fixed in advance, and label each row by itself.
+
+    Notes
+    -----
+    The representative of a labeling is the first member that has it, and ties go to the
+    first member.
+
+    Examples
+    --------
+    >>> table = FiniteClass.from_table([[0.0], [1.0]], [[0, 0], [0, 1], [1, 1]])
+    >>> table.minimise([0.0, 1.0, 1.0], [1, 1, 0])
+    Minimum(hypothesis=Member(index=2), value=1, exact=True)
+    >>> table.vc_dimension
+    1
+    """
+
+    def __init__(self, predictors: Sequence[Predictor]) -> None:
+        self.predictors = tuple(predictors)
+        self._table: _Table | None = None
+        if not self.predictors:
+            raise InvalidParameterError("a FiniteClass needs at least one predictor.")
+
+    @classmethod
+    def from_table(cls, points: ArrayLike, labels: ArrayLike) -> FiniteClass:
+        """Build a class on a finite domain, one row of labels per hypothesis.
+
+        Parameters
+        ----------
+        points : array-like
+            The domain: distinct points, rows by features.
+        labels : array-like of 0 and 1
+            Hypotheses by points. Equal rows are allowed and stay separate members.
+        """
+        given = matrix(points)
+        table = np.asarray(labels)
+        if table.ndim != 2 or table.shape[1] != len(given) or len(table) == 0:
+            raise InvalidDataError(
+                f"labels has shape {table.shape}; hypotheses by points, with "
+                f"{len(given)} points, are needed."
+            )
+        domain, where = distinct_rows(given)
+        if len(domain) != len(given):
+            raise InvalidDataError("points has repeated rows; list each point once.")
+        if not ((table == 0) | (table == 1)).all():
+            raise InvalidDataError("labels must hold only 0 and 1.")
+        values = np.empty(table.shape, dtype=np.uint8)
+        values[:, where] = table
+        kept = _Table(domain, values)
+        made = cls([partial(kept.row, index) for index in range(len(values))])
+        made._table = kept
+        return made
+
+    def __len__(self) -> int:
+        return len(self.predictors)
+
+    @property
+    def vc_dimension(self) -> int:
+        """Exact for a table; for functions the upper bound ``log2`` of their number."""
+        most = len(self).bit_length() - 1
+        if self._table is None:
+            return most
+        return _largest_shattered(np.unique(self._table.labels, axis=0), most)
+
+    def on(self, n_features: int) -> Self:
+        """Return this class; a table refuses points of another dimension."""
+        if self._table is not None and self._table.domain.shape[1] != n_features:
+            raise InvalidDataError(
+                f"got n_features={n_features}; the table's points have "
+                f"{self._table.domain.shape[1]}."
+            )
+        return self
+
+    def project(self, X: ArrayLike) -> FiniteProjection:
+        """Return the first member for each labeling of the points in `X`."""
+        points, _ = distinct_rows(matrix(X))
+        first = first_of_each(pack(self._labels(points)))
+        members = np.zeros(len(first), dtype=[("index", np.int64)])
+        members["index"] = first
+        return FiniteProjection(self, points, members)
+
+    def predict(self, hypothesis: Member, X: ArrayLike) -> NDArray[np.uint8]:
+        """Return the labels of one member."""
+        return self._labels(matrix(X), [hypothesis.index])[0]
+
+    def minimise(
+        self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None
+    ) -> Minimum[Member]:
+        """Minimise weighted mistakes by trying every member."""
+        rows = matrix(X)
+        costs = signed_costs(y, weights, len(rows))
+        points, where = distinct_rows(rows)
+        values = ones_cost(
+            pack(self._labels(points)), len(points), costs.gathered(where, len(points))
+        )
+        best = int(np.argmin(values))
+        return Minimum(Member(best), costs.value(int(values[best])), costs.exact)
+
+    def _growth(self, m: int) -> int:
+        return min(len(self), sauer_shelah(m, self.vc_dimension))
+
+    def _labels(
+        self, rows: NDArray[np.float64], members: Sequence[int] | None = None
+    ) -> NDArray[np.uint8]:
+        if self._table is not None:
+            found = self._table.labels[:, self._table.positions(rows)]
+            return found if members is None else found[list(members)]
+        chosen = range(len(self)) if members is None else members
+        return np.stack([_checked_labels(self.predictors[i], rows) for i in chosen])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """Labels on a finite domain, which is sorted."""
+
+    domain: NDArray[np.float64]
+    labels: NDArray[np.uint8]
+
+    def row(self, index: int, rows: NDArray[np.float64]) -> NDArray[np.uint8]:
+        found: NDArray[np.uint8] = self.labels[index, self.positions(rows)]
+        return found
+
+    def positions(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Find each row in the domain."""
+        if rows.shape[1] != self.domain.shape[1]:
+            raise InvalidDataError(
+                f"X has {rows.shape[1]} features; the table's points have "
+                f"{self.domain.shape[1]}."
+            )
+        everything, where = distinct_rows(np.concatenate([self.domain, rows]))
+        if len(everything) != len(self.domain):
+            raise InvalidDataError("X has points that are not in the table's domain.")
+        # The domain is sorted, so its i-th point is the i-th distinct row.
+        return where[len(self.domain) :]
+
+
+class FiniteProjection(Projection[Member]):
+    """Members that tell a point set apart; the records have `index`."""
+
+    def __init__(
+        self, family: FiniteClass, points: NDArray[Any], hypotheses: NDArray[Any]
+    ) -> None:
+        self._family = family
+        self.points = points
+        self.hypotheses = hypotheses
+
+    def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
+        """Return the label of every representative at every row of `X`."""
+        return self._family._labels(matrix(X), self.hypotheses["index"].tolist())
+
+    def _rows(self, X: Any) -> NDArray[np.float64]:
+        return matrix(X, self.points.shape[1])
+
+    def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
+        distinct, where = distinct_rows(rows)
+        ones = costs.gathered(where, len(distinct))
+        return ones_cost(pack(self.predict(distinct)), len(distinct), ones)
+
+    def _hypothesis(self, record: Any) -> Member:
+        return Member(int(record["index"]))
+
+
+def _checked_labels(
+    predictor: Predictor, rows: NDArray[np.float64]
+) -> NDArray[np.uint8]:
+    labels = np.asarray(predictor(rows))
+    if labels.shape != (len(rows),) or not ((labels == 0) | (labels == 1)).all():
+        raise InvalidDataError(
+            f"a predictor returned shape {labels.shape} for {len(rows)} rows, or "
+            "labels other than 0 and 1."
+        )
+    return labels.astype(np.uint8)
+
+
+def _largest_shattered(table: NDArray[np.uint8], most: int) -> int:
+    """Grow shattered sets point by point; each needs all its subsets shattered."""
+    shattered: set[tuple[int, ...]] = {()}
+    for size in range(1, most + 1):
+        candidates = {
+            (*chosen, point)
+            for chosen in shattered
+            for point in range(chosen[-1] + 1 if chosen else 0, table.shape[1])
+        }
+        powers = 2 ** np.arange(size)
+        larger = {
+            chosen
+            for chosen in candidates
+            if all(part in shattered for part in combinations(chosen, size - 1))
+            and len(np.unique(table[:, chosen] @ powers)) == 2**size
+        }
+        if not larger:
+            return size - 1
+        shattered = larger
+    return most

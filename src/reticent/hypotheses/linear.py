@@ -1,0 +1,304 @@
+"""Linear functions in a ball, and convex minimisation over them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reticent.errors import InvalidDataError, InvalidParameterError, SolverError
+from reticent.hypotheses.losses import ConvexLoss
+from reticent.hypotheses.points import matrix
+
+__all__ = ["ConvexMinimum", "LinearBall", "LinearFunction"]
+
+Float = NDArray[np.float64]
+
+_MOST_STEPS = 500
+# A unit in the last place of 1.0 halved, and the roundings in one term of a gradient.
+_ROUND_OFF, _ROUNDINGS = 2.0**-53, 32
+
+
+@dataclass(frozen=True, slots=True)
+class LinearFunction:
+    """The function ``x -> x @ coefficients``."""
+
+    coefficients: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConvexMinimum:
+    """A nearly best function, and a proof of how near.
+
+    Attributes
+    ----------
+    hypothesis : LinearFunction
+        The function found.
+    value : float
+        Its objective.
+    gap : float
+        No function in the ball has an objective below ``value - gap``. Includes a bound
+        on the rounding of the gradient.
+    """
+
+    hypothesis: LinearFunction
+    value: float
+    gap: float
+
+
+@dataclass(frozen=True, slots=True)
+class LinearBall:
+    r"""Linear functions :math:`x \mapsto w \cdot x` with :math:`|w|_2 \le` `radius`.
+
+    A convex class of real-valued functions, for regularised and perturbed risk
+    minimisation (P3, M2, M3). It has no labelings, so `project`, `growth` and
+    `vc_dimension` are refused; its signs are :class:`Halfspaces`. Add a constant
+    feature for an intercept.
+
+    Parameters
+    ----------
+    radius : float
+        Bound on the Euclidean norm of the coefficients.
+
+    Examples
+    --------
+    >>> from reticent.hypotheses import SquaredLoss
+    >>> ball = LinearBall(radius=1.0)
+    >>> found = ball.minimise([[1.0], [2.0]], [3.0, 6.0], loss=SquaredLoss(), gap=1e-9)
+    >>> found.hypothesis.coefficients, found.gap <= 1e-9
+    ((1.0,), True)
+    """
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.radius < math.inf:
+            raise InvalidParameterError(
+                f"radius={self.radius!r} is not possible; a finite number > 0 is "
+                "needed."
+            )
+
+    def predict(self, hypothesis: LinearFunction, X: ArrayLike) -> Float:
+        """Return the value at each row; it does not depend on the other rows."""
+        rows = matrix(X, len(hypothesis.coefficients))
+        found: Float = np.einsum("ij,j->i", rows, np.array(hypothesis.coefficients))
+        return found
+
+    def minimise(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        weights: ArrayLike | None = None,
+        *,
+        loss: ConvexLoss,
+        gap: float,
+        ridge: float = 0.0,
+        public: ArrayLike | None = None,
+        eta: float = 0.0,
+        tilt: ArrayLike | None = None,
+    ) -> ConvexMinimum:
+        r"""Minimise a convex objective over the ball to a preset gap.
+
+        .. math:: \frac1n \sum_i v_i \ell(w \cdot x_i, y_i) + \frac\lambda2 |w|^2
+                  + \frac\eta m \sum_j (w \cdot z_j)^2 + t \cdot w
+
+        Parameters
+        ----------
+        X, y : array-like
+            Rows and targets (0 or 1 for the classification losses).
+        weights : array-like, optional
+            :math:`v_i \ge 0`; one each if left out. Negative ones are refused, because
+            the objective would not be convex.
+        loss : ConvexLoss
+            :math:`\ell`.
+        gap : float
+            What is promised about the result; fixed in advance, because noise is
+            calibrated to it.
+        ridge : float, default=0
+            :math:`\lambda`.
+        public, eta : array-like and float, optional
+            Public rows :math:`z_j` and :math:`\eta` of M3.
+        tilt : array-like, optional
+            A linear term :math:`t`, for perturbed minimisation (M2).
+
+        Guarantee
+        ---------
+        The objective of the result exceeds the minimum by at most ``result.gap``, which
+        is at most `gap`; otherwise SolverError. Proof: for convex :math:`F` and
+        :math:`|v| \le R`, :math:`F(w) - F(v) \le \nabla F(w) \cdot (w - v) \le
+        \nabla F(w) \cdot w + R |\nabla F(w)|`.
+        """
+        if not 0 < gap < math.inf:
+            raise InvalidParameterError(f"gap={gap!r} must be a finite number > 0.")
+        objective = _Objective.of(X, y, weights, loss, ridge, public, eta, tilt)
+        return _newton(objective, self.radius, gap)
+
+    @property
+    def vc_dimension(self) -> NoReturn:
+        """Refused: the class is real-valued."""
+        self._refuse("vc_dimension")
+
+    def project(self, X: ArrayLike) -> NoReturn:
+        """Refuse: the class has no labelings."""
+        self._refuse("project")
+
+    def growth(
+        self, m: int | None = None, *, points: ArrayLike | None = None
+    ) -> NoReturn:
+        """Refuse: the class has no labelings."""
+        self._refuse("growth")
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise InvalidParameterError(
+            f"LinearBall has no {name}: its functions are real-valued, not 0-1. Use "
+            "Halfspaces for labels, or the convex `minimise` of this class."
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Objective:
+    """The smooth convex objective with gradient and Hessian."""
+
+    rows: Float
+    y: Float
+    weights: Float
+    loss: ConvexLoss
+    quadratic: Float  # the Hessian of the two penalties
+    tilt: Float
+    terms: int = field(default=0)  # how many summands a gradient entry has
+
+    @classmethod
+    def of(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        weights: ArrayLike | None,
+        loss: ConvexLoss,
+        ridge: float,
+        public: ArrayLike | None,
+        eta: float,
+        tilt: ArrayLike | None,
+    ) -> _Objective:
+        rows = matrix(X)
+        n_rows, d = rows.shape
+        if not (0 <= ridge < math.inf and 0 <= eta < math.inf):
+            raise InvalidParameterError(
+                f"ridge={ridge!r} and eta={eta!r} must be finite numbers >= 0."
+            )
+        if (public is None) != (eta == 0):
+            raise InvalidParameterError(
+                "eta > 0 and public rows go together; give both."
+            )
+        quadratic = ridge * np.eye(d)
+        if public is not None:
+            Z = matrix(public, d)
+            quadratic = quadratic + 2 * eta / len(Z) * (Z.T @ Z)
+        shift = np.zeros(d) if tilt is None else _vector("tilt", tilt, d)
+        targets = _vector("y", y, n_rows)
+        each = (
+            np.ones(n_rows) if weights is None else _vector("weights", weights, n_rows)
+        )
+        if (each < 0).any():
+            raise InvalidDataError("weights must be >= 0 for a convex objective.")
+        return cls(rows, targets, each / n_rows, loss, quadratic, shift, n_rows)
+
+    def value(self, w: Float) -> float:
+        loss = self.weights @ self.loss.value(self.rows @ w, self.y)
+        return float(loss + w @ self.quadratic @ w / 2 + self.tilt @ w)
+
+    def gradient(self, w: Float) -> tuple[Float, float]:
+        """Return the gradient and a bound on the norm of its rounding error."""
+        prediction = self.rows @ w
+        slope = self.weights * self.loss.slope(prediction, self.y)
+        curve = self.weights * self.loss.curvature(prediction, self.y)
+        found = slope @ self.rows + self.quadratic @ w + self.tilt
+        d = len(w)
+        summed = np.abs(slope) @ np.abs(self.rows)
+        # A rounded prediction moves the slope by the curvature.
+        moved = (curve * (np.abs(self.rows) @ np.abs(w))) @ np.abs(self.rows)
+        rest = np.abs(self.quadratic) @ np.abs(w) + np.abs(self.tilt)
+        count = self.terms + 2 * d + _ROUNDINGS
+        error = _ROUND_OFF * (count * (summed + rest) + (d + _ROUNDINGS) * moved)
+        return found, float(np.linalg.norm(error))
+
+    def hessian(self, w: Float) -> Float:
+        curve = self.weights * self.loss.curvature(self.rows @ w, self.y)
+        return (self.rows.T * curve) @ self.rows + self.quadratic
+
+
+def _newton(objective: _Objective, radius: float, target: float) -> ConvexMinimum:
+    """Projected Newton steps with backtracking, until the gap is proved."""
+    w = np.zeros(objective.rows.shape[1])
+    for _ in range(_MOST_STEPS):
+        gradient, error = objective.gradient(w)
+        norm = float(np.linalg.norm(gradient))
+        gap = float(gradient @ w) + radius * norm + 2 * radius * error
+        gap += _ROUNDINGS * len(w) * _ROUND_OFF * radius * norm
+        if gap <= target:
+            found = LinearFunction(tuple(float(c) for c in w))
+            return ConvexMinimum(found, objective.value(w), max(gap, 0.0))
+        step = _ball_minimiser(objective.hessian(w), gradient, w, radius) - w
+        moved = _backtrack(objective, w, step, float(gradient @ step))
+        if moved is None:
+            break
+        w = _into_ball(moved, radius)
+    raise SolverError(
+        f"gap={target!r} was not reached. Use a larger gap, or rescale the features."
+    )
+
+
+def _ball_minimiser(hessian: Float, gradient: Float, w: Float, radius: float) -> Float:
+    """Minimise the quadratic model at `w` over the ball, by its secular equation."""
+    curve, axes = np.linalg.eigh(hessian)
+    curve = np.maximum(curve, 0.0)
+    pull = axes.T @ (hessian @ w - gradient)
+    floor = 1e-14 * max(float(curve[-1]), float(np.abs(pull).max()) / radius, 1e-300)
+
+    def size(multiplier: float) -> float:
+        return float(np.linalg.norm(pull / (curve + multiplier)))
+
+    if size(floor) <= radius:
+        return axes @ (pull / (curve + floor))
+    low, high = floor, float(np.linalg.norm(pull)) / radius
+    for _ in range(200):
+        middle = math.sqrt(low * high) if high > 4 * low else (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if size(middle) > radius else (low, middle)
+    return _into_ball(axes @ (pull / (curve + high)), radius)
+
+
+def _backtrack(
+    objective: _Objective, w: Float, step: Float, slope: float
+) -> Float | None:
+    """Halve the step until the objective falls as it should; None if it cannot."""
+    here = objective.value(w)
+    slack = 8 * _ROUND_OFF * (abs(here) + 1e-300)
+    length = 1.0
+    while length > 1e-12:
+        there: Float = w + length * step
+        if objective.value(there) <= here + 1e-4 * length * slope + slack:
+            return there
+        length /= 2
+    return None
+
+
+def _into_ball(w: Float, radius: float) -> Float:
+    norm = float(np.linalg.norm(w))
+    return w if norm <= radius else w * (radius / norm)
+
+
+def _vector(name: str, values: ArrayLike, length: int) -> Float:
+    found = np.asarray(values)
+    if found.shape != (length,) or found.dtype.kind not in "biuf":
+        raise InvalidDataError(
+            f"{name} has shape {found.shape} and dtype {found.dtype}; {length} numbers "
+            "are needed."
+        )
+    floats = found.astype(np.float64)
+    if not np.isfinite(floats).all():
+        raise InvalidDataError(f"{name} has NaN or infinite entries.")
+    return floats
