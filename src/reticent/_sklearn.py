@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from inspect import isclass
 from typing import Any, TypeAlias
 
 from sklearn.base import _fit_context as fit_context
+from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
@@ -20,8 +22,51 @@ __all__ = [
     "MatrixLike",
     "Options",
     "StrOptions",
+    "boosted_categories",
+    "boosted_rounds",
+    "check_parameters",
     "fit_context",
+    "safe_indexing",
 ]
 
 # What validate_data takes: arrays, lists, data frames, sparse matrices.
 MatrixLike: TypeAlias = Any
+
+
+def check_parameters(estimator: Any) -> None:
+    """Check the parameters of an estimator, and of those inside it, before any fit.
+
+    Estimators of other libraries, which declare no constraints, pass.
+    """
+    nested = (
+        estimator.get_params(deep=True).values()
+        if hasattr(estimator, "get_params")
+        else ()
+    )
+    for part in (estimator, *nested):
+        if hasattr(part, "_parameter_constraints") and not isclass(part):
+            part._validate_params()
+
+
+def boosted_rounds(model: Any) -> tuple[Any, list[list[tuple[Any, Any]]]]:
+    """Return the baseline of a histogram boosting model, and its trees.
+
+    Trees come round by round, each with its nodes and with the sets of categories
+    that its categorical nodes send left.
+    """
+    rounds = [
+        [(tree.nodes, tree.raw_left_cat_bitsets) for tree in turn]
+        for turn in model._predictors
+    ]
+    return model._baseline_prediction.ravel(), rounds
+
+
+def boosted_categories(model: Any) -> tuple[Any, list[Any]] | None:
+    """Return which columns a histogram boosting model takes as categories, and these.
+
+    None if it has no categorical columns.
+    """
+    if model._preprocessor is None:
+        return None
+    encoder = model._preprocessor.named_transformers_["encoder"]
+    return model.is_categorical_, list(encoder.categories_)

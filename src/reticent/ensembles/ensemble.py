@@ -1,0 +1,329 @@
+"""Many models, one pass: votes and averages over the models of all shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.parallel import Parallel, delayed
+
+from reticent._sklearn import MatrixLike
+from reticent.ensembles.columns import Columns
+from reticent.ensembles.encoding import Encoded
+from reticent.ensembles.fusing import Fusion, fuse
+from reticent.ensembles.labels import NO_BALLOT, Labels, fixed_ballots
+from reticent.ensembles.looped import (
+    model_ballots,
+    model_outputs,
+    model_probabilities,
+    n_rows,
+)
+from reticent.ensembles.steps import check_bounds, output_steps, probability_steps
+from reticent.errors import InternalError, InvalidParameterError
+
+# Answers of so many models per worker are held at once before they are added up.
+_ANSWERS_PER_WORKER = 8
+
+
+class _Ensemble:
+    """What voting and averaging ensembles share: models, arrays, and who is where.
+
+    Fitted models, votes and averages are as secret as the records; noise is added by
+    the rooms that use them.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        columns: Columns,
+        *,
+        labels: Labels | None,
+        fusion: Fusion | None,
+        n_jobs: int | None,
+    ) -> None:
+        self.models = tuple(models)
+        self.columns = columns
+        self.n_jobs = n_jobs
+        self.fusion = fuse(self.models, labels) if fusion is None else fusion
+        self._fused_shards = np.arange(0) if self.fusion is None else self.fusion.shards
+
+    @property
+    def n_shards(self) -> int:
+        """Number of shards, failed ones included; public."""
+        return len(self.models)
+
+    def _loops(self, X: MatrixLike, fused: bool) -> bool:
+        """Check a batch, and whether it is answered by asking model after model."""
+        self.columns.check(X)
+        only = any(self.models[shard] is None for shard in self._fused_shards)
+        if fused and self.fusion is not None and self.fusion.suits(X, only=only):
+            return False
+        if only:
+            raise InvalidParameterError(
+                "these models are held as arrays only: they answer dense rows, with "
+                "fused=True and scikit-learn's assume_finite=False."
+            )
+        return True
+
+    def _present_fusion(self) -> Fusion:
+        if self.fusion is None:
+            raise InternalError("asked for arrays that were never made.")
+        return self.fusion
+
+    def _unfused_shards(self) -> NDArray[np.int64]:
+        return np.setdiff1d(np.arange(self.n_shards), self._fused_shards)
+
+    def _each(
+        self, ask: Callable[[int], NDArray[Any]], shards: Iterable[Any]
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield shards with the answers of their models, asked side by side."""
+        todo = [int(shard) for shard in shards]
+        if self.n_jobs in (None, 1):
+            yield from ((shard, ask(shard)) for shard in todo)
+            return
+        workers = Parallel(n_jobs=self.n_jobs, require="sharedmem")
+        size = _ANSWERS_PER_WORKER * abs(self.n_jobs)
+        for start in range(0, len(todo), size):
+            group = todo[start : start + size]
+            answers = workers(delayed(ask)(shard) for shard in group)
+            yield from zip(group, answers, strict=True)
+
+
+class ClassifierEnsemble(_Ensemble):
+    """The classifiers of all shards.
+
+    Parameters
+    ----------
+    models : sequence
+        One fitted classifier per shard, None where fitting failed.
+    columns : Columns
+        The columns they were fitted on.
+    classes : array-like
+        The public labels.
+    fusion : Fusion, default=None
+        The models as arrays. None fuses them if their kind allows it.
+    n_jobs : int, default=None
+        Threads that ask models which are not fused, as in joblib.
+
+    Guarantee
+    ---------
+    Every shard casts exactly one vote on every row, and its vote depends on its own
+    model only. Where the model is missing, raises or answers with a label that is
+    not public, the vote is the fixed one: shard ``s`` votes for label ``s mod K``. So
+    a change of one model moves at most one vote from one label to another, and
+    nothing is raised or warned about that depends on a model. Fused or not, votes
+    are the same.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        columns: Columns,
+        classes: Any,
+        *,
+        fusion: Fusion | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.labels = Labels(classes)
+        super().__init__(
+            models, columns, labels=self.labels, fusion=fusion, n_jobs=n_jobs
+        )
+        self._fixed = fixed_ballots(self.n_shards, len(self.labels))
+
+    def votes(self, X: MatrixLike, *, fused: bool = True) -> NDArray[np.int64]:
+        """Count the shards that vote for each label.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_features)
+            The queries.
+        fused : bool, default=True
+            Whether to answer through arrays where that is possible.
+
+        Returns
+        -------
+        ndarray of int of shape (n_rows, n_classes)
+            Votes, `n_shards` in each row.
+        """
+        if self._loops(X, fused):
+            counts = np.zeros((n_rows(X), len(self.labels)), dtype=np.int64)
+            self._add_ballots(counts, X, range(self.n_shards))
+            return counts
+        fusion = self._present_fusion()
+        encoded = fusion.encode(X)
+        tally, (rows, places) = fusion.models.tally(encoded, len(self.labels))
+        if len(tally) == n_rows(X):
+            counts = tally
+        else:
+            counts = np.tile(self._fixed_counts(fusion.shards), (n_rows(X), 1))
+            counts[encoded.rows] = tally
+        if len(rows):
+            self._add_doubtful(counts, X, encoded, rows, places)
+        if len(fusion.shards) < self.n_shards:
+            self._add_ballots(counts, X, self._unfused_shards())
+        return counts
+
+    def probability_sums(
+        self, X: MatrixLike, *, fused: bool = True
+    ) -> NDArray[np.int64]:
+        """Add up the class probabilities of all shards, in steps of ``1 / STEPS``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_features)
+            The queries.
+        fused : bool, default=True
+            Whether to answer through arrays where that is possible.
+
+        Returns
+        -------
+        ndarray of int of shape (n_rows, n_classes)
+            Sums that add up to ``n_shards * STEPS`` in each row.
+
+        Guarantee
+        ---------
+        Each shard adds a point of the simplex, the uniform one where its model
+        fails: a change of one model moves the sums by at most ``2 * STEPS`` in l1
+        norm. Sums of whole numbers do not depend on their order. Fused results may
+        differ from looped ones by a step for each shard.
+        """
+        n_classes = len(self.labels)
+        sums = np.zeros((n_rows(X), n_classes), dtype=np.int64)
+
+        def ask(shard: int) -> NDArray[np.int64]:
+            given = model_probabilities(self.models[shard], X, self.labels)
+            return probability_steps(given)
+
+        fusable = self.fusion is not None and self.fusion.models.gives_probabilities
+        if self._loops(X, fused and fusable):
+            shards: Iterable[Any] = range(self.n_shards)
+        else:
+            fusion = self._present_fusion()
+            encoded = fusion.encode(X)
+            uniform = probability_steps(np.full(n_classes, np.nan))
+            sums += len(fusion.shards) * uniform
+            chunks = fusion.models.probabilities(encoded.values, n_classes)
+            with np.errstate(all="ignore"):
+                for start, chunk in chunks:
+                    some = encoded.rows[start : start + len(chunk)]
+                    sums[some] = probability_steps(chunk).sum(axis=1)
+            shards = self._unfused_shards()
+        for _, steps in self._each(ask, shards):
+            sums += steps
+        return sums
+
+    def _fixed_counts(self, shards: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.bincount(self._fixed[shards], minlength=len(self.labels))
+
+    def _ballots(self, shard: int, X: MatrixLike) -> NDArray[np.int64]:
+        ballots = model_ballots(self.models[shard], X, self.labels)
+        return np.where(ballots == NO_BALLOT, self._fixed[shard], ballots)
+
+    def _add_ballots(
+        self, counts: NDArray[np.int64], X: MatrixLike, shards: Iterable[Any]
+    ) -> None:
+        everyone = np.arange(len(counts))
+        for _, ballots in self._each(lambda shard: self._ballots(shard, X), shards):
+            counts[everyone, ballots] += 1
+
+    def _add_doubtful(
+        self,
+        counts: NDArray[np.int64],
+        X: MatrixLike,
+        encoded: Encoded,
+        rows: NDArray[np.int64],
+        places: NDArray[np.int64],
+    ) -> None:
+        """Let the models decide the votes that were too near to call.
+
+        They are asked about the whole batch: the last bits of a product, and with
+        them a tie, may depend on the number of rows.
+        """
+        fusion = self._present_fusion()
+        for place in np.unique(places):
+            mine = rows[places == place]
+            shard = int(fusion.shards[place])
+            if self.models[shard] is None:
+                pairs = np.full(len(mine), place)
+                ballots = fusion.models.settle(encoded.values, mine, pairs)
+                counts[encoded.rows[mine], ballots] += 1
+                continue
+            asked = encoded.rows[mine]
+            counts[asked, self._ballots(shard, X)[asked]] += 1
+
+
+class RegressorEnsemble(_Ensemble):
+    """The regressors of all shards, with outputs clipped to public bounds.
+
+    Parameters
+    ----------
+    models : sequence
+        One fitted regressor per shard, None where fitting failed.
+    columns : Columns
+        The columns they were fitted on.
+    bounds : (float, float)
+        Public bounds on the outputs.
+    fusion : Fusion, default=None
+        The models as arrays. None fuses them if their kind allows it.
+    n_jobs : int, default=None
+        Threads that ask models which are not fused, as in joblib.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        columns: Columns,
+        bounds: tuple[float, float],
+        *,
+        fusion: Fusion | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.bounds = check_bounds(bounds)
+        super().__init__(models, columns, labels=None, fusion=fusion, n_jobs=n_jobs)
+
+    def output_sums(self, X: MatrixLike, *, fused: bool = True) -> NDArray[np.int64]:
+        """Add up the clipped outputs of all shards, in steps of the public range.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_features)
+            The queries.
+        fused : bool, default=True
+            Whether to answer through arrays where that is possible.
+
+        Returns
+        -------
+        ndarray of int of shape (n_rows,)
+            Sums between 0 and ``n_shards * STEPS``. The average output is
+            ``low + (high - low) * sums / (n_shards * STEPS)``.
+
+        Guarantee
+        ---------
+        Each shard adds between 0 and ``STEPS``, half of it where its model fails: a
+        change of one model moves a sum by at most ``STEPS``. Sums of whole numbers do
+        not depend on their order. Fused results may differ from looped ones by a
+        step for each shard.
+        """
+        sums = np.zeros(n_rows(X), dtype=np.int64)
+
+        def ask(shard: int) -> NDArray[np.int64]:
+            return output_steps(model_outputs(self.models[shard], X), self.bounds)
+
+        if self._loops(X, fused):
+            shards: Iterable[Any] = range(self.n_shards)
+        else:
+            fusion = self._present_fusion()
+            encoded = fusion.encode(X)
+            middle = output_steps(np.array(np.nan), self.bounds)
+            sums += len(fusion.shards) * middle
+            with np.errstate(all="ignore"):
+                for start, scores in fusion.models.scores(encoded.values):
+                    some = encoded.rows[start : start + len(scores)]
+                    steps = output_steps(scores[..., 0], self.bounds)
+                    sums[some] = steps.sum(axis=1)
+            shards = self._unfused_shards()
+        for _, steps in self._each(ask, shards):
+            sums += steps
+        return sums

@@ -1,0 +1,192 @@
+"""Fitting one clone of the base estimator per shard, side by side."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
+
+from reticent._sklearn import MatrixLike, check_parameters, safe_indexing
+from reticent.ensembles.columns import Columns
+from reticent.ensembles.progress import with_progress
+from reticent.ensembles.silence import without_streams, without_warnings
+from reticent.ensembles.units import Partition
+from reticent.errors import InvalidParameterError
+from reticent.mechanisms import RandomSource
+
+# scikit-learn takes seeds below 2^32; other libraries read them as signed 32 bits.
+_SEED_BOUND = np.uint64(2**31 - 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedShards:
+    """One fitted model per shard; everything in here is as secret as the records.
+
+    Parameters
+    ----------
+    models : tuple
+        The fitted clones, None where fitting failed.
+    failures : mapping from int to str
+        What the failed shards raised, for the curator's eyes only: whether a shard
+        fails may hang on one record.
+    columns : Columns
+        The columns of the rows; public.
+    """
+
+    models: tuple[Any, ...]
+    failures: Mapping[int, str]
+    columns: Columns
+
+
+def check_base_estimator(estimator: Any, *methods: str) -> None:
+    """Refuse an estimator that could not be fitted whatever the records were.
+
+    Later failures are swallowed, because they may hang on a record, so mistakes that
+    do not are found here: no estimator at all, a class instead of an object, a
+    missing method, a parameter outside its documented range.
+
+    Parameters
+    ----------
+    estimator : object
+        The unfitted base estimator or pipeline.
+    *methods : str
+        What it must be able to do besides `fit`.
+
+    Raises
+    ------
+    InvalidParameterError
+        With the reason, which never depends on records.
+    """
+    if inspect.isclass(estimator):
+        raise InvalidParameterError(
+            f"estimator={estimator.__name__} is a class. Pass an object: "
+            f"{estimator.__name__}()."
+        )
+    for method in ("fit", *methods):
+        if not callable(getattr(estimator, method, None)):
+            raise InvalidParameterError(
+                f"estimator={type(estimator).__name__}(...) has no method {method}. "
+                "Pass a scikit-learn estimator or pipeline that has it."
+            )
+    try:
+        clone(estimator, safe=False)
+        check_parameters(estimator)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidParameterError(
+            f"estimator={type(estimator).__name__}(...) cannot be fitted: {error}"
+        ) from error
+
+
+def fit_shards(
+    estimator: Any,
+    X: MatrixLike,
+    y: NDArray[Any],
+    partition: Partition,
+    source: RandomSource,
+    *,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> FittedShards:
+    """Fit one clone of `estimator` on the rows of each shard.
+
+    Shards are independent joblib tasks: ``joblib.parallel_config`` chooses processes,
+    threads, Dask, Ray or Spark.
+
+    Parameters
+    ----------
+    estimator : object
+        The base estimator or pipeline, unfitted; it is cloned, never changed.
+    X : array, sparse matrix or data frame of shape (n_rows, n_features)
+        The rows.
+    y : ndarray of shape (n_rows,)
+        The labels or targets.
+    partition : Partition
+        The shard of each row.
+    source : RandomSource
+        Where the seeds of randomised base estimators come from.
+    n_jobs : int, default=None
+        As in joblib.
+    verbose : bool, default=False
+        Whether to show a progress bar, if standard error is a terminal.
+
+    Returns
+    -------
+    FittedShards
+        The models, in the order of the shards.
+
+    Guarantee
+    ---------
+    The model of a shard is a function of that shard's rows and of its own seeds:
+    every ``random_state`` parameter left None is set to a number drawn from `source`
+    for this shard before any record is seen. An exception while a shard is fitted
+    ends that shard's fit and nothing else; warnings and output are suppressed. Base
+    estimators that draw from a generator shared by the process are covered in
+    distribution, but a seed does not make them repeat.
+    """
+    check_base_estimator(estimator)
+    if sparse.issparse(X):
+        X = X.tocsr()
+    names = _unseeded_parameters(estimator)
+    seeds = _draw_seeds(partition.n_shards, len(names), source)
+
+    def tasks() -> Iterator[Any]:
+        for shard, rows in enumerate(partition.rows_by_shard()):
+            settings = dict(zip(names, seeds[shard].tolist(), strict=True))
+            shard_X = safe_indexing(X, rows)
+            yield delayed(_fit_one)(estimator, shard_X, y[rows], settings)
+
+    shown = with_progress(
+        tasks(),
+        total=partition.n_shards,
+        label="fitting shards",
+        stream=sys.stderr if verbose else None,
+    )
+    # A shard's rows travel once, so memory-mapping them buys nothing, and a model
+    # that keeps its rows would keep a file that is soon deleted.
+    with without_streams, without_warnings:
+        fitted = Parallel(n_jobs=n_jobs, max_nbytes=None)(shown)
+    return FittedShards(
+        models=tuple(model for model, _ in fitted),
+        failures={shard: reason for shard, (_, reason) in enumerate(fitted) if reason},
+        columns=Columns.of(X),
+    )
+
+
+def _fit_one(
+    estimator: Any, X: MatrixLike, y: NDArray[Any], settings: dict[str, int]
+) -> tuple[Any, str | None]:
+    with without_streams, without_warnings:
+        model = clone(estimator, safe=False)
+        if settings:
+            model.set_params(**settings)
+        try:
+            model.fit(X, y)
+        except Exception as error:  # noqa: BLE001 (a failure that hangs on one record is a release)
+            return None, f"{type(error).__name__}: {error}"
+        return model, None
+
+
+def _unseeded_parameters(estimator: Any) -> list[str]:
+    """Return the names of the ``random_state`` parameters that are still None."""
+    if not hasattr(estimator, "get_params"):
+        return []
+    return sorted(
+        name
+        for name, value in estimator.get_params(deep=True).items()
+        if value is None and name.split("__")[-1] == "random_state"
+    )
+
+
+def _draw_seeds(
+    n_shards: int, n_parameters: int, source: RandomSource
+) -> NDArray[np.int64]:
+    bounds = np.full(n_shards * n_parameters, _SEED_BOUND)
+    return source.below(bounds).astype(np.int64).reshape(n_shards, n_parameters)

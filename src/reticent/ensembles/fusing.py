@@ -1,0 +1,97 @@
+"""Choosing how an ensemble answers: through one set of arrays, where it fits in one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn import get_config
+
+from reticent._sklearn import MatrixLike
+from reticent.ensembles.encoding import Encoded, Encoding
+from reticent.ensembles.fuse_linear import fuse_linear
+from reticent.ensembles.fuse_trees import common_codes, fuse_trees
+from reticent.ensembles.fused_linear import FusedLinear
+from reticent.ensembles.fused_trees import FusedTrees
+from reticent.ensembles.labels import Labels
+from reticent.ensembles.looped import n_rows
+from reticent.ensembles.pipelines import take_apart
+
+# Walking flat arrays costs more per row than a tree library's compiled loop, and less
+# per call. Up to so many rows, and rows times trees of a shard, the calls weigh more;
+# chosen by measurement.
+_TREE_ROWS = 1024
+_TREE_WALKS = 1 << 14
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fusion:
+    """The common encoding of rows, and the arrays of the models behind it."""
+
+    encoding: Encoding
+    models: FusedLinear | FusedTrees
+
+    def suits(self, X: MatrixLike, *, only: bool = False) -> bool:
+        """Whether a batch should be answered through the arrays.
+
+        With `only`, whether it can be, however slowly.
+
+        The choice rests on the type and the size of the batch, and on scikit-learn's
+        setting for values that are not finite: switched off, models answer for rows
+        that they otherwise refuse.
+        """
+        if get_config()["assume_finite"] or not self.encoding.takes(X):
+            return False
+        if isinstance(self.models, FusedLinear):
+            return True
+        if sparse.issparse(X):
+            return False
+        walks = n_rows(X) * self.models.roots[0].size
+        return only or (n_rows(X) <= _TREE_ROWS and walks <= _TREE_WALKS)
+
+    def encode(self, X: MatrixLike) -> Encoded:
+        """Encode the rows of a batch that the models do not refuse."""
+        encoded = self.encoding.encode(X)
+        refused = self.models.refused(encoded.values) if len(encoded.rows) else None
+        if refused is None:
+            return encoded
+        kept = np.flatnonzero(~refused)
+        return Encoded(encoded.rows[kept], encoded.values[kept], encoded.roundoff)
+
+    @property
+    def shards(self) -> NDArray[np.int64]:
+        """The shards whose models are among the arrays."""
+        return self.models.shards
+
+
+def fuse(models: Sequence[Any], labels: Labels | None) -> Fusion | None:
+    """Fuse fitted models as far as possible.
+
+    Parameters
+    ----------
+    models : sequence
+        One fitted model per shard, None where fitting failed.
+    labels : Labels or None
+        The public labels; None for regression.
+
+    Returns
+    -------
+    Fusion or None
+        None if models of this kind cannot be fused. Single shards may be left out.
+    """
+    parts = {}
+    example = None
+    for shard, model in enumerate(models):
+        part = None if model is None else take_apart(model)
+        if part is not None and (example is None or part.reads_like(example)):
+            example = example or part
+            parts[shard] = part
+    if example is None:
+        return None
+    codes = common_codes(parts)
+    fused = fuse_linear(parts, labels) or fuse_trees(parts, labels, codes)
+    return None if fused is None else Fusion(Encoding.of(example, codes), fused)

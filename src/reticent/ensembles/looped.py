@@ -1,0 +1,109 @@
+"""Asking one model at a time: what every fused path must agree with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent._sklearn import MatrixLike, safe_indexing
+from reticent.ensembles.labels import NO_BALLOT, Labels
+from reticent.ensembles.silence import without_warnings
+
+Answer = TypeVar("Answer")
+Number = TypeVar("Number", np.int64, np.float64)
+
+
+def model_ballots(model: Any, X: MatrixLike, labels: Labels) -> NDArray[np.int64]:
+    """Return the label index that `model` predicts for each row.
+
+    `NO_BALLOT` stands where the model raised, or answered with a label that is not
+    public. Nothing that the model does is raised or warned about.
+    """
+
+    def ask(rows: MatrixLike) -> NDArray[np.int64]:
+        return labels.indices(_one_per_row(model.predict(rows), rows))
+
+    empty = np.full(n_rows(X), NO_BALLOT, dtype=np.int64)
+    return empty if model is None else _fill(empty, ask, X)
+
+
+def model_outputs(model: Any, X: MatrixLike) -> NDArray[np.float64]:
+    """Return the number that `model` predicts for each row, NaN where it fails."""
+
+    def ask(rows: MatrixLike) -> NDArray[np.float64]:
+        return _one_per_row(model.predict(rows), rows).astype(np.float64)
+
+    empty = np.full(n_rows(X), np.nan)
+    return empty if model is None else _fill(empty, ask, X)
+
+
+def model_probabilities(
+    model: Any, X: MatrixLike, labels: Labels
+) -> NDArray[np.float64]:
+    """Return the class probabilities of `model` in the order of the public labels.
+
+    A label that the model has not seen has probability 0. Rows where the model fails
+    are NaN.
+    """
+
+    def ask(rows: MatrixLike) -> NDArray[np.float64]:
+        given = np.asarray(model.predict_proba(rows), dtype=np.float64)
+        place = labels.indices(getattr(model, "classes_", labels.classes))
+        if given.shape != (n_rows(rows), len(place)) or (place == NO_BALLOT).any():
+            raise ValueError("not one probability for each public label")
+        aligned = np.zeros((len(given), len(labels)))
+        aligned[:, place] = given
+        return aligned
+
+    empty = np.full((n_rows(X), len(labels)), np.nan)
+    return empty if model is None else _fill(empty, ask, X)
+
+
+def n_rows(X: MatrixLike) -> int:
+    """Return the number of rows of anything that scikit-learn takes as a matrix."""
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def _one_per_row(answers: Any, X: MatrixLike) -> NDArray[Any]:
+    answers = np.asarray(answers)
+    if answers.shape == (n_rows(X), 1):
+        answers = answers[:, 0]
+    if answers.shape != (n_rows(X),):
+        raise ValueError("not one answer for each row")
+    return answers
+
+
+def by_halves(
+    ask: Callable[[MatrixLike], Answer], X: MatrixLike
+) -> Iterator[tuple[NDArray[np.int64], Answer]]:
+    """Yield groups of rows with what `ask` returns for them; drop rows that raise.
+
+    An exception on many rows may be due to one, so the two halves are asked again:
+    whether a row is answered does not depend on the rows it came with.
+    """
+    everything = np.arange(n_rows(X))
+    pending = [everything]
+    with without_warnings:
+        while pending:
+            rows = pending.pop()
+            batch = X if len(rows) == len(everything) else safe_indexing(X, rows)
+            try:
+                answer = ask(batch)
+            except Exception:  # noqa: BLE001 (a failure must not be seen from outside)
+                if len(rows) > 1:
+                    pending += np.array_split(rows, 2)
+                continue
+            yield rows, answer
+
+
+def _fill(
+    answers: NDArray[Number],
+    ask: Callable[[MatrixLike], NDArray[Number]],
+    X: MatrixLike,
+) -> NDArray[Number]:
+    for rows, answer in by_halves(ask, X):
+        answers[rows] = answer
+    return answers

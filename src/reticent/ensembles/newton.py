@@ -1,0 +1,154 @@
+"""Newton's method for many small logistic regressions at once.
+
+Every array has the problem as its first axis, every product is a stack of separate
+matrix products, and a problem that has converged is left alone: what is computed for
+one problem does not depend on the others beside it, to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+# Armijo's condition: accept a step that gains this share of what the slope promises.
+_SHARE = 1e-4
+_HALVINGS = 40
+
+# Relative to the loss, gains below this are rounding errors and cannot be tested.
+_NOISE = 1e-13
+
+
+@dataclass(frozen=True, slots=True)
+class LogisticLoss:
+    """Sum of logistic losses plus ``penalty / 2`` times the squared weights.
+
+    Problems are stacked: designs of shape (problems, rows, columns) and targets of
+    shape (problems, rows, scores). With one score the target is 0 or 1, with more it
+    is the indicator of a label. The last column of a design is the intercept's and
+    is not penalised. A row of zeros counts for nothing.
+    """
+
+    penalty: float
+    fit_intercept: bool
+
+    def value(
+        self,
+        design: NDArray[np.float64],
+        target: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Return the loss of each problem; `weights` is (problems, scores, columns)."""
+        scores = design @ weights.swapaxes(1, 2)
+        if scores.shape[2] == 1:
+            signed = np.where(target > 0, scores, -scores)[..., 0]
+            losses = np.logaddexp(0, -signed)
+        else:
+            top = scores.max(axis=2, keepdims=True)
+            spread = np.log(np.exp(scores - top).sum(axis=2)) + top[..., 0]
+            losses = spread - (scores * target).sum(axis=2)
+        squares = (weights[:, :, : self._n_penalised(weights)] ** 2).sum(axis=2)
+        return losses.sum(axis=1) + self.penalty / 2 * squares.sum(axis=1)
+
+    def gradient(
+        self,
+        design: NDArray[np.float64],
+        target: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return gradients, and the predicted shares of the scores in each row."""
+        scores = design @ weights.swapaxes(1, 2)
+        share = expit(scores) if scores.shape[2] == 1 else softmax(scores, axis=2)
+        gradient = (share - target).swapaxes(1, 2) @ design
+        n_penalised = self._n_penalised(weights)
+        gradient[:, :, :n_penalised] += self.penalty * weights[:, :, :n_penalised]
+        return gradient, share
+
+    def hessian(
+        self, design: NDArray[np.float64], share: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the matrices of second derivatives, scores outermost."""
+        n_problems, n_rows, n_columns = design.shape
+        n_scores = share.shape[2]
+        hessian = np.empty((n_problems, n_scores, n_columns, n_scores, n_columns))
+        for k in range(n_scores):
+            for m in range(k, n_scores):
+                rest = 1 - share[..., m] if k == m else share[..., m]
+                # The product of a matrix with itself takes half the operations.
+                root = design * np.sqrt(share[..., k] * rest)[..., None]
+                block = root.swapaxes(1, 2) @ root
+                hessian[:, k, :, m] = hessian[:, m, :, k] = block if k == m else -block
+        penalised = np.full(n_columns, self.penalty)
+        if self.fit_intercept:
+            penalised[-1] = 0
+            # A common shift of all intercepts changes no loss, and a single intercept
+            # whose rows are all far from the border next to none. The gradient has
+            # no part in a flat direction, so curvature there moves no solution.
+            flat = 1e-12 if n_scores == 1 else 1 / n_scores
+            hessian[:, :, -1, :, -1] += n_rows * flat
+        for k in range(n_scores):
+            hessian[:, k, :, k] += np.diag(penalised)
+        size = n_scores * n_columns
+        return hessian.reshape(n_problems, size, size)
+
+    def _n_penalised(self, weights: NDArray[np.float64]) -> int:
+        return weights.shape[2] - self.fit_intercept
+
+
+def minimise(
+    loss: LogisticLoss,
+    design: NDArray[np.float64],
+    target: NDArray[np.float64],
+    *,
+    tol: float,
+    max_iter: int,
+) -> NDArray[np.float64]:
+    """Minimise every problem's loss from zero; return (problems, scores, columns).
+
+    Stops a problem when no entry of its gradient exceeds `tol` per row, or after
+    `max_iter` steps.
+    """
+    n_problems, n_rows, n_columns = design.shape
+    result = np.zeros((n_problems, target.shape[2], n_columns))
+    active = np.arange(n_problems)
+    for _ in range(max_iter):
+        gradient, share = loss.gradient(design, target, result[active])
+        steep = np.abs(gradient).max(axis=(1, 2)) > tol * n_rows
+        if not steep.any():
+            break
+        if not steep.all():
+            active, design, target = active[steep], design[steep], target[steep]
+            gradient, share = gradient[steep], share[steep]
+        flat = gradient.reshape(len(active), -1, 1)
+        solved = np.linalg.solve(loss.hessian(design, share), -flat)
+        step = np.asarray(solved, dtype=np.float64)
+        slope = (flat * step).sum(axis=(1, 2))
+        step = step.reshape(gradient.shape)
+        result[active] += _searched(loss, design, target, result[active], step, slope)
+    return result
+
+
+def _searched(
+    loss: LogisticLoss,
+    design: NDArray[np.float64],
+    target: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    step: NDArray[np.float64],
+    slope: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return each step, halved until the loss falls by what the slope promises."""
+    start = loss.value(design, target, weights)
+    length = np.ones(len(step))
+    pending = np.arange(len(step))
+    for _ in range(_HALVINGS):
+        tried = weights[pending] + length[pending, None, None] * step[pending]
+        reached = loss.value(design[pending], target[pending], tried)
+        enough = start[pending] + _SHARE * length[pending] * slope[pending]
+        noise = _NOISE * (1 + np.abs(start[pending]))
+        pending = pending[~(reached <= enough + noise)]
+        if not len(pending):
+            break
+        length[pending] /= 2
+    return length[:, None, None] * step

@@ -1,0 +1,91 @@
+"""Which linear models can be trained for all shards at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearRecipe:
+    """A linear model with a squared penalty, as `linear_recipe` reads it.
+
+    Parameters
+    ----------
+    loss : str
+        ``"logistic"`` or ``"squared"``.
+    penalty : float
+        Factor of half the squared weights beside the sum of losses; for squared
+        losses, half the sum. ``1 / C`` or ``alpha`` in scikit-learn's terms.
+    fit_intercept : bool
+        Whether there is an intercept, never penalised.
+    scaled : bool
+        Whether each shard standardises its columns first.
+    classifies : bool
+        Whether targets are labels.
+    """
+
+    loss: str
+    penalty: float
+    fit_intercept: bool
+    scaled: bool
+    classifies: bool
+
+
+def linear_recipe(estimator: Any) -> LinearRecipe | None:
+    """Read the recipe of a logistic or ridge model, perhaps behind a StandardScaler.
+
+    Returns
+    -------
+    LinearRecipe or None
+        None if the estimator is something else, or has settings that fused training
+        does not know: then shards are fitted one by one.
+    """
+    steps = [step for _, step in estimator.steps] if type(estimator) is Pipeline else []
+    model = steps[-1] if steps else estimator
+    scaled = len(steps) == 2
+    if len(steps) > 2 or (scaled and not _is_full_scaler(steps[0])):
+        return None
+    if type(model) is LogisticRegression and _is_plain_logistic(model):
+        loss, penalty = "logistic", 1 / model.C
+    elif type(model) in (Ridge, RidgeClassifier) and _is_plain_ridge(model):
+        loss, penalty = "squared", float(model.alpha)
+    else:
+        return None
+    return LinearRecipe(
+        loss=loss,
+        penalty=penalty,
+        fit_intercept=model.fit_intercept,
+        scaled=scaled,
+        classifies=type(model) is not Ridge,
+    )
+
+
+def _is_full_scaler(step: Any) -> bool:
+    return type(step) is StandardScaler and step.with_mean and step.with_std
+
+
+def _is_plain_logistic(model: LogisticRegression) -> bool:
+    """Whether a model is multinomial with a squared penalty and equal weights."""
+    return (
+        model.penalty in ("l2", "deprecated")
+        and model.l1_ratio in (None, 0)
+        and 0 < model.C < np.inf
+        and model.class_weight is None
+        and model.solver != "liblinear"
+        and getattr(model, "multi_class", "auto") in ("auto", "deprecated")
+    )
+
+
+def _is_plain_ridge(model: Any) -> bool:
+    return (
+        isinstance(model.alpha, (int, float))
+        and 0 < model.alpha < np.inf
+        and not model.positive
+        and getattr(model, "class_weight", None) is None
+    )
