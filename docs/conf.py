@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -44,6 +45,10 @@ autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_custom_sections = ["Guarantee"]
 napoleon_use_rtype = False
+# Types are prose ("array of shape (n, n_labels)"): no link for each word of them.
+napoleon_use_param = False
+napoleon_use_ivar = True
+suppress_warnings = ["ref.python"]
 
 bibtex_bibfiles = ["references.bib"]
 bibtex_reference_style = "author_year"
@@ -76,5 +81,13 @@ def write_api_pages(app: Sphinx) -> None:
         (target / name).unlink()
 
 
+def skip_routing(
+    app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object
+) -> bool | None:
+    """Leave out the methods that scikit-learn adds to route metadata."""
+    return True if re.fullmatch(r"set_\w+_request", name) else None
+
+
 def setup(app: Sphinx) -> None:
     app.connect("builder-inited", write_api_pages)
+    app.connect("autodoc-skip-member", skip_routing)
