@@ -14,8 +14,9 @@ from reticent.errors import InvalidDataError
 from reticent.schemas.cells import RawColumn
 from reticent.schemas.places import Place
 
-# Our choice: large enough for any sensible row, small enough for any machine.
-_BLOCK_BYTES = 1 << 22
+# Our choice: large enough for any sensible row, and small enough for any machine,
+# although Arrow reads a few dozen blocks ahead.
+_BLOCK_BYTES = 1 << 20
 
 _GZIP = b"\x1f\x8b"
 # What a damaged or truncated compressed file raises while it is read.

@@ -144,7 +144,7 @@ def unit_ids(column: RawColumn, name: str, place: Place) -> NDArray[Any]:
             cell = int(cell)  # a column of whole numbers that passed through floats
         if isinstance(cell, str) and cell:
             ids[row] = cell
-        elif isinstance(cell, int) and not isinstance(cell, bool):
+        elif isinstance(cell, int | np.integer) and not isinstance(cell, bool):
             ids[row] = str(cell)
         else:
             raise place.cell(
