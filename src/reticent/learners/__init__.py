@@ -1,0 +1,1 @@
+"""Release: models that are themselves private, and may be shared."""

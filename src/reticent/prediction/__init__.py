@@ -1,0 +1,23 @@
+"""Ask: private predictions from models that stay inside.
+
+Every answer of a predictor is differentially private; `certificate_` says how, and
+`PredictionInterface` keeps all answers within a budget.
+"""
+
+from reticent.prediction.averaging import (
+    PrivateAveragingClassifier,
+    PrivateAveragingRegressor,
+)
+from reticent.prediction.consensus import ConsensusInterface
+from reticent.prediction.interface import PredictionInterface
+from reticent.prediction.shards import ShardChoice
+from reticent.prediction.voting import PrivateVotingClassifier
+
+__all__ = [
+    "ConsensusInterface",
+    "PredictionInterface",
+    "PrivateAveragingClassifier",
+    "PrivateAveragingRegressor",
+    "PrivateVotingClassifier",
+    "ShardChoice",
+]

@@ -1,0 +1,173 @@
+"""What every predictor over shards shares: rows, labels, and the fit itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from reticent._sklearn import MatrixLike
+from reticent.ensembles.fitting import check_base_estimator
+from reticent.ensembles.labels import Labels
+from reticent.ensembles.units import partition_rows, unit_positions
+from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.guarantees import (
+    PUBLIC_LABELS,
+    SEEDED_NOISE,
+    Assumption,
+    Certificate,
+    Conclusion,
+    rule,
+)
+from reticent.guarantees.types import (
+    ZCDP,
+    ApproxDP,
+    BoundedRange,
+    PureDP,
+    Sensitivity,
+)
+from reticent.mechanisms import RandomSource, noise_source
+from reticent.prediction.shards import ShardChoice, choose_shards
+
+
+@rule(
+    "P1",
+    name="models on disjoint shards",
+    statement="units are dealt to shards by position alone, so one replaced unit "
+    "retrains one model",
+    source="S1 Thm 4.1",
+    takes=(PureDP, BoundedRange, ApproxDP, ZCDP, Sensitivity),
+    gives=(PureDP, BoundedRange, ApproxDP, ZCDP, Sensitivity),
+)
+def over_shards(
+    premise: Certificate[Any], *, shards: int, public_labels: bool, seeded: bool
+) -> Conclusion[Any]:
+    """Carry a mechanism's promise over to the rows behind its voters.
+
+    `public_labels` says that the labels were read from the data, `seeded` that the
+    deal and the noise follow from a seed; both are assumptions then.
+    """
+    return Conclusion(
+        premise.guarantee,
+        premise.relation,
+        premise.scope,
+        Assumption.collect((PUBLIC_LABELS, public_labels), (SEEDED_NOISE, seeded)),
+    )
+
+
+class ShardedPredictor(BaseEstimator):
+    """Common parts of predictors that train one model a shard.
+
+    Subclasses set the constructor parameters `estimator`, `epsilon`, `n_shards`,
+    `random_state`, `n_jobs` and `verbose`.
+    """
+
+    def _deal(
+        self, X: MatrixLike, units: Any, n_labels: int, epsilon: float
+    ) -> tuple[Any, RandomSource, ShardChoice]:
+        """Deal the units of `X` to shards; return the partition and its source."""
+        source = noise_source(self.random_state)
+        n_rows = X.shape[0]
+        _, n_units = unit_positions(units, n_rows)
+        choice = choose_shards(
+            self.n_shards,
+            n_units=n_units,
+            n_labels=n_labels,
+            epsilon=epsilon,
+            estimator=self.estimator,
+        )
+        partition = partition_rows(n_rows, choice.n_shards, source, units=units)
+        return partition, source, choice
+
+    def _rows(self, X: MatrixLike, *, reset: bool) -> MatrixLike:
+        """Check the shape of rows; leave their content to the base pipeline.
+
+        Numbers in arrays must be finite unless the base estimator takes missing
+        values; what is inside a data frame is for its pipeline to judge.
+        """
+        if hasattr(X, "columns"):
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            if X.shape[0] < 1:
+                raise InvalidDataError("Found array with 0 sample(s); one is needed.")
+            return X
+        missing = "allow-nan" if _takes_missing(self.estimator) else True
+        return validate_data(
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=None,
+            ensure_all_finite=missing,
+            reset=reset,
+        )
+
+    def _queries(self, X: MatrixLike) -> MatrixLike:
+        check_is_fitted(self)
+        return self._rows(X, reset=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # every answer draws fresh noise
+        tags.input_tags.allow_nan = _takes_missing(self.estimator)
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        return tags
+
+
+def checked_labels(classes: Any, y: Any) -> tuple[Labels, NDArray[Any]]:
+    """Return the public labels and `y`, which must hold no other.
+
+    The labels are sorted; left out, they are read from `y`.
+    """
+    y = column_or_1d(y, warn=True)
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise InvalidDataError("Input y contains NaN or infinity; labels must not.")
+    check_classification_targets(y)
+    known = np.unique(y if classes is None else np.asarray(classes))
+    if classes is not None and len(known) != len(np.asarray(classes)):
+        raise InvalidParameterError("classes must name each label once.")
+    if len(known) < 2:
+        raise InvalidDataError(
+            f"a classifier needs at least two classes; got {len(known)} class. Declare "
+            "the public labels with classes=[...]."
+        )
+    labels = Labels(known)
+    if not (labels.indices(y) >= 0).all():
+        raise InvalidDataError(
+            "y has labels that are not in `classes`. Declare all that can occur."
+        )
+    return labels, y
+
+
+def checked_targets(y: Any) -> NDArray[np.float64]:
+    """Return regression targets as finite floats."""
+    values = column_or_1d(y, warn=True)
+    values = check_array(values, ensure_2d=False, dtype=np.float64, input_name="y")
+    return np.asarray(values)
+
+
+def checked_rows_and(X: MatrixLike, y: Any) -> None:
+    """Refuse rows and labels of different length."""
+    check_consistent_length(X, y)
+
+
+def checked_base(estimator: Any, *methods: str) -> None:
+    """Refuse a base estimator that could not be fitted whatever the rows."""
+    check_base_estimator(estimator, *methods)
+
+
+def _takes_missing(estimator: Any) -> bool:
+    try:
+        return bool(get_tags(estimator).input_tags.allow_nan)
+    except (AttributeError, TypeError, ValueError):
+        return True

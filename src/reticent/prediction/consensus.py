@@ -1,0 +1,254 @@
+"""Consensus answers: thousands of easy queries for one small price (P9)."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent._sklearn import MatrixLike
+from reticent.errors import BudgetExhaustedError, InvalidParameterError
+from reticent.guarantees import (
+    Budget,
+    Certificate,
+    basic_composition,
+    repeat,
+)
+from reticent.guarantees.numbers import probability, whole
+from reticent.ledger import AccountId, AccountScope, Cap, Charge, Ledger, Request
+from reticent.mechanisms import (
+    UNSTABLE,
+    Consensus,
+    SystemSource,
+    consensus_certificate,
+    consensus_margin,
+    soft_vote,
+    soft_vote_certificate,
+    sparse_scale,
+)
+from reticent.prediction.base import over_shards
+from reticent.prediction.queries import canonical_rows
+from reticent.prediction.voting import PrivateVotingClassifier
+
+# A query whose votes agree completely should pass the noisy threshold nearly always:
+# the difference of both noises exceeds this many scales once in about 10,000.
+_SAFE_SCALES = 18.0
+
+
+class ConsensusInterface:
+    r"""Answer many queries for one fixed price while nearly all shards agree.
+
+    The sparse vector technique finds the queries on which the plurality is beyond
+    doubt and releases it as it is; the few others, at most `unstable` of them, are
+    answered by a private vote. What the whole sequence costs is known in advance and
+    does not grow with the queries.
+
+    Parameters
+    ----------
+    predictor : fitted PrivateVotingClassifier
+        Whose shards vote; its own epsilon and rule are not used.
+    budget : Budget
+        What all answers together may cost; needs a delta.
+    queries : int
+        How many different queries may be asked.
+    unstable : int
+        How many of them may be in doubt before answering ends.
+    vote_share : float, default=0.3
+        Part of the budget that pays for the votes on queries in doubt.
+    ledger : Ledger, default=None
+        Charged the whole price once, before the first answer.
+    dataset : str, default="data"
+        The account that is charged.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        What all answers together promise, whatever is asked.
+    margin : int
+        How far the plurality must lead, in moved votes, to be beyond doubt.
+    vote_epsilon : float
+        Privacy cost of a vote on a query in doubt.
+
+    Guarantee
+    ---------
+    All answers together satisfy `budget`, for adaptively chosen queries. *Proof.* P9
+    for the consensus part, G22 for the votes, added up. A repeated query is answered
+    from memory.
+
+    Notes
+    -----
+    The margin is about ``4 unstable / epsilon * ln(queries / delta)`` votes, so this
+    pays off with hundreds of shards or more, and is refused with fewer than could
+    ever agree enough.
+    """
+
+    def __init__(
+        self,
+        predictor: PrivateVotingClassifier,
+        budget: Budget,
+        *,
+        queries: int,
+        unstable: int = 1,
+        vote_share: float = 0.3,
+        ledger: Ledger | None = None,
+        dataset: str = "data",
+    ) -> None:
+        if not isinstance(getattr(predictor, "certificate_", None), Certificate):
+            raise InvalidParameterError(
+                "consensus answers need a fitted PrivateVotingClassifier; got "
+                f"{type(predictor).__name__}(...)."
+            )
+        if not budget.delta > 0:
+            raise InvalidParameterError(
+                f"consensus answers need a budget with delta > 0; got {budget}."
+            )
+        self.predictor = predictor
+        self.budget = budget
+        self.queries = whole("ConsensusInterface", "queries", queries)
+        self.unstable = whole("ConsensusInterface", "unstable", unstable)
+        share = probability("ConsensusInterface", "vote_share", vote_share)
+        consensus_epsilon = (1 - share) * budget.epsilon
+        half = budget.delta / 2
+        self.margin = consensus_margin(
+            epsilon=consensus_epsilon,
+            delta=half,
+            unstable=self.unstable,
+            queries=self.queries,
+        )
+        self._check_shards(consensus_epsilon)
+        self.vote_epsilon = _largest_vote(self.unstable, share * budget.epsilon, half)
+        self.certificate = self._certify(consensus_epsilon, half)
+        if ledger is not None:
+            self._pay(ledger, dataset)
+        source = SystemSource()
+        self._source = source
+        self._consensus = Consensus(
+            self.margin,
+            epsilon=consensus_epsilon,
+            unstable=self.unstable,
+            queries=self.queries,
+            source=source,
+        )
+        self._memory: dict[bytes, int] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def queries_left(self) -> int:
+        """How many more different queries may be asked."""
+        return self._consensus.queries_left
+
+    @property
+    def unstable_left(self) -> int:
+        """How many more queries in doubt will be answered."""
+        return self._consensus.unstable_left
+
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Return one private label a row.
+
+        Raises
+        ------
+        BudgetExhaustedError
+            If queries or doubtful answers run out. Its attribute `answers` holds the
+            labels of the rows answered before that; they are paid for.
+        """
+        keys = canonical_rows(X)
+        votes = self.predictor.ensemble_.votes(self.predictor._queries(X))
+        with self._lock:
+            self._learn(keys, votes)
+            answers = [self._memory.get(key) for key in keys]
+        given = [answer for answer in answers if answer is not None]
+        labels = np.asarray(self.predictor.classes_)[np.array(given, dtype=np.int64)]
+        if len(given) < len(answers):
+            error = BudgetExhaustedError(
+                f"{len(given)} of {len(answers)} rows were answered; "
+                f"{self.queries_left} queries and {self.unstable_left} answers in "
+                "doubt are left. Fit an interface with more, or lower the queries."
+            )
+            error.answers = labels  # type: ignore[attr-defined]
+            raise error
+        return labels
+
+    def _learn(self, keys: list[bytes], votes: NDArray[np.int64]) -> None:
+        """Answer the queries that are new, as far as the budget goes."""
+        fresh = {key: row for row, key in reversed(list(enumerate(keys)))}
+        rows = sorted(row for key, row in fresh.items() if key not in self._memory)
+        if not rows or not (self.queries_left and self.unstable_left):
+            return
+        places = self._consensus.answer(votes[rows])
+        torn = np.flatnonzero(places == UNSTABLE)
+        if torn.size:
+            doubtful = votes[np.array(rows)[torn]]
+            places[torn] = soft_vote(doubtful, self.vote_epsilon).draw(self._source)
+        for row, place in zip(rows, places.tolist(), strict=False):
+            self._memory[keys[row]] = int(place)
+
+    def _check_shards(self, epsilon: float) -> None:
+        scale = sparse_scale(epsilon, self.unstable)
+        needed = 2 * int(self.margin + _SAFE_SCALES * scale) + 3
+        if not self.predictor.n_shards_ >= needed:
+            raise InvalidParameterError(
+                f"consensus with queries={self.queries}, unstable={self.unstable} "
+                f"under {self.budget} needs about {needed} shards that agree; the "
+                f"predictor has {self.predictor.n_shards_}. Use more shards, fewer "
+                "queries in doubt or a larger budget; or plain answers."
+            )
+
+    def _certify(self, epsilon: float, half: float) -> Certificate[Any]:
+        model = self.predictor
+        n = model.n_units_
+        consensus = consensus_certificate(
+            n=n,
+            margin=self.margin,
+            epsilon=epsilon,
+            unstable=self.unstable,
+            queries=self.queries,
+        )
+        votes = repeat(
+            soft_vote_certificate(n=n, epsilon=self.vote_epsilon),
+            self.unstable,
+            delta=half,
+            methods=("basic", "exact", "zcdp"),
+        )
+        total = basic_composition(consensus, votes, counts=(1, 1), answers=self.queries)
+        return over_shards(
+            total,
+            shards=model.n_shards_,
+            public_labels=model.classes is None,
+            seeded=model._source.seeded,
+        )
+
+    def _pay(self, ledger: Ledger, dataset: str) -> None:
+        account = AccountId(AccountScope.DATASET, dataset)
+        ledger.open_account(
+            account, Cap.basic(epsilon=self.budget.epsilon, delta=self.budget.delta)
+        )
+        ledger.charge(
+            Request(
+                key=f"consensus-{self.certificate.id}-{SystemSource().bytes(8).hex()}",
+                accounts=(account,),
+                charge=Charge.of(self.certificate),
+                queries=(b"consensus",),
+            )
+        )
+
+
+def _largest_vote(count: int, epsilon: float, delta: float) -> float:
+    """Return the largest epsilon of `count` soft votes that total `epsilon`."""
+    low, high = epsilon / count, 8 * epsilon
+
+    def fits(vote: float) -> bool:
+        total = repeat(
+            soft_vote_certificate(n=1, epsilon=vote),
+            count,
+            delta=delta,
+            methods=("basic", "exact", "zcdp"),
+        )
+        return bool(total.guarantee.epsilon <= epsilon)
+
+    low *= 1 - 1e-12
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

@@ -1,0 +1,313 @@
+"""Private predictions by a vote of models on disjoint shards (P1)."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
+from reticent.ensembles.columns import Columns
+from reticent.ensembles.ensemble import ClassifierEnsemble
+from reticent.ensembles.fitting import fit_shards
+from reticent.errors import InvalidParameterError
+from reticent.guarantees import Budget, Certificate, repeat
+from reticent.guarantees.numbers import below_one
+from reticent.mechanisms import (
+    RandomSource,
+    Response,
+    gaussian_vote,
+    gaussian_vote_certificate,
+    gaussian_vote_scale,
+    geometric_vote,
+    geometric_vote_certificate,
+    permute_and_flip_vote,
+    permute_and_flip_vote_certificate,
+    soft_vote,
+    soft_vote_certificate,
+)
+from reticent.prediction.base import (
+    ShardedPredictor,
+    checked_base,
+    checked_labels,
+    checked_rows_and,
+    over_shards,
+)
+
+RULES = ("soft", "geometric", "permute-and-flip", "gaussian")
+
+# The soft vote may err twice as often as the best pure rule at one epsilon; it is
+# worth that when many answers cost clearly less by it.
+_WORTH = 0.9
+
+
+class PrivateVotingClassifier(ClassifierMixin, ShardedPredictor):
+    r"""Classifier whose every predicted label is differentially private.
+
+    Privacy units are dealt to disjoint shards at random and one clone of any
+    scikit-learn classifier or pipeline is trained on each, without noise. A query is
+    answered by drawing a label from a distribution over the models' votes. Models,
+    votes and `response` stay inside; what `predict` returns may be shown.
+
+    Parameters
+    ----------
+    estimator : classifier or pipeline
+        What is trained on each shard, preprocessing included: nothing crosses shards.
+    epsilon : float
+        Privacy cost of one predicted label.
+    classes : array-like of shape (n_classes,), default=None
+        The public labels. None reads them from `y`, and the certificate assumes that
+        they are public.
+    n_shards : int or "auto", default="auto"
+        More shards: less noise, but less data for each model. "auto" chooses from
+        public quantities; `shard_choice_` says why.
+    rule : {"auto", "soft", "geometric", "permute-and-flip", "gaussian"}, default="auto"
+        How votes become a label. "geometric" is the best pure rule for two labels,
+        "permute-and-flip" a good one for more; "soft" errs a little more often but
+        many answers cost less by it; "gaussian" needs a delta. "auto" picks by the
+        number of labels, and by `budget` and `queries` if given.
+    delta : float, default=0.0
+        Slack of one answer; used by the "gaussian" rule only.
+    budget : Budget, default=None
+        What all answers together may cost, for ``rule="auto"``.
+    queries : int, default=None
+        How many answers are expected, for ``rule="auto"``.
+    random_state : int, RandomState instance or None, default=None
+        None draws from the operating system. Anything else is for experiments and
+        makes the certificate conditional.
+    n_jobs : int, default=None
+        Shards trained at a time, through joblib.
+    verbose : bool, default=False
+        Whether to show a progress bar while fitting.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        What *one* answer promises; m rows spend it m times, see `repeat`.
+    classes_ : ndarray of shape (n_classes,)
+        The public labels, sorted.
+    n_units_ : int
+        Number of privacy units; public.
+    n_shards_ : int
+        Number of shards.
+    shard_choice_ : ShardChoice
+        The number of shards and the reason for it.
+    rule_ : str
+        The rule that is used.
+    ensemble_ : ClassifierEnsemble
+        The trained models. Not private: never release them.
+
+    Guarantee
+    ---------
+    For every fixed query the answer is `epsilon`-DP under replacement of one unit
+    (bounded range for "soft", zCDP for "gaussian"). *Proof.* Shards are dealt by
+    position alone, so one replaced unit retrains one model; each model casts one vote
+    whatever happens, a fixed one if it fails; one vote moves from a label to another,
+    which is what the rule's law is private for. Every answer draws fresh randomness,
+    so answers compose (G22).
+
+    References
+    ----------
+    :cite:`DworkFeldman2018`, Thm 4.1; THEOREMS P1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    >>> model = PrivateVotingClassifier(pipeline, epsilon=1.0, classes=[0, 1])
+    >>> print(model.fit(X, y).certificate_.headline())
+    1-DP for one answer, replace one unit of 569; proved
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict"])],
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "classes": ["array-like", None],
+        "n_shards": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "rule": [StrOptions({"auto", *RULES})],
+        "delta": [Interval(Real, 0, 1, closed="left")],
+        "budget": [Budget, None],
+        "queries": [Interval(Integral, 1, None, closed="left"), None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        epsilon: float = 1.0,
+        classes: ArrayLike | None = None,
+        n_shards: int | str = "auto",
+        rule: str = "auto",
+        *,
+        delta: float = 0.0,
+        budget: Budget | None = None,
+        queries: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.estimator = estimator
+        self.epsilon = epsilon
+        self.classes = classes
+        self.n_shards = n_shards
+        self.rule = rule
+        self.delta = delta
+        self.budget = budget
+        self.queries = queries
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+        """Train one model a shard and issue the certificate; nothing is released.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_features)
+            The sensitive rows, in whatever form the base pipeline takes.
+        y : array-like of shape (n_rows,)
+            Their labels.
+        units : array-like of shape (n_rows,), default=None
+            The person, or other unit, that each row belongs to: all rows of a unit
+            are protected together. None makes every row a unit.
+        """
+        checked_base(self.estimator, "predict")
+        X = self._rows(X, reset=True)
+        labels, y = checked_labels(self.classes, y)
+        checked_rows_and(X, y)
+        vote = Vote.choose(self, len(labels))
+        partition, source, choice = self._deal(X, units, len(labels), vote.strength)
+        shards = fit_shards(
+            self.estimator,
+            X,
+            y,
+            partition,
+            source,
+            n_jobs=self.n_jobs,
+            verbose=bool(self.verbose),
+        )
+        self.ensemble_ = ClassifierEnsemble(
+            shards.models, Columns.of(X), labels.classes, n_jobs=self.n_jobs
+        )
+        self.classes_ = labels.classes
+        self.n_units_ = partition.n_units
+        self.n_shards_ = choice.n_shards
+        self.shard_choice_ = choice
+        self.rule_ = vote.rule
+        self._vote = vote
+        self._source: RandomSource = source
+        self.certificate_: Certificate[Any] = over_shards(
+            vote.certificate(partition.n_units),
+            shards=choice.n_shards,
+            public_labels=self.classes is None,
+            seeded=source.seeded,
+        )
+        return self
+
+    def response(self, X: MatrixLike) -> Response:
+        """Return the exact law of the answers: for trusted eyes only."""
+        X = self._queries(X)
+        return self._vote.response(self.ensemble_.votes(X))
+
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Draw one private label a row; m rows spend m certificates."""
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self.response(X).draw(self._source)])
+
+
+class Vote:
+    """A rule with its parameter: law and certificate of one answer.
+
+    Parameters
+    ----------
+    rule : {"soft", "geometric", "permute-and-flip", "gaussian"}
+        The rule.
+    parameter : float
+        Epsilon; for "gaussian" the scale of the noise.
+    strength : float
+        Epsilon that the noise is comparable to, for choosing shards.
+    """
+
+    def __init__(self, rule: str, parameter: float, strength: float) -> None:
+        self.rule = rule
+        self.parameter = parameter
+        self.strength = strength
+
+    @classmethod
+    def choose(cls, asked: PrivateVotingClassifier, n_labels: int) -> Vote:
+        """Resolve ``rule="auto"`` and check that the rule fits the labels."""
+        pure = "geometric" if n_labels == 2 else "permute-and-flip"
+        rule = asked.rule
+        # Validated here as well: scikit-learn's checks can be switched off.
+        epsilon = float(_certificate("soft", 1, asked.epsilon).guarantee.epsilon)
+        if rule not in ("auto", *RULES):
+            raise InvalidParameterError(
+                f"rule={rule!r} must be 'auto' or one of {', '.join(RULES)}."
+            )
+        if rule == "auto":
+            rule = _automatic_rule(asked, pure, epsilon)
+        if rule == "geometric" and n_labels != 2:
+            raise InvalidParameterError(
+                f"rule='geometric' is for two labels; got {n_labels}. Use "
+                "rule='permute-and-flip' or 'soft'."
+            )
+        if rule != "gaussian":
+            return cls(rule, epsilon, epsilon)
+        delta = below_one("PrivateVotingClassifier", "delta", asked.delta)
+        if not delta > 0:
+            raise InvalidParameterError(
+                "rule='gaussian' needs delta > 0; got delta=0. Choose another rule for "
+                "pure privacy."
+            )
+        return cls(rule, gaussian_vote_scale(epsilon, delta), epsilon)
+
+    def certificate(self, n: int) -> Certificate[Any]:
+        """Certify one answer over `n` units."""
+        return _certificate(self.rule, n, self.parameter)
+
+    def response(self, votes: NDArray[np.int64]) -> Response:
+        """Return the law of one answer for each row of votes."""
+        law: Any = {
+            "soft": soft_vote,
+            "geometric": geometric_vote,
+            "permute-and-flip": permute_and_flip_vote,
+            "gaussian": gaussian_vote,
+        }[self.rule]
+        return law(votes, self.parameter)
+
+
+def _certificate(rule: str, n: int, parameter: float) -> Certificate[Any]:
+    if rule == "gaussian":
+        return gaussian_vote_certificate(n=n, scale=parameter)
+    certify: Any = {
+        "soft": soft_vote_certificate,
+        "geometric": geometric_vote_certificate,
+        "permute-and-flip": permute_and_flip_vote_certificate,
+    }[rule]
+    return certify(n=n, epsilon=parameter)
+
+
+def _automatic_rule(asked: PrivateVotingClassifier, pure: str, epsilon: float) -> str:
+    """Prefer the pure rule, unless many answers cost clearly less by the soft one."""
+    if asked.queries is None or asked.budget is None or asked.budget.delta == 0:
+        return pure
+
+    def total(rule: str) -> float:
+        answers = repeat(
+            _certificate(rule, 1, epsilon),
+            int(asked.queries or 1),
+            delta=asked.budget.delta if asked.budget else 0.0,
+            methods=("basic", "exact", "zcdp"),
+        )
+        return float(answers.guarantee.epsilon)
+
+    return "soft" if total("soft") < _WORTH * total(pure) else pure

@@ -1,0 +1,101 @@
+"""Consensus answers: one price for thousands of easy queries."""
+
+import numpy as np
+import pytest
+
+from reticent import Budget, BudgetExhaustedError
+from reticent.errors import InvalidParameterError
+from reticent.guarantees import ApproxDP, recheck, repeat
+from reticent.ledger import AccountId, AccountScope, MemoryLedger
+from reticent.prediction import ConsensusInterface, PrivateVotingClassifier
+from tests.prediction.learners import Table
+
+BUDGET = Budget(2.0, 1e-6)
+N, SHARDS = 1200, 600
+RNG = np.random.default_rng(0)
+# On 0..4 the label is the parity of x; on 5 it is a coin, so shards disagree there.
+X = RNG.integers(0, 6, (N, 1))
+Y = np.where(X[:, 0] < 5, X[:, 0] % 2, RNG.integers(0, 2, N))
+
+
+class Parity(Table):
+    """Predict the parity, and on 5 the first training label."""
+
+    def fit(self, X, y):
+        self.first_ = int(np.asarray(y)[0])
+        return self
+
+    def predict(self, X):
+        values = np.asarray(X)[:, 0]
+        return np.where(values % 6 < 5, values % 2, self.first_)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return PrivateVotingClassifier(Parity(), 1.0, [0, 1], SHARDS).fit(X, Y)
+
+
+def easy(n, start=0):
+    """Different queries on which every shard agrees, with their answers."""
+    rows = np.arange(start, start + 2 * n)
+    rows = rows[rows % 6 < 5][:n]
+    return rows[:, None], rows % 2
+
+
+def test_thousands_of_easy_queries_fit_one_small_budget(model):
+    interface = ConsensusInterface(model, BUDGET, queries=5000, unstable=1)
+    rows, answers = easy(2000)
+    np.testing.assert_array_equal(interface.predict(rows), answers)
+    total = interface.certificate.guarantee
+    assert isinstance(total, ApproxDP)
+    assert BUDGET.covers(total)
+    assert total.epsilon > 0.9 * BUDGET.epsilon
+    recheck(interface.certificate)
+    plain = repeat(model.certificate_, 2000, delta=1e-6)
+    assert plain.guarantee.epsilon > 100 * total.epsilon
+
+
+def test_doubtful_queries_are_voted_on_until_they_run_out(model):
+    interface = ConsensusInterface(model, BUDGET, queries=50, unstable=1)
+    doubtful = 5 + 6 * np.arange(4)[:, None]
+    with pytest.raises(BudgetExhaustedError, match="1 of 4") as raised:
+        interface.predict(doubtful)
+    assert raised.value.answers.shape == (1,)
+    assert interface.unstable_left == 0
+    remembered = interface.predict(doubtful[:1])
+    np.testing.assert_array_equal(remembered, raised.value.answers)
+
+
+def test_repeated_queries_are_free(model):
+    interface = ConsensusInterface(model, BUDGET, queries=3, unstable=1)
+    rows, answers = easy(3)
+    for _ in range(5):
+        np.testing.assert_array_equal(
+            interface.predict(np.tile(rows, (4, 1)))[:3], answers
+        )
+    assert interface.queries_left == 0
+    with pytest.raises(BudgetExhaustedError, match="0 of 1"):
+        interface.predict([[1000]])
+
+
+def test_the_whole_price_is_charged_before_the_first_answer(model):
+    ledger = MemoryLedger()
+    ConsensusInterface(
+        model, BUDGET, queries=100, unstable=1, ledger=ledger, dataset="d"
+    )
+    spent = ledger.balance(AccountId(AccountScope.DATASET, "d"))
+    assert spent.spent.answers == 1
+
+
+def test_shards_that_can_never_agree_enough_are_refused(model):
+    with pytest.raises(InvalidParameterError, match=r"needs about \d+ shards"):
+        ConsensusInterface(model, Budget(0.1, 1e-6), queries=5000, unstable=5)
+
+
+def test_wrong_uses_are_named(model):
+    with pytest.raises(InvalidParameterError, match="delta > 0"):
+        ConsensusInterface(model, Budget(1.0), queries=10)
+    with pytest.raises(InvalidParameterError, match="fitted"):
+        ConsensusInterface(PrivateVotingClassifier(Table()), BUDGET, queries=10)
+    with pytest.raises(ValueError, match="queries"):
+        ConsensusInterface(model, BUDGET, queries=0)

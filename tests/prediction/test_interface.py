@@ -1,0 +1,200 @@
+"""PredictionInterface: many clients, one budget, no double charge."""
+
+import contextlib
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from reticent import Budget, BudgetExhaustedError
+from reticent.errors import (
+    InvalidDataError,
+    InvalidParameterError,
+    NotDeployableError,
+)
+from reticent.guarantees import PureDP, recheck, repeat
+from reticent.ledger import MemoryLedger, SQLLedger
+from reticent.prediction import (
+    PredictionInterface,
+    PrivateAveragingRegressor,
+    PrivateVotingClassifier,
+)
+from reticent.prediction.queries import canonical_rows
+
+X, Y = load_breast_cancer(return_X_y=True)
+BASE = make_pipeline(StandardScaler(), LogisticRegression())
+MODEL = PrivateVotingClassifier(BASE, 0.1, [0, 1], 9).fit(X, Y)
+
+
+def test_the_budget_covers_exactly_its_capacity():
+    interface = PredictionInterface(MODEL, Budget(1.0))
+    assert interface.capacity == 10
+    assert interface.predict(X[:10]).size == 10
+    assert interface.spent().guarantee == PureDP(1.0)
+    with pytest.raises(BudgetExhaustedError, match=r"dataset:data"):
+        interface.predict(X[10:11])
+    recheck(interface.spent())
+
+
+def test_a_refused_batch_costs_nothing():
+    interface = PredictionInterface(MODEL, Budget(1.0))
+    with pytest.raises(BudgetExhaustedError):
+        interface.predict(X[:11])
+    assert interface.spent() is None
+    assert interface.remaining() == 10
+
+
+def test_a_repeated_query_is_free_and_the_same():
+    interface = PredictionInterface(MODEL, Budget(1.0))
+    first = interface.predict(X[:5], client="a")
+    for _ in range(20):
+        np.testing.assert_array_equal(interface.predict(X[:5], client="a"), first)
+    assert interface.remaining() == 5
+
+
+def test_a_client_who_sees_an_answer_first_is_charged():
+    interface = PredictionInterface(MODEL, Budget(1.0), client_budget=Budget(0.5))
+    first = interface.predict(X[:5], client="a")
+    np.testing.assert_array_equal(interface.predict(X[:5], client="b"), first)
+    assert interface.remaining() == 5
+    assert interface.remaining(client="b") == 0
+    assert interface.spent(client="b").guarantee == PureDP(0.5)
+    with pytest.raises(BudgetExhaustedError, match="client:b"):
+        interface.predict(X[5:6], client="b")
+    assert interface.predict(X[5:6], client="c").size == 1
+
+
+def test_duplicates_in_a_batch_are_answered_once():
+    interface = PredictionInterface(MODEL, Budget(1.0))
+    answers = interface.predict(np.repeat(X[:1], 50, axis=0))
+    assert len(set(answers)) == 1
+    assert interface.remaining() == 9
+
+
+def test_colluding_clients_do_not_multiply_the_budget():
+    interface = PredictionInterface(MODEL, Budget(1.0))
+    answered = 0
+    for number in range(200):
+        with contextlib.suppress(BudgetExhaustedError):
+            answered += interface.predict(X[[number]], client=f"key {number}").size
+    assert answered == 10
+
+
+def test_threads_do_not_overdraw():
+    interface = PredictionInterface(MODEL, Budget(1.0))
+    granted = []
+
+    def ask(number):
+        try:
+            interface.predict(X[[number]], client="a")
+        except BudgetExhaustedError:
+            return
+        granted.append(number)
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(64)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(granted) == 10
+
+
+def test_refusal_does_not_depend_on_the_data():
+    def transcript(labels):
+        model = PrivateVotingClassifier(BASE, 0.25, [0, 1], 9).fit(X, labels)
+        interface = PredictionInterface(model, Budget(1.0))
+        outcome = []
+        for row in range(8):
+            try:
+                interface.predict(X[[row]])
+                outcome.append("answered")
+            except BudgetExhaustedError as error:
+                outcome.append(str(error))
+        return outcome
+
+    other = Y.copy()
+    other[0] = 1 - other[0]
+    assert transcript(Y) == transcript(other)
+
+
+def test_an_idempotency_key_is_charged_once():
+    interface = PredictionInterface(MODEL, Budget(1.0))
+    first = interface.predict(X[:2], key="k")
+    np.testing.assert_array_equal(interface.predict(X[:2], key="k"), first)
+    with pytest.raises(InvalidParameterError, match="key"):
+        interface.predict(X[2:4], key="k")
+    assert interface.remaining() == 8
+
+
+def test_many_answers_cost_less_with_a_delta():
+    soft = PrivateVotingClassifier(BASE, 0.2, [0, 1], 9, "soft").fit(X, Y)
+    interface = PredictionInterface(soft, Budget(7.8, 1e-6))
+    assert interface.capacity >= 200
+    total = repeat(soft.certificate_, interface.capacity + 1, delta=1e-6)
+    closed = repeat(
+        soft.certificate_,
+        interface.capacity + 1,
+        delta=1e-6,
+        methods=("basic", "exact", "zcdp"),
+    )
+    assert closed.guarantee.epsilon > 7.8
+    assert total.guarantee.epsilon <= closed.guarantee.epsilon
+
+
+def test_spending_survives_in_a_sql_ledger(tmp_path):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with SQLLedger(url) as ledger:
+        first = PredictionInterface(MODEL, Budget(1.0), ledger).predict(X[:4])
+    with SQLLedger(url) as ledger:
+        again = PredictionInterface(MODEL, Budget(1.0), ledger)
+        assert again.remaining() == 6
+        np.testing.assert_array_equal(again.predict(X[:4]), first)
+        assert again.remaining() == 6
+
+
+def test_numbers_are_remembered_to_the_last_bit():
+    rows, targets = load_diabetes(return_X_y=True)
+    model = PrivateAveragingRegressor(Ridge(), 0.5, (0, 400), 9).fit(rows, targets)
+    interface = PredictionInterface(model, Budget(2.0))
+    first = interface.predict(rows[:3])
+    np.testing.assert_array_equal(interface.predict(rows[:3]), first)
+
+
+def test_a_seeded_predictor_is_refused():
+    seeded = PrivateVotingClassifier(BASE, 0.1, [0, 1], 9, random_state=0).fit(X, Y)
+    with pytest.raises(NotDeployableError, match="SEEDED_NOISE"):
+        PredictionInterface(seeded, Budget(1.0))
+
+
+def test_wrong_uses_are_named():
+    with pytest.raises(InvalidParameterError, match="certificate_"):
+        PredictionInterface(PrivateVotingClassifier(BASE), Budget(1.0))
+    with pytest.raises(BudgetExhaustedError, match="covers none"):
+        PredictionInterface(MODEL, Budget(0.05))
+    with pytest.raises(InvalidDataError, match="rows and columns"):
+        PredictionInterface(MODEL, Budget(1.0)).predict(X[0])
+
+
+def test_canonical_rows_tell_values_apart_and_nothing_else():
+    rows = np.array([[0.0, np.nan], [-0.0, -np.nan], [0.0, 1.0]])
+    a, b, c = canonical_rows(rows)
+    assert a == b != c
+    frame = pd.DataFrame({"x": [1, 2], "y": ["p", "q"]})
+    other = frame.rename(columns={"y": "z"})
+    assert canonical_rows(frame)[0] != canonical_rows(frame)[1]
+    assert canonical_rows(frame)[0] != canonical_rows(other)[0]
+    assert canonical_rows(frame) == canonical_rows(frame.copy())
+    assert canonical_rows([[1, 2]]) == canonical_rows([[1.0, 2.0]])
+
+
+def test_one_ledger_serves_two_interfaces():
+    ledger = MemoryLedger()
+    one = PredictionInterface(MODEL, Budget(1.0), ledger, dataset="first")
+    two = PredictionInterface(MODEL, Budget(1.0), ledger, dataset="second")
+    one.predict(X[:10])
+    assert two.remaining() == 10
