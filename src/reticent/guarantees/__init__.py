@@ -9,6 +9,7 @@ from reticent.guarantees.amplify import (
     any_on_subsample,
     average_of_shards,
     group,
+    parallel_composition,
     subsample,
     to_replace_one,
 )
@@ -19,28 +20,29 @@ from reticent.guarantees.compose import (
     basic_composition,
     compose,
     exact_composition,
-    parallel_composition,
     pld_composition,
     repeat,
     zcdp_composition,
+)
+from reticent.guarantees.concentrated import (
+    bounded_range_to_zcdp,
+    gaussian_noise,
+    pure_to_zcdp,
+    rho_within,
+    zcdp_epsilon,
+    zcdp_to_approx,
 )
 from reticent.guarantees.convert import (
     assume,
     bounded_range_to_pure,
     bounded_range_to_stability,
-    bounded_range_to_zcdp,
     claim,
     dp_to_stability,
     flip_private,
     flip_stable,
-    gaussian_noise,
     laplace_noise,
     pure_to_approx,
-    pure_to_zcdp,
     replace_stable,
-    rho_within,
-    zcdp_epsilon,
-    zcdp_to_approx,
 )
 from reticent.guarantees.perfect import (
     compose_perfect,

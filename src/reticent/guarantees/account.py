@@ -6,26 +6,47 @@ import threading
 from fractions import Fraction
 from typing import Any, Literal
 
-from reticent.errors import BudgetExhaustedError, InvalidParameterError, RuleError
+from reticent.errors import (
+    BudgetExhaustedError,
+    InvalidParameterError,
+    RelationMismatchError,
+    RuleError,
+)
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.compose import (
+    answers_in,
     basic_composition,
-    step_rho,
     zcdp_composition,
 )
-from reticent.guarantees.convert import epsilon_delta, rho_within
-from reticent.guarantees.numbers import exact, whole
+from reticent.guarantees.concentrated import rho_within, step_rho
+from reticent.guarantees.convert import NEIGHBOURS, epsilon_delta
+from reticent.guarantees.numbers import below_one, exact, whole
 from reticent.guarantees.types import ZCDP, ApproxDP
 
 # Losses are whole numbers of these units, rounded up, so that a million additions
 # are exact and no rounding can lower a total.
-LOSS_UNITS = 10**15
+LOSS_UNITS = 10**24
 SLACK_UNITS = 10**30
+
+# Certificates whose price is remembered; beyond, their counts are merged by value.
+_REMEMBERED = 256
 
 
 def _units(value: Fraction, scale: int) -> int:
     return -((-value.numerator * scale) // value.denominator)
+
+
+class _Price:
+    """What one step of a certificate costs, and how many were charged."""
+
+    __slots__ = ("certificate", "count", "loss", "slack")
+
+    def __init__(self, certificate: Any, loss: int, slack: int) -> None:
+        self.certificate = certificate
+        self.loss = loss
+        self.slack = slack
+        self.count = 0
 
 
 class Account:
@@ -39,6 +60,10 @@ class Account:
         How losses are added. Both hold for parameters chosen adaptively, but one has
         to be chosen in advance: taking the better of the two afterwards is not
         covered. "auto" is "zcdp" when the budget has a delta, else "basic".
+    reserve : float or None, default=None
+        Share of the budget's delta that "zcdp" keeps for steps with a delta of their
+        own; the rest pays for the conversion. It is settled before the first answer:
+        None takes half if the first step charged has a delta, nothing otherwise.
 
     Guarantee
     ---------
@@ -60,8 +85,16 @@ class Account:
     """
 
     def __init__(
-        self, budget: Budget, *, method: Literal["basic", "zcdp", "auto"] = "auto"
+        self,
+        budget: Budget,
+        *,
+        method: Literal["basic", "zcdp", "auto"] = "auto",
+        reserve: float | None = None,
     ) -> None:
+        if not isinstance(budget, Budget):
+            raise InvalidParameterError(
+                f"an account needs a Budget; got {type(budget).__name__}."
+            )
         if method not in ("basic", "zcdp", "auto"):
             raise InvalidParameterError(
                 f"method must be 'basic', 'zcdp' or 'auto'; got method={method!r}."
@@ -74,25 +107,18 @@ class Account:
             )
         self.budget = budget
         self.method = method
-        # zCDP needs part of delta for its conversion; the rest is for steps' own.
-        self._conversion = budget.delta / 2 if method == "zcdp" else 0.0
-        loss_cap = (
-            rho_within(budget.epsilon, self._conversion)
-            if method == "zcdp"
-            else budget.epsilon
+        self._reserve = (
+            None if reserve is None else below_one("Account", "reserve", reserve)
         )
-        self._loss_cap = int(exact(loss_cap) * LOSS_UNITS)
-        self._slack_cap = int(
-            (exact(budget.delta) - exact(self._conversion)) * SLACK_UNITS
-        )
+        self._caps: dict[float, tuple[int, int]] = {}
+        self._loss_cap, self._slack_cap = self._caps_at(self._reserve or 0.0)
         self._loss = 0
         self._slack = 0
+        self._prices: dict[int, _Price] = {}
         self._counts: dict[Certificate[Any], int] = {}
-        self._current: Certificate[Any] | None = None
-        self._run = 0
-        self._step_loss = 0
-        self._step_slack = 0
+        self._current = _Price(None, 0, 0)
         self._relation: Any = None
+        self._started = False
         self._lock = threading.Lock()
 
     def charge(self, certificate: Certificate[Any], times: int = 1) -> None:
@@ -104,67 +130,102 @@ class Account:
             If the budget does not cover it.
         """
         with self._lock:
-            if certificate is not self._current:
-                self._turn_to(certificate)
-            if times != 1:
+            price = self._current
+            if price.certificate is not certificate:
+                price = self._turn_to(certificate)
+            if times.__class__ is not int or times < 1:
                 times = whole("charge", "times", times)
-            loss = self._loss + self._step_loss * times
-            slack = self._slack + self._step_slack * times
+            loss = self._loss + price.loss * times
+            slack = self._slack + price.slack * times
             if loss > self._loss_cap or slack > self._slack_cap:
                 raise BudgetExhaustedError(
                     f"{times} x {certificate.guarantee} does not fit: "
                     f"{self._share()} of the budget ({self.budget}) is spent. Ask for "
-                    f"at most {self._affords()} more, or raise the budget."
+                    f"at most {self._affords(price)} more, or raise the budget."
                 )
             self._loss = loss
             self._slack = slack
-            self._run += times
+            self._started = True
+            price.count += times
 
     def affords(self, certificate: Certificate[Any]) -> int:
         """Return how many more steps with this certificate fit."""
         with self._lock:
-            if certificate is not self._current:
-                self._turn_to(certificate)
-            return self._affords()
+            return self._affords(self._turn_to(certificate))
 
     def spent(self) -> Certificate[Any] | None:
         """Return what everything charged so far costs, or None if nothing was."""
         with self._lock:
             self._settle()
-            counts = {c: k for c, k in self._counts.items() if k}
+            counts = dict(self._counts)
         if not counts:
             return None
         premises, numbers = tuple(counts), tuple(counts.values())
+        answers = answers_in(premises, numbers)
         if self.method == "basic":
-            return basic_composition(*premises, counts=numbers, answers=sum(numbers))
+            return basic_composition(*premises, counts=numbers, answers=answers)
         return zcdp_composition(
-            *premises, counts=numbers, delta=self.budget.delta, answers=sum(numbers)
+            *premises, counts=numbers, delta=self.budget.delta, answers=answers
         )
 
-    def _affords(self) -> int:
+    def _caps_at(self, reserve: float) -> tuple[int, int]:
+        """Return how many units of loss and of slack the budget holds."""
+        if reserve not in self._caps:
+            loss, slack = exact(self.budget.epsilon), exact(self.budget.delta)
+            if self.method == "zcdp":
+                conversion = self.budget.delta * (1 - reserve)
+                # A hair below, so that `spent` stays within the budget although its
+                # own conversion rounds up.
+                loss = exact(rho_within(self.budget.epsilon, conversion) * (1 - 1e-12))
+                slack -= exact(conversion)
+            self._caps[reserve] = (
+                int(loss * LOSS_UNITS),
+                max(0, int(slack * SLACK_UNITS)),
+            )
+        return self._caps[reserve]
+
+    def _affords(self, price: _Price) -> int:
         most = 10**18
-        if self._step_loss:
-            most = (self._loss_cap - self._loss) // self._step_loss
-        if self._step_slack:
-            most = min(most, (self._slack_cap - self._slack) // self._step_slack)
+        if price.loss:
+            most = (self._loss_cap - self._loss) // price.loss
+        if price.slack:
+            most = min(most, (self._slack_cap - self._slack) // price.slack)
         return most
 
     def _share(self) -> str:
-        return f"{100 * self._loss / max(1, self._loss_cap):.3g} %"
+        spent = max(
+            self._loss / max(1, self._loss_cap), self._slack / max(1, self._slack_cap)
+        )
+        return f"{100 * spent:.3g} %"
 
     def _settle(self) -> None:
-        """Write the current run of equal charges into the tally."""
-        if self._current is not None and self._run:
-            known = self._counts.get(self._current, 0)
-            self._counts[self._current] = known + self._run
-            self._run = 0
+        """Write the counts into the tally, where equal certificates are one."""
+        for price in self._prices.values():
+            if price.count:
+                known = self._counts.get(price.certificate, 0)
+                self._counts[price.certificate] = known + price.count
+                price.count = 0
 
-    def _turn_to(self, certificate: Certificate[Any]) -> None:
-        """Work out what one step of another certificate costs."""
-        if self._relation is not None and certificate.relation != self._relation:
+    def _turn_to(self, certificate: Certificate[Any]) -> _Price:
+        """Return the price of a certificate, worked out if it is new."""
+        price = self._prices.get(id(certificate))
+        if price is None or not self._started:
+            price = self._priced(certificate)
+        self._current = price
+        return price
+
+    def _priced(self, certificate: Certificate[Any]) -> _Price:
+        if not isinstance(certificate, Certificate):
             raise RuleError(
-                f"this account is about '{self._relation}'; got a certificate about "
-                f"'{certificate.relation}'. Keep one account a dataset."
+                f"an account takes certificates; got {type(certificate).__name__}."
+            )
+        if not isinstance(certificate.relation, NEIGHBOURS) or (
+            self._started and certificate.relation != self._relation
+        ):
+            raise RelationMismatchError(
+                f"this account is about '{self._relation or 'neighbours'}'; got a "
+                f"certificate about '{certificate.relation}'. Keep one account a "
+                "dataset."
             )
         guarantee = certificate.guarantee
         slack = guarantee.delta if isinstance(guarantee, ApproxDP) else 0.0
@@ -177,8 +238,14 @@ class Account:
             )
         else:
             loss = exact(epsilon_delta(guarantee)[0])
-        self._settle()
+        if not self._started and self._reserve is None and self.method == "zcdp":
+            self._loss_cap, self._slack_cap = self._caps_at(0.5 if slack > 0 else 0.0)
+        if len(self._prices) >= _REMEMBERED:
+            self._settle()
+            self._prices.clear()
         self._relation = certificate.relation
-        self._step_loss = _units(loss, LOSS_UNITS)
-        self._step_slack = _units(exact(slack), SLACK_UNITS)
-        self._current = certificate
+        price = _Price(
+            certificate, _units(loss, LOSS_UNITS), _units(exact(slack), SLACK_UNITS)
+        )
+        self._prices[id(certificate)] = price
+        return price

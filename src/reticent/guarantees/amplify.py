@@ -1,15 +1,21 @@
-"""Shards, groups and subsamples: G6 to G9, and from one relation to another."""
+"""Shards, groups, subsamples, disjoint parts: G6 to G9, and between relations."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from reticent._rounding import up
-from reticent.errors import RuleError
+from reticent.errors import RelationMismatchError, RuleError
 from reticent.guarantees.certificate import Certificate
-from reticent.guarantees.convert import NEIGHBOURS, epsilon_delta
-from reticent.guarantees.numbers import whole
+from reticent.guarantees.convert import (
+    NEIGHBOURS,
+    epsilon_delta,
+    exponential_sum,
+)
+from reticent.guarantees.numbers import ceil_float, exact, whole
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import AddRemove, ReplaceOne, Scope
 from reticent.guarantees.types import (
@@ -30,6 +36,7 @@ from reticent.guarantees.types import (
     source="S1 Lemma 4.6",
     takes=(UniformStability, Sensitivity),
     gives=(UniformStability, Sensitivity),
+    same_kind=True,
     relations=(ReplaceOne,),
 )
 def average_of_shards(
@@ -47,28 +54,32 @@ def average_of_shards(
     guarantee = premise.guarantee
     moved: Guarantee
     if isinstance(guarantee, UniformStability):
-        moved = UniformStability(up(guarantee.gamma / shards))
+        moved = UniformStability(ceil_float(exact(guarantee.gamma) / shards))
     else:
-        moved = Sensitivity(up(guarantee.l1 / shards), up(guarantee.l2 / shards))
+        moved = Sensitivity(
+            ceil_float(exact(guarantee.l1) / shards),
+            ceil_float(exact(guarantee.l2) / shards),
+        )
     return Conclusion(moved, ReplaceOne(n), premise.scope)
 
 
-def _group(guarantee: Any, size: int) -> Guarantee:
+def for_group(rule_id: str, guarantee: Any, size: int) -> Guarantee:
     """Return what a guarantee for one unit says about `size` units (G7)."""
-    if isinstance(guarantee, (PureDP, BoundedRange)):
-        return guarantee.times(size)
     if isinstance(guarantee, ZCDP):
-        return ZCDP(up(guarantee.rho * size * size))
+        return ZCDP(ceil_float(exact(guarantee.rho) * size * size))
     epsilon, delta = epsilon_delta(guarantee)
-    # (e^{k eps} - 1)/(e^eps - 1) = sum of e^{i eps}, i < k; k if epsilon is 0.
-    growth = math.expm1(size * epsilon) / math.expm1(epsilon) if epsilon > 0 else size
-    total = up(delta * growth)
-    if not total < 1:
+    total = ceil_float(exact(epsilon) * size)
+    if isinstance(guarantee, (PureDP, BoundedRange)):
+        # The log-ratios of neighbours in a row add up, output by output, and so do
+        # the ranges that they lie in.
+        return type(guarantee)(total)
+    slack = up(delta * exponential_sum(epsilon, size)) if delta > 0 else 0.0
+    if not slack < 1:
         raise RuleError(
-            f"rule G7 gives delta={total:.3g} >= 1 for a group of size={size}, which "
-            "promises nothing. Ask for a smaller group or a smaller delta."
+            f"rule {rule_id} gives delta={slack:.3g} >= 1 for a group of size={size}, "
+            "which promises nothing. Ask for a smaller group or a smaller delta."
         )
-    return ApproxDP(PureDP(epsilon).times(size).epsilon, total)
+    return ApproxDP(total, slack)
 
 
 @rule(
@@ -79,17 +90,20 @@ def _group(guarantee: Any, size: int) -> Guarantee:
     paper="k e^{(k-1) eps} delta",
     takes=(PureDP, BoundedRange, ApproxDP, ZCDP),
     gives=(PureDP, BoundedRange, ApproxDP, ZCDP),
+    same_kind=True,
     relations=NEIGHBOURS,
 )
 def group(premise: Certificate[Any], *, size: int) -> Conclusion[Any]:
     """Say what is promised to `size` units together."""
     size = whole("rule G7", "size", size)
-    relation = premise.relation
-    if isinstance(relation, ReplaceOne):
-        wider: Any = ReplaceOne(relation.n, relation.group * size)
-    else:
-        wider = AddRemove(relation.group * size)  # type: ignore[union-attr]
-    return Conclusion(_group(premise.guarantee, size), wider, premise.scope)
+    relation: Any = premise.relation
+    together = relation.group * size
+    if isinstance(relation, ReplaceOne) and not together <= relation.n:
+        raise RuleError(
+            f"rule G7 needs a group of at most n={relation.n} units; got {together}."
+        )
+    wider = replace(relation, group=together)
+    return Conclusion(for_group("G7", premise.guarantee, size), wider, premise.scope)
 
 
 @rule(
@@ -99,13 +113,15 @@ def group(premise: Certificate[Any], *, size: int) -> Conclusion[Any]:
     source="S1 Lemma 3.1",
     takes=(PureDP, BoundedRange, ApproxDP, ZCDP),
     gives=(PureDP, BoundedRange, ApproxDP, ZCDP),
+    same_kind=True,
     relations=(AddRemove,),
 )
 def to_replace_one(premise: Certificate[Any], *, n: int) -> Conclusion[Any]:
     """Turn an add/remove certificate into one for replacing one of `n` units."""
     if premise.relation != AddRemove():
         raise RuleError(f"rule G7-replace needs one unit; got {premise.relation}.")
-    return Conclusion(_group(premise.guarantee, 2), ReplaceOne(n), premise.scope)
+    pair = for_group("G7-replace", premise.guarantee, 2)
+    return Conclusion(pair, ReplaceOne(n), premise.scope)
 
 
 @rule(
@@ -140,13 +156,14 @@ def subsample(premise: Certificate[Any], *, n: int, order: str) -> Conclusion[An
             f"it needs order='symmetric' or order='shuffled', got order={order!r}."
         )
     epsilon, delta = epsilon_delta(premise.guarantee)
-    q = m / n
+    q = up(m / n)
     # exp overflows beyond 700; there ln(1 + q (e^eps - 1)) <= eps is all there is.
-    amplified = up(math.log1p(q * math.expm1(epsilon))) if epsilon < 700 else epsilon
-    amplified = min(epsilon, amplified)
-    result: Guarantee = PureDP(amplified)
+    if 0 < epsilon < 700:
+        odds = up(q * up(math.expm1(up(epsilon))))
+        epsilon = min(epsilon, up(math.log1p(odds)))
+    result: Guarantee = PureDP(epsilon)
     if delta > 0:
-        result = ApproxDP(amplified, min(delta, up(q * delta)))
+        result = ApproxDP(epsilon, min(delta, ceil_float(exact(delta) * m / n)))
     return Conclusion(result, ReplaceOne(n), premise.scope)
 
 
@@ -162,7 +179,10 @@ def any_on_subsample(*, drawn: int, n: int, scope: str) -> Conclusion[ApproxDP]:
     drawn, n = whole("rule G9", "drawn", drawn), whole("rule G9", "n", n)
     if not drawn < n:
         raise RuleError(f"rule G9 needs drawn < n; got drawn={drawn}, n={n}.")
-    return Conclusion(ApproxDP(0.0, up(drawn / n)), ReplaceOne(n), Scope(scope))
+    share = ceil_float(Fraction(drawn, n))
+    if not share < 1:
+        raise RuleError(f"rule G9 gives delta={share!r}, which promises nothing.")
+    return Conclusion(ApproxDP(0.0, share), ReplaceOne(n), Scope(scope))
 
 
 def _drawn(rule_id: str, relation: Any, n: int) -> int:
@@ -173,3 +193,35 @@ def _drawn(rule_id: str, relation: Any, n: int) -> int:
             f"{relation}."
         )
     return int(relation.n)
+
+
+@rule(
+    "G22-parallel",
+    name="disjoint parts",
+    statement="one replaced unit lies in one part: the largest loss counts",
+    source="S0 Thm 18; McSherry2009",
+    takes=(PureDP, BoundedRange, ApproxDP),
+    gives=(PureDP, ApproxDP),
+    relations=NEIGHBOURS,
+    adaptivity="adaptive",
+)
+def parallel_composition(*premises: Certificate[Any]) -> Conclusion[Any]:
+    """Join mechanisms on disjoint parts that were cut without looking at the data."""
+    if not premises:
+        raise RuleError("rule G22-parallel needs at least one certificate.")
+    relations: list[Any] = [premise.relation for premise in premises]
+    kinds = {relation.name for relation in relations}
+    if len(kinds) > 1 or any(relation.group != 1 for relation in relations):
+        raise RelationMismatchError(
+            "rule G22-parallel needs one relation about single units; got "
+            + ", ".join(sorted({str(relation) for relation in relations}))
+            + "."
+        )
+    losses = [epsilon_delta(premise.guarantee) for premise in premises]
+    epsilon, delta = max(e for e, _ in losses), max(d for _, d in losses)
+    relation = relations[0]
+    if isinstance(relation, ReplaceOne):
+        relation = ReplaceOne(sum(each.n for each in relations))
+    models = all(premise.scope is Scope.MODEL for premise in premises)
+    total: Any = ApproxDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
+    return Conclusion(total, relation, Scope.MODEL if models else Scope.INTERFACE)

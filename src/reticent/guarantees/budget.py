@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from reticent.guarantees.numbers import below_one, positive
-from reticent.guarantees.types import ApproxDP, Guarantee, PureDP, shown
+from reticent.guarantees.types import (
+    ApproxDP,
+    BoundedRange,
+    Guarantee,
+    PureDP,
+    shown,
+)
 
 
 @dataclass(frozen=True)
@@ -30,12 +37,16 @@ class Budget:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("Budget", "epsilon", self.epsilon))
-        object.__setattr__(self, "delta", below_one("Budget", "delta", self.delta))
+        for name, check in (("epsilon", positive), ("delta", below_one)):
+            asked = getattr(self, name)
+            number = check("Budget", name, asked)
+            if number > asked:  # a fraction that no float holds: allow less, not more
+                number = check("Budget", name, math.nextafter(number, 0.0))
+            object.__setattr__(self, name, number)
 
     def covers(self, guarantee: Guarantee) -> bool:
         """Return whether a total of `guarantee` stays within this budget."""
-        if isinstance(guarantee, PureDP):
+        if isinstance(guarantee, (PureDP, BoundedRange)):
             return guarantee.epsilon <= self.epsilon
         if isinstance(guarantee, ApproxDP):
             return guarantee.epsilon <= self.epsilon and guarantee.delta <= self.delta

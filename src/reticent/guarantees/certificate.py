@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from reticent.errors import CertificateError
+from reticent.guarantees.numbers import LARGEST_WHOLE
 from reticent.guarantees.subject import (
     Assumption,
     Relation,
@@ -25,6 +28,9 @@ Scalar: TypeAlias = bool | int | float | str | None
 Detail: TypeAlias = Scalar | tuple[Scalar, ...]
 
 FORMAT = 1
+# What can be built can be written, read, printed and compared without running out of
+# stack. Derivations have a handful of levels; a loop that composes its own result
+# grows without end and should use `compose` once, or an `Account`.
 _DEEPEST = 64
 
 
@@ -61,8 +67,16 @@ class Certificate(Generic[G_co]):
     premises: tuple[Certificate[Any], ...] = ()
     assumptions: frozenset[Assumption] = field(default_factory=frozenset)
     details: tuple[tuple[str, Detail], ...] = ()
+    _depth: int = field(init=False, repr=False, compare=False, default=1)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.guarantee, Guarantee):
+            raise CertificateError(
+                "a certificate needs a Guarantee; got "
+                f"guarantee of type {type(self.guarantee).__name__}."
+            )
+        depth = 1 + max((p._depth for p in self.premises), default=0)
+        object.__setattr__(self, "_depth", _checked_depth(depth))
         lost = frozenset().union(*(p.assumptions for p in self.premises))
         if not lost <= self.assumptions:
             names = ", ".join(sorted(a.code for a in lost - self.assumptions))
@@ -88,11 +102,22 @@ class Certificate(Generic[G_co]):
     def headline(self) -> str:
         """Say in one line what is promised, for what, and how firmly."""
         firmness = "proved" if self.proved else "conditional"
-        return f"{self.guarantee} for {self._released()}, {self.relation}; {firmness}"
+        return f"{self.guarantee} for {self.released()}, {self.relation}; {firmness}"
 
-    def _released(self) -> str:
-        answers = self.parameter("answers")
-        if self.scope is Scope.INTERFACE and isinstance(answers, int):
+    def answer_count(self) -> int | None:
+        """Return how many answers are covered, or None if that is not recorded."""
+        if self.scope is not Scope.INTERFACE:
+            return 1 if self.scope is Scope.ANSWER else None
+        counted = self.parameter("answers")
+        if isinstance(counted, int):
+            return counted
+        covered = [premise.answer_count() for premise in self.premises]
+        return covered[0] if len(covered) == 1 else None
+
+    def released(self) -> str:
+        """Say what was released, with the number of answers where it is known."""
+        answers = self.answer_count()
+        if self.scope is Scope.INTERFACE and answers is not None:
             return f"{answers} answer{'s' if answers != 1 else ''}"
         return str(self.scope)
 
@@ -135,10 +160,7 @@ class Certificate(Generic[G_co]):
     @staticmethod
     def from_dict(data: Any, *, _depth: int = 0) -> Certificate[Any]:
         """Rebuild a certificate from plain data, validating every number."""
-        if _depth > _DEEPEST:
-            raise CertificateError(
-                f"a certificate has at most {_DEEPEST} levels of premises."
-            )
+        _checked_depth(_depth + 1)
         try:
             if data["format"] != FORMAT:
                 raise CertificateError(
@@ -187,8 +209,19 @@ class Certificate(Generic[G_co]):
         return Certificate.from_dict(data)
 
 
+def _checked_depth(depth: int) -> int:
+    if not depth <= _DEEPEST:
+        raise CertificateError(
+            f"a certificate has at most {_DEEPEST} levels; got {depth}. Compose all "
+            "steps at once instead of adding them to a total one by one."
+        )
+    return depth
+
+
 def as_detail(name: str, value: Any) -> Detail:
     """Turn a parameter of a rule into something JSON keeps exactly."""
+    if hasattr(value, "tolist"):  # NumPy arrays and scalars
+        value = value.tolist()
     if isinstance(value, (list, tuple)):
         return tuple(_as_scalar(name, item) for item in value)
     return _as_scalar(name, value)
@@ -197,8 +230,17 @@ def as_detail(name: str, value: Any) -> Detail:
 def _as_scalar(name: str, value: Any) -> Scalar:
     if hasattr(value, "item"):  # NumPy scalars
         value = value.item()
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise CertificateError(
-        f"{name}={value!r} cannot be recorded on a certificate; use numbers or text."
-    )
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, float):
+        fits = math.isfinite(value)
+    elif isinstance(value, int):
+        fits = abs(value) < LARGEST_WHOLE
+    else:
+        fits = value is None or isinstance(value, str)
+    if not fits:
+        raise CertificateError(
+            f"{name} of type {type(value).__name__} cannot be recorded on a "
+            "certificate; use finite numbers or text."
+        )
+    return value  # type: ignore[no-any-return]

@@ -11,18 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import groupby
 from typing import Any
 
-from reticent._rounding import up
 from reticent.errors import RelationMismatchError, RuleError
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
-from reticent.guarantees.convert import (
-    NEIGHBOURS,
-    epsilon_delta,
-    zcdp_epsilon,
-)
-from reticent.guarantees.loss import pld_epsilon, pure_epsilon
+from reticent.guarantees.concentrated import step_rho as step_rho
+from reticent.guarantees.concentrated import zcdp_epsilon
+from reticent.guarantees.convert import NEIGHBOURS, epsilon_delta
+from reticent.guarantees.loss import Step, delta_left, pld_epsilon, pure_epsilon
 from reticent.guarantees.numbers import ceil_float, exact, probability, whole
 from reticent.guarantees.rule import Conclusion, rule, rules
 from reticent.guarantees.subject import Scope
@@ -36,27 +34,45 @@ _MOST_ANSWERS = 10**12
 
 
 def _joined(
-    premises: Sequence[Certificate[Any]], counts: Sequence[int]
+    rule_id: str,
+    premises: Sequence[Certificate[Any]],
+    counts: Sequence[int],
+    answers: int | None,
 ) -> tuple[list[int], Any, Scope]:
     """Check that premises belong together; return counts, relation and scope."""
     if not premises:
-        raise RuleError("composition needs at least one certificate; got none.")
+        raise RuleError(f"rule {rule_id} needs at least one certificate; got none.")
     if len(counts) != len(premises):
         raise RuleError(
-            f"composition needs one count a premise; got {len(counts)} counts for "
+            f"rule {rule_id} needs one count a premise; got {len(counts)} counts for "
             f"{len(premises)} premises."
         )
     first = premises[0].relation
     for premise in premises[1:]:
         if premise.relation != first:
             raise RelationMismatchError(
-                f"cannot compose a certificate for '{first}' with one for "
+                f"rule {rule_id} needs one relation; got '{first}' and "
                 f"'{premise.relation}'. Convert an add/remove certificate with "
                 "to_replace_one(), or refit on the same units."
             )
-    numbers = [whole("composition", "count", count) for count in counts]
+    numbers = [whole(f"rule {rule_id}", "count", count) for count in counts]
+    if answers is not None and answers != answers_in(premises, numbers):
+        raise RuleError(
+            f"rule {rule_id} needs answers={answers_in(premises, numbers)} for these "
+            f"premises and counts; got answers={answers!r}."
+        )
     models = all(premise.scope is Scope.MODEL for premise in premises)
     return numbers, first, Scope.MODEL if models else Scope.INTERFACE
+
+
+def answers_in(
+    premises: Sequence[Certificate[Any]], counts: Sequence[int]
+) -> int | None:
+    """Return how many answers there are in all, if every premise says its number."""
+    covered = [each for p in premises if (each := p.answer_count()) is not None]
+    if len(covered) < len(premises):
+        return None
+    return sum(each * count for each, count in zip(covered, counts, strict=True))
 
 
 def _slack(premises: Sequence[Certificate[Any]], counts: Sequence[int]) -> Fraction:
@@ -75,11 +91,15 @@ def _left(rule_id: str, delta: float, slack: Fraction) -> float:
     """Return how much of `delta` a method may use beyond the steps' own deltas."""
     target = exact(probability(f"rule {rule_id}", "delta", delta))
     if not slack < target:
-        raise RuleError(
-            f"rule {rule_id} needs a delta above the {float(slack):.3g} that the steps "
-            f"bring themselves; got delta={delta!r}."
-        )
+        raise _no_delta_left(rule_id, delta, slack)
     return math.nextafter(float(target - slack), 0.0)
+
+
+def _no_delta_left(rule_id: str, delta: float, slack: Fraction) -> RuleError:
+    return RuleError(
+        f"rule {rule_id} needs a delta above the {float(slack):.3g} that the steps "
+        f"bring themselves; got delta={delta!r}."
+    )
 
 
 @rule(
@@ -96,7 +116,7 @@ def basic_composition(
     *premises: Certificate[Any], counts: Sequence[int], answers: int | None = None
 ) -> Conclusion[Any]:
     """Add up; the only method without a delta."""
-    numbers, relation, scope = _joined(premises, counts)
+    numbers, relation, scope = _joined("G22-basic", premises, counts, answers)
     epsilon = ceil_float(
         sum(
             (
@@ -133,24 +153,14 @@ def exact_composition(
     answers: int | None = None,
 ) -> Conclusion[ApproxDP]:
     """Compose equal steps, exactly as well as (epsilon, delta) allows."""
-    (count,), relation, scope = _joined([premise], counts)
+    (count,), relation, scope = _joined("G22-exact", [premise], counts, answers)
     step, slack = epsilon_delta(premise.guarantee)
-    _left("G22-exact", delta, exact(slack) * count)
-    # 1 - delta = (1 - slack)^count (1 - left), rounded against us.
-    kept = math.exp(up(-count * math.log1p(-slack)))
-    left = math.nextafter(1 - (1 - delta) * kept * (1 + 4e-16), 0.0)
+    probability("rule G22-exact", "delta", delta)
+    left = delta_left(delta, slack, count)
     if not left > 0:
-        raise RuleError(f"rule G22-exact has no delta left at delta={delta!r}.")
+        raise _no_delta_left("G22-exact", delta, exact(slack) * count)
     total = ApproxDP(pure_epsilon(step, count, left), delta)
     return Conclusion(total, relation, scope)
-
-
-def step_rho(guarantee: Any) -> float:
-    """Return the zCDP cost of one step, apart from its own delta."""
-    if isinstance(guarantee, ZCDP):
-        return guarantee.rho
-    epsilon = epsilon_delta(guarantee)[0]
-    return up(epsilon**2 / (8 if isinstance(guarantee, BoundedRange) else 2))
 
 
 @rule(
@@ -173,7 +183,7 @@ def zcdp_composition(
 
     A step that is only (epsilon, delta)-DP is pure but for its delta, which is added.
     """
-    numbers, relation, scope = _joined(premises, counts)
+    numbers, relation, scope = _joined("G22-zcdp", premises, counts, answers)
     rho = ceil_float(
         sum(
             (
@@ -209,20 +219,29 @@ def pld_composition(
     answers: int | None = None,
 ) -> Conclusion[ApproxDP]:
     """Convolve the worst-case losses: randomized response, or the odds pair."""
-    numbers, relation, scope = _joined(premises, counts)
+    numbers, relation, scope = _joined("G22-pld", premises, counts, answers)
     probability("rule G22-pld", "delta", delta)
-    steps = tuple(
+    epsilon = pld_epsilon(_steps(premises, numbers), delta)
+    if not math.isfinite(epsilon):
+        raise RuleError(
+            f"rule G22-pld cannot reach delta={delta!r}; the steps bring "
+            f"{float(_slack(premises, numbers)):.3g} themselves, and rounding needs a "
+            "little."
+        )
+    return Conclusion(ApproxDP(epsilon, delta), relation, scope)
+
+
+def _steps(
+    premises: Sequence[Certificate[Any]], counts: Sequence[int]
+) -> tuple[Step, ...]:
+    return tuple(
         (
             "range" if isinstance(premise.guarantee, BoundedRange) else "pure",
             *epsilon_delta(premise.guarantee),
             count,
         )
-        for premise, count in zip(premises, numbers, strict=True)
+        for premise, count in zip(premises, counts, strict=True)
     )
-    epsilon = pld_epsilon(steps, delta)
-    if not math.isfinite(epsilon):
-        raise RuleError(f"rule G22-pld cannot reach delta={delta!r} for these steps.")
-    return Conclusion(ApproxDP(epsilon, delta), relation, scope)
 
 
 def compose(
@@ -249,9 +268,29 @@ def compose(
         Its `rule` names the method: "G22-basic", "G22-exact", "G22-zcdp", "G22-pld".
     """
     tally: dict[Certificate[Any], int] = {}
-    for certificate in certificates:
-        tally[certificate] = tally.get(certificate, 0) + 1
+    for certificate, run in groupby(certificates, key=_Same):
+        whose = _certificate(certificate.value)
+        tally[whose] = tally.get(whose, 0) + sum(1 for _ in run)
     return _compose(tally, delta, methods)
+
+
+class _Same:
+    """Equal when identical: comparing two derivations in full takes longer."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+
+def _certificate(value: Any) -> Certificate[Any]:
+    if not isinstance(value, Certificate):
+        raise RuleError(
+            f"composition takes certificates; got {type(value).__name__}. Wrap a claim "
+            "from outside with claim()."
+        )
+    return value
 
 
 def repeat(
@@ -262,7 +301,8 @@ def repeat(
     methods: Sequence[str] = ("basic", "exact", "zcdp", "pld"),
 ) -> Certificate[Any]:
     """Return what `times` uses of one mechanism cost, each with fresh randomness."""
-    return _compose({certificate: whole("repeat", "times", times)}, delta, methods)
+    times = whole("repeat", "times", times)
+    return _compose({_certificate(certificate): times}, delta, methods)
 
 
 def _compose(
@@ -273,7 +313,7 @@ def _compose(
     if unknown:
         raise RuleError(f"methods={sorted(unknown)} are not known to compose().")
     concentrated = any(isinstance(p.guarantee, ZCDP) for p in premises)
-    answers = sum(counts)
+    answers = answers_in(premises, counts)
     if delta == 0:
         method = "G22-zcdp" if concentrated else "G22-basic"
         return rules[method].apply(*premises, counts=counts, answers=answers)
@@ -313,41 +353,10 @@ def _fits(
         return len(premises) == 1 and not concentrated
     if method == "pld":
         small = sum(counts) <= _PLD_STEPS and len(premises) <= _PLD_KINDS
-        return small and not concentrated and sum(counts) > 1
+        if not small or concentrated or sum(counts) == 1:
+            return False
+        return math.isfinite(pld_epsilon(_steps(premises, counts), delta))
     return True
-
-
-@rule(
-    "G22-parallel",
-    name="disjoint parts",
-    statement="one replaced unit lies in one part: the largest loss counts",
-    source="S0 Thm 18; McSherry2009",
-    takes=(PureDP, BoundedRange, ApproxDP),
-    gives=(PureDP, ApproxDP),
-    relations=NEIGHBOURS,
-    adaptivity="adaptive",
-)
-def parallel_composition(*premises: Certificate[Any]) -> Conclusion[Any]:
-    """Join mechanisms on disjoint parts that were cut without looking at the data."""
-    if not premises:
-        raise RuleError("rule G22-parallel needs at least one certificate.")
-    kinds = {premise.relation.name for premise in premises}
-    grouped = any(getattr(p.relation, "group", 1) != 1 for p in premises)
-    if len(kinds) > 1 or grouped:
-        raise RelationMismatchError(
-            "rule G22-parallel needs one relation about single units; got "
-            + ", ".join(sorted({str(premise.relation) for premise in premises}))
-        )
-    losses = [epsilon_delta(premise.guarantee) for premise in premises]
-    epsilon, delta = max(e for e, _ in losses), max(d for _, d in losses)
-    relation: Any = premises[0].relation
-    if kinds == {"replace-one"}:
-        relation = type(relation)(
-            sum(int(getattr(p.relation, "n", 0)) for p in premises)
-        )
-    models = all(premise.scope is Scope.MODEL for premise in premises)
-    total: Any = ApproxDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
-    return Conclusion(total, relation, Scope.MODEL if models else Scope.INTERFACE)
 
 
 def answers_within(certificate: Certificate[Any], budget: Budget) -> int:
@@ -372,8 +381,10 @@ def answers_within(certificate: Certificate[Any], budget: Budget) -> int:
     if not fits(1):
         return 0
     low, high = 1, 2
-    while high < _MOST_ANSWERS and fits(high):
-        low, high = high, 2 * high
+    while fits(high):
+        if high >= _MOST_ANSWERS:
+            return _MOST_ANSWERS
+        low, high = high, min(2 * high, _MOST_ANSWERS)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
-from scipy.optimize import minimize_scalar
-
 from reticent._rounding import down, up
-from reticent.errors import RuleError
+from reticent.errors import CertificateError, InvalidParameterError, RuleError
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.numbers import positive, probability, whole
 from reticent.guarantees.rule import Conclusion, rule
@@ -18,9 +17,10 @@ from reticent.guarantees.subject import (
     Relation,
     ReplaceOne,
     Scope,
+    relation_as_dict,
+    relation_from_dict,
 )
 from reticent.guarantees.types import (
-    ZCDP,
     ApproxDP,
     BoundedRange,
     Guarantee,
@@ -38,6 +38,17 @@ def sigmoid(x: float) -> float:
     if x >= 0:
         return 1 / (1 + math.exp(-x))
     return math.exp(x) / (1 + math.exp(x))
+
+
+def exponential_sum(epsilon: float, terms: int) -> float:
+    """Return ``1 + e^epsilon + ... + e^{(terms-1) epsilon}``, rounded up.
+
+    The slack of a chain: each link adds a delta and stretches those before it.
+    """
+    reach = up(epsilon * terms)
+    if reach < 1e-16:
+        return up(terms * (1 + 1e-15))
+    return up(up(math.expm1(reach)) / down(math.expm1(epsilon)))
 
 
 def keep(premise: Certificate[Any], guarantee: Any) -> Conclusion[Any]:
@@ -67,15 +78,20 @@ def assume(
     *, guarantee: str, relation: str, scope: str, statement: str
 ) -> Conclusion[Any]:
     """Record a claim that reticent did not derive; it stays an assumption."""
-    import json
-
-    from reticent.guarantees.subject import relation_from_dict
-
+    if not (isinstance(statement, str) and statement.strip()):
+        raise InvalidParameterError(
+            "a claim needs a statement of why it is believed; got "
+            f"statement={statement!r}."
+        )
+    try:
+        claimed = Guarantee.from_dict(dict(json.loads(guarantee)))
+        about = relation_from_dict(dict(json.loads(relation)))
+    except (TypeError, json.JSONDecodeError):
+        raise CertificateError(
+            "a claim records its guarantee and relation as JSON; use claim()."
+        ) from None
     return Conclusion(
-        Guarantee.from_dict(json.loads(guarantee)),
-        relation_from_dict(json.loads(relation)),
-        Scope(scope),
-        frozenset({Assumption("CLAIMED", statement)}),
+        claimed, about, Scope(scope), frozenset({Assumption("CLAIMED", statement)})
     )
 
 
@@ -91,14 +107,15 @@ def claim(
     statement : str
         Why it is believed; printed among the assumptions.
     """
-    import json
-
-    from reticent.guarantees.subject import relation_as_dict
-
+    if not isinstance(guarantee, Guarantee) or not isinstance(relation, Relation):
+        raise InvalidParameterError(
+            "a claim is about a Guarantee and a relation; got "
+            f"{type(guarantee).__name__} and {type(relation).__name__}."
+        )
     return assume(
         guarantee=json.dumps(guarantee.as_dict(), sort_keys=True),
         relation=json.dumps(relation_as_dict(relation), sort_keys=True),
-        scope=scope.value,
+        scope=Scope(scope).value,
         statement=statement,
     )
 
@@ -115,9 +132,16 @@ def claim(
 )
 def dp_to_stability(premise: Certificate[Any]) -> Conclusion[UniformStability]:
     """Bound how far one unit moves the law of any prediction or bounded loss."""
-    epsilon, delta = epsilon_delta(premise.guarantee)
-    gamma = up(math.tanh(epsilon / 2) + 2 * delta * sigmoid(-epsilon))
-    return keep(premise, UniformStability(min(1.0, gamma)))
+    return keep(premise, UniformStability(stability(premise.guarantee)))
+
+
+def stability(guarantee: Any) -> float:
+    """Return how far (epsilon, delta)-DP lets a probability move, rounded up."""
+    epsilon, delta = epsilon_delta(guarantee)
+    if epsilon == delta == 0:
+        return 0.0
+    gamma = math.tanh(epsilon / 2) + 2 * delta * sigmoid(-epsilon)
+    return min(1.0, up(gamma))
 
 
 @rule(
@@ -134,22 +158,12 @@ def bounded_range_to_stability(
     premise: Certificate[BoundedRange],
 ) -> Conclusion[UniformStability]:
     """Bound how far one unit moves the law of an exponential mechanism."""
-    gamma = up(math.tanh(premise.guarantee.epsilon / 4))
-    return keep(premise, UniformStability(min(1.0, gamma)))
+    return keep(premise, UniformStability(range_stability(premise.guarantee.epsilon)))
 
 
-@rule(
-    "G2-zcdp",
-    name="bounded range to zCDP",
-    statement="rho = eps^2 / 8",
-    source="CesarBun2021, Lemma 3.2; DongDurfeeRogers2020",
-    takes=BoundedRange,
-    gives=ZCDP,
-    relations=NEIGHBOURS,
-)
-def bounded_range_to_zcdp(premise: Certificate[BoundedRange]) -> Conclusion[ZCDP]:
-    """Derive concentrated DP; four times better than from pure DP."""
-    return keep(premise, ZCDP(up(premise.guarantee.epsilon**2 / 8)))
+def range_stability(epsilon: float) -> float:
+    """Return how far a bounded range lets a probability move, rounded up."""
+    return min(1.0, up(math.tanh(epsilon / 4))) if epsilon > 0 else 0.0
 
 
 @rule(
@@ -181,73 +195,6 @@ def pure_to_approx(premise: Certificate[Any]) -> Conclusion[ApproxDP]:
 
 
 @rule(
-    "G22-pure-zcdp",
-    name="pure DP to zCDP",
-    statement="rho = eps^2 / 2",
-    source="BunSteinke2016, Prop. 1.4",
-    takes=PureDP,
-    gives=ZCDP,
-    relations=NEIGHBOURS,
-)
-def pure_to_zcdp(premise: Certificate[PureDP]) -> Conclusion[ZCDP]:
-    """Derive concentrated DP from pure DP."""
-    return keep(premise, ZCDP(up(premise.guarantee.epsilon**2 / 2)))
-
-
-def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Return an epsilon such that rho-zCDP is (epsilon, delta)-DP, rounded up."""
-    if rho == 0:
-        return 0.0
-
-    def bound(log_excess: float) -> float:
-        # Canonne, Kamath, Steinke 2020, Prop. 12; any order > 1 is valid.
-        excess = math.exp(log_excess)
-        order = 1 + excess
-        return (
-            order * rho
-            - math.log(delta) / excess
-            - math.log1p(excess) / excess
-            + log_excess
-            - math.log1p(excess)
-        )
-
-    guess = math.log(math.sqrt(-math.log(delta) / rho))
-    best = minimize_scalar(bound, bounds=(guess - 6, guess + 6), method="bounded")
-    value = min(bound(float(best.x)), bound(guess))
-    # The terms are at most |ln delta| + rho * order in size; cover their rounding.
-    return max(0.0, value + 1e-12 * (1 + abs(value)))
-
-
-@rule(
-    "G22-zcdp-approx",
-    name="zCDP to approximate DP",
-    statement="best Renyi order of the conversion",
-    source="CanonneKamathSteinke2020, Prop. 12",
-    takes=ZCDP,
-    gives=ApproxDP,
-    relations=NEIGHBOURS,
-)
-def zcdp_to_approx(premise: Certificate[ZCDP], *, delta: float) -> Conclusion[ApproxDP]:
-    """Derive (epsilon, delta)-DP for a chosen delta."""
-    delta = probability("rule G22-zcdp-approx", "delta", delta)
-    return keep(premise, ApproxDP(zcdp_epsilon(premise.guarantee.rho, delta), delta))
-
-
-def rho_within(epsilon: float, delta: float) -> float:
-    """Return the largest rho that `zcdp_epsilon` keeps within (epsilon, delta)."""
-    epsilon = positive("rho_within", "epsilon", epsilon)
-    delta = probability("rho_within", "delta", delta)
-    low, high = 0.0, epsilon
-    for _ in range(80):
-        middle = (low + high) / 2
-        if zcdp_epsilon(middle, delta) <= epsilon:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@rule(
     "G3",
     name="flip a stable label",
     statement="eps = ln(1 + (1 - 2p) gamma / p)",
@@ -264,7 +211,7 @@ def flip_stable(
     """Make a stable binary prediction private by flipping it with probability `p`."""
     p = _flip_probability("G3", p)
     gamma = premise.guarantee.gamma
-    return keep(premise, PureDP(up(math.log1p(up((1 - 2 * p) * gamma / p)))))
+    return keep(premise, PureDP(_log_odds((1 - 2 * p) * gamma / p, gamma)))
 
 
 @rule(
@@ -284,7 +231,7 @@ def replace_stable(
     p = probability("rule G3k", "p", p)
     labels = whole("rule G3k", "labels", labels, least=2)
     gamma = premise.guarantee.gamma
-    return keep(premise, PureDP(up(math.log1p(up((1 - p) * gamma * labels / p)))))
+    return keep(premise, PureDP(_log_odds((1 - p) * gamma * labels / p, gamma)))
 
 
 @rule(
@@ -301,15 +248,19 @@ def flip_private(premise: Certificate[Any], *, p: float) -> Conclusion[PureDP]:
     """Make an (epsilon, delta) private binary prediction purely private."""
     p = _flip_probability("G4", p)
     epsilon, delta = epsilon_delta(premise.guarantee)
-    # Corners of the region of (Pr[1|S], Pr[1|S']) that (epsilon, delta)-DP allows.
-    high = up(sigmoid(epsilon) + delta * sigmoid(-epsilon))
-    low = down((1 - delta) * sigmoid(-epsilon))
+    # Corners of the region of (Pr[1|S], Pr[1|S']) that (epsilon, delta)-DP allows:
+    # (delta, 0), and the one where both inequalities bind; there the probabilities
+    # differ by the stability (G1), and the smaller is (1 - delta)/(1 + e^epsilon).
     rest = 1 - 2 * p
-    flipped = max(
-        math.log1p(up(rest * delta / p)),
-        math.log(up((p + rest * high) / (p + rest * low))),
-    )
-    return keep(premise, PureDP(up(flipped)))
+    low = down((1 - delta) * sigmoid(-epsilon))
+    gamma = stability(premise.guarantee)
+    excess = max(rest * delta / p, rest * gamma / (p + rest * low))
+    return keep(premise, PureDP(_log_odds(excess, gamma)))
+
+
+def _log_odds(excess: float, gamma: float) -> float:
+    """Return ln(1 + excess), rounded up; a label that never moves costs nothing."""
+    return up(math.log1p(up(excess))) if gamma > 0 else 0.0
 
 
 def _flip_probability(rule_id: str, p: float) -> float:
@@ -334,21 +285,5 @@ def laplace_noise(
 ) -> Conclusion[PureDP]:
     """Add Laplace noise of this scale to every coordinate."""
     scale = positive("rule G5-laplace", "scale", scale)
-    return keep(premise, PureDP(up(premise.guarantee.l1 / scale)))
-
-
-@rule(
-    "G5-gaussian",
-    name="Gaussian noise",
-    statement="rho = (l2 sensitivity / scale)^2 / 2, continuous or discrete noise",
-    source="BunSteinke2016, Prop. 1.6; CanonneKamathSteinke2020, Thm 4",
-    takes=Sensitivity,
-    gives=ZCDP,
-    relations=NEIGHBOURS,
-)
-def gaussian_noise(
-    premise: Certificate[Sensitivity], *, scale: float
-) -> Conclusion[ZCDP]:
-    """Add Gaussian noise of this standard deviation to every coordinate."""
-    scale = positive("rule G5-gaussian", "scale", scale)
-    return keep(premise, ZCDP(up((premise.guarantee.l2 / scale) ** 2 / 2)))
+    moved = premise.guarantee.l1
+    return keep(premise, PureDP(up(moved / scale) if moved > 0 else 0.0))

@@ -7,41 +7,61 @@ certificates.
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binom
 
 from reticent._rounding import up
 from reticent.guarantees.convert import sigmoid
 
-# SciPy's binomial tails are good to about 1e-13; this is taken against us.
-_TAIL_DOUBT = 1e-10
-# What a composed privacy loss distribution may lose to the Fourier transform.
-_PLD_DOUBT = 1e-12
-# Cells of the grid that one step's loss range is divided into.
-_PLD_CELLS = 200
+#: Kind ("pure", also with a delta, or "range"), epsilon, delta, count.
+Step: TypeAlias = tuple[str, float, float, int]
+
+# Cells of the grid that the smallest step's loss range is divided into; a power of
+# two, so that this step falls on the grid exactly.
+_CELLS = 256
+# All steps together span at most this many cells each way; beyond, the grid widens.
+_MOST_CELLS = 2**23
+# Composition by Fourier transform is off by about 1e-16 a step, times the logarithm
+# of the length; the tails that are cut are far smaller.
+_FOURIER_DOUBT = 1e-13
+
+
+def _tail_doubt(count: int) -> float:
+    """Return how far SciPy's binomial tails may be off, relatively.
+
+    Compared with 60 digits: 1e-12 up to a million, 4e-10 at 1e12. To this comes the
+    rounding of the success probability, which matters like the root of the count.
+    """
+    return 1e-10 + 2e-13 * math.sqrt(count)
 
 
 def pure_delta(epsilon: float, step: float, count: int) -> float:
-    """Return the delta at total `epsilon` of `count` steps of pure `step`.
+    """Return the delta at total `epsilon` of `count` steps of pure `step`, rounded up.
 
     The worst pair for pure DP is randomized response, so the loss of `count` steps is
     ``(2X - count) step`` with `X` binomial (Kairouz, Oh, Viswanath 2015, Thm 3.3).
+    An atom whose loss is next to `epsilon` counts next to nothing, on either side.
     """
     least = math.floor((epsilon / step + count) / 2 * (1 - 1e-15))
-    above = float(binom.sf(least, count, sigmoid(step))) * (1 + _TAIL_DOUBT)
+    doubt = _tail_doubt(count)
+    above = float(binom.sf(least, count, sigmoid(step))) * (1 + doubt)
     if epsilon > 700:
         return above
-    below = float(binom.sf(least, count, sigmoid(-step))) * (1 - _TAIL_DOUBT)
+    below = float(binom.sf(least, count, sigmoid(-step))) * (1 - doubt)
     return max(0.0, above - math.exp(epsilon) * below)
 
 
 def pure_epsilon(step: float, count: int, delta: float) -> float:
     """Return the total epsilon of `count` pure steps at `delta`, rounded up."""
+    if step == 0:
+        return 0.0
     low, high = 0.0, up(step * count)
-    if step == 0 or pure_delta(low, step, count) <= delta:
+    if pure_delta(low, step, count) <= delta:
         return 0.0
     # delta falls in epsilon; keep the side that is surely enough.
     for _ in range(64):
@@ -53,62 +73,90 @@ def pure_epsilon(step: float, count: int, delta: float) -> float:
     return up(high)
 
 
-def bounded_range_deltas(epsilons: Any, step: float) -> Any:
-    """Return the delta curve of one bounded-range step at the given epsilons.
+def delta_left(delta: float, slack: float, count: int) -> float:
+    """Return the `left` with ``1 - delta = (1 - slack)^count (1 - left)``, or less.
+
+    In decimals, because the two sides agree to many digits.
+    """
+    with localcontext() as context:
+        context.prec = 60
+        context.Emin, context.Emax = -99999, 99999
+        kept = (1 - Decimal(repr(slack))).ln() * count
+        left = 1 - ((1 - Decimal(repr(delta))).ln() - kept).exp()
+        return math.nextafter(float(left), -1.0)
+
+
+def range_masses(step: float, cells: int) -> NDArray[np.float64]:
+    """Return the loss distribution of a bounded-range step on a grid, rounded up.
 
     The worst pair has ``Q`` uniform on [0, 1] and ``dP/dQ = c/(c + (1-c)x)^2`` with
-    ``c = exp(-step)``: the loss exceeds `l` for ``x`` below a closed form.
+    ``c = exp(-step)``: odds move by ``exp(step)``. Its curve is ``delta(l) =
+    (1 - e^{(l-step)/2})^2 / (1 - c)`` for losses `l` between ``-step`` and `step`.
+    Straight lines (in ``e^l``) between the points of a grid of `cells` a side lie
+    above it and belong to these masses at the points.
     """
-    c = math.exp(-step)
-    levels = np.asarray(epsilons, dtype=float)
-    inside = np.clip(levels, -step, step)
-    x = np.clip((np.exp((-step - inside) / 2) - c) / -math.expm1(-step), 0.0, 1.0)
-    above = np.minimum(1.0, x * np.exp((inside + step) / 2))
-    return np.clip(above - np.exp(levels) * x, 0.0, 1.0)
+    width = step / cells
+    lifted = np.exp((np.arange(-cells, cells + 1) * width - step) / 2)
+    masses = 2 * lifted
+    masses[0], masses[-1] = lifted[0], lifted[-1]
+    return masses * (math.tanh(width / 4) / -math.expm1(-step))
+
+
+def _distribution(step: Step, grid: float) -> Any:
+    """Return one step's worst loss distribution, for dp_accounting to compose."""
+    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+
+    kind, epsilon, slack, _ = step
+    cells = math.ceil(epsilon / grid)
+    if cells * grid < epsilon:
+        cells += 1
+    wider = cells * grid  # a larger epsilon is promised all the more
+    if kind == "pure":
+        sure = 1 - slack
+        atoms = {
+            -cells: sure * sigmoid(-wider),
+            cells: sure * sigmoid(wider),
+        }
+        if cells == 0:
+            atoms = {0: sure}
+    else:
+        masses = range_masses(wider, cells)
+        atoms = dict(zip(range(-cells, cells + 1), masses.tolist(), strict=True))
+    return privacy_loss_distribution.PrivacyLossDistribution(
+        pld_pmf.create_pmf(atoms, grid, slack, pessimistic_estimate=True)
+    )
 
 
 @lru_cache(maxsize=256)
-def pld_epsilon(
-    steps: tuple[tuple[str, float, float, int], ...], delta: float
-) -> float:
+def pld_epsilon(steps: tuple[Step, ...], delta: float) -> float:
     """Return the total epsilon at `delta` through privacy loss distributions.
 
-    `steps` are (kind, epsilon, delta, count); kinds are "pure" (also with a delta)
-    and "range". The parameters must be fixed in advance.
+    The parameters must be fixed in advance. Infinity if the steps' own deltas, or
+    rounding, leave nothing of `delta`.
     """
-    from dp_accounting.pld import common, pld_pmf, privacy_loss_distribution
-
-    finest = min((epsilon for _, epsilon, _, _ in steps if epsilon > 0), default=0.0)
-    if finest == 0.0:
+    lossy = [step for step in steps if step[1] > 0 or step[2] > 0]
+    if not lossy:
         return 0.0
-    grid = finest / _PLD_CELLS
-    total = None
-    for kind, epsilon, slack, count in steps:
-        if epsilon == 0 and slack == 0:
-            continue
-        if kind == "pure":
-            part = privacy_loss_distribution.from_privacy_parameters(
-                common.DifferentialPrivacyParameters(epsilon, slack),
-                value_discretization_interval=grid,
-            )
-        else:
-            cells = math.ceil(epsilon / grid) + 1
-            marks = np.arange(-cells, cells + 1)
-            pmf = pld_pmf.create_pmf_pessimistic_connect_dots(
-                grid, marks, bounded_range_deltas(marks * grid, epsilon)
-            )
-            part = privacy_loss_distribution.PrivacyLossDistribution(pmf)
-        part = part.self_compose(count) if count > 1 else part
-        total = part if total is None else total.compose(part)
-    steps_taken = sum(count for _, _, _, count in steps)
-    safe = delta * (1 - 1e-6) - _PLD_DOUBT * math.sqrt(steps_taken)
-    if total is None or not safe > 0:
+    taken = sum(count for *_, count in lossy)
+    safe = delta * (1 - 1e-6) - _FOURIER_DOUBT * taken
+    finest = min((epsilon for _, epsilon, _, _ in lossy if epsilon > 0), default=1.0)
+    span = sum(epsilon * count for _, epsilon, _, count in lossy)
+    grid = max(finest / _CELLS, span / _MOST_CELLS)
+    if not (safe > 0 and span < 700 * _MOST_CELLS and grid > 1e-300):
         return math.inf
-    found = up(float(total.get_epsilon_for_delta(safe)) + 1e-9)
-    # A Fourier transform that overflows can return any number; a total below what
-    # one group of steps surely costs is no total.
+    total = None
+    for step in lossy:
+        part = _distribution(step, grid)
+        part = part.self_compose(step[3]) if step[3] > 1 else part
+        total = part if total is None else total.compose(part)
+    try:
+        found = up(float(total.get_epsilon_for_delta(safe)) + 1e-9)  # type: ignore[union-attr]
+    except OverflowError:
+        return math.inf
+    # A transform that overflows can return any number; a total below what one group
+    # of steps surely costs is no total.
     surely = max(
         pure_epsilon(epsilon if kind == "pure" else epsilon / 2, count, delta)
-        for kind, epsilon, _, count in steps
+        for kind, epsilon, _, count in lossy
     )
     return found if found >= surely * (1 - 1e-6) - 1e-6 else math.inf

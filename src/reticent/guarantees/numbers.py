@@ -8,11 +8,16 @@ rounded up once.
 from __future__ import annotations
 
 import math
+import reprlib
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
 
 from reticent.errors import InvalidGuaranteeError
+
+# Python neither prints nor reads whole numbers beyond 4300 digits by default, and a
+# certificate has to do both.
+LARGEST_WHOLE = 10**4000
 
 
 def exact(value: float) -> Fraction:
@@ -22,18 +27,30 @@ def exact(value: float) -> Fraction:
 
 def ceil_float(value: Fraction) -> float:
     """Return the smallest float that stands for at least `value`."""
-    result = float(value)
-    while exact(result) < value:
+    try:
+        result = float(value)
+    except OverflowError:
+        result = math.inf
+    while math.isfinite(result) and exact(result) < value:
         result = math.nextafter(result, math.inf)
+    if not math.isfinite(result):
+        raise InvalidGuaranteeError(
+            "a total on a certificate must be a finite float; got one above "
+            f"{math.nextafter(math.inf, 0.0):.2g}."
+        )
     return result
 
 
 def real(owner: str, name: str, value: Any) -> float:
-    """Return `value` as a finite float or refuse it."""
+    """Return `value` as a finite float or refuse it.
+
+    Numbers that no float holds (fractions, long integers) are rounded up: what is
+    promised is a loss, and a loss must not shrink on its way to the certificate.
+    """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidGuaranteeError(
-            f"{owner} needs a real number for {name}; got {name}={value!r} of type "
-            f"{type(value).__name__}."
+            f"{owner} needs a real number for {name}; got "
+            f"{name}={reprlib.repr(value)} of type {type(value).__name__}."
         )
     try:
         number = float(value)
@@ -44,6 +61,8 @@ def real(owner: str, name: str, value: Any) -> float:
             f"{owner} needs a finite {name}; got {name}={number!r}. A value that is "
             "not finite usually means a formula was used outside its domain."
         )
+    if number < value:  # type: ignore[operator]  # reals compare with floats
+        number = math.nextafter(number, math.inf)
     return number + 0.0  # -0.0 becomes 0.0
 
 
@@ -87,9 +106,15 @@ def whole(owner: str, name: str, value: Any, *, least: int = 1) -> int:
     """Return `value` as an int of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidGuaranteeError(
-            f"{owner} needs a whole number for {name}; got {name}={value!r}."
+            f"{owner} needs a whole number for {name}; got "
+            f"{name}={reprlib.repr(value)}."
         )
     number = int(value)
+    if not abs(number) < LARGEST_WHOLE:
+        raise InvalidGuaranteeError(
+            f"{owner} needs {name} < 10^4000; got a number of {number.bit_length()} "
+            "bits."
+        )
     if not number >= least:
         raise InvalidGuaranteeError(
             f"{owner} needs {name} >= {least}; got {name}={number}."

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 from reticent._rounding import down, up
 from reticent.errors import RuleError
-from reticent.guarantees.amplify import _group
+from reticent.guarantees.amplify import for_group
 from reticent.guarantees.certificate import Certificate
-from reticent.guarantees.convert import epsilon_delta, keep
-from reticent.guarantees.numbers import probability, whole
+from reticent.guarantees.convert import epsilon_delta, exponential_sum, keep
+from reticent.guarantees.numbers import ceil_float, exact, probability, whole
 from reticent.guarantees.robust import RELEASED, sample_size, single_units
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import (
     INDEPENDENT_RUNS,
     ReplaceOne,
     Sample,
+    Scope,
 )
 from reticent.guarantees.types import (
+    ZCDP,
     ApproxDP,
     BoundedRange,
     PerfectGeneralization,
@@ -46,8 +49,9 @@ def pure_to_perfect(
     outputs = whole("rule G15", "outputs", outputs)
     beta = probability("rule G15", "beta", beta)
     n, epsilon = single_units("G15", premise.relation), premise.guarantee.epsilon
-    t = epsilon * math.sqrt(n * (math.log(outputs) + math.log(2 / beta)) / 2)
-    reach = up(min(2 * t, t + n * epsilon**2 / 8))
+    spread = math.log(outputs) + math.log(2) - math.log(beta)
+    t = epsilon * math.sqrt(n * spread / 2)
+    reach = up(t + min(t, n * epsilon**2 / 8)) if epsilon > 0 else 0.0
     return Conclusion(PerfectGeneralization(beta, reach, 0.0), Sample(n), premise.scope)
 
 
@@ -69,21 +73,21 @@ def resample_perfect(
     n, g = sample_size(premise), premise.guarantee
     if not g.epsilon <= math.log(2):
         raise RuleError(f"rule G16 needs epsilon <= ln 2; got epsilon={g.epsilon!r}.")
-    if not up(2 * g.beta) < down((1 - 1 / n) ** n):
+    # (1 - 1/n)^n through logarithms: the power of a rounded base is off by n ulps.
+    missed = down(math.exp(n * math.log1p(-1 / n))) if n > 1 else 0.0
+    if not 2 * g.beta < missed:
         raise RuleError(
             f"rule G16 needs 2 beta < (1 - 1/n)^n; got beta={g.beta!r}, n={n}."
         )
-    growth = math.expm1(4 * g.epsilon) / math.expm1(g.epsilon) if g.epsilon > 0 else 4
-    delta = up(g.delta * growth + g.beta / (1 - g.beta))
+    chained = up(g.delta * exponential_sum(g.epsilon, 4)) if g.delta > 0 else 0.0
+    bad = exact(g.beta)
+    delta = ceil_float(exact(chained) + bad / (1 - bad))
     if not delta < 1:
         raise RuleError(
             f"rule G16 gives delta={delta:.3g} >= 1, which promises nothing."
         )
-    return Conclusion(
-        ApproxDP(PureDP(g.epsilon).times(4).epsilon, delta),
-        ReplaceOne(n),
-        premise.scope,
-    )
+    epsilon = ceil_float(4 * exact(g.epsilon))
+    return Conclusion(ApproxDP(epsilon, delta), ReplaceOne(n), premise.scope)
 
 
 @rule(
@@ -101,14 +105,15 @@ def perfect_to_robust(
 ) -> Conclusion[RobustGeneralization]:
     """Derive robust from perfect generalization."""
     n, g = sample_size(premise), premise.guarantee
-    slack = up(g.beta + g.delta)
+    slack = exact(g.beta) + exact(g.delta)
     if not 0 < slack < 0.5:
         raise RuleError(
             f"rule G17 needs 0 < beta + delta < 1/2; got beta={g.beta!r}, "
             f"delta={g.delta!r}."
         )
-    error = up(math.sqrt((g.epsilon + math.log(2 / down(g.beta + g.delta))) / (2 * n)))
-    return keep(premise, RobustGeneralization(error, up(2 * slack)))
+    spread = g.epsilon + math.log(2) - math.log(float(slack))
+    error = up(math.sqrt(up(spread) / (2 * n)))
+    return keep(premise, RobustGeneralization(error, ceil_float(2 * slack)))
 
 
 @rule(
@@ -125,6 +130,8 @@ def compose_perfect(
     *premises: Certificate[PerfectGeneralization],
 ) -> Conclusion[PerfectGeneralization]:
     """Join perfect generalizers on one sample that do not depend on one another."""
+    if not premises:
+        raise RuleError("rule G18 needs at least one certificate; got none.")
     relation = premises[0].relation
     for premise in premises:
         if premise.guarantee.delta != 0 or premise.relation != relation:
@@ -132,10 +139,15 @@ def compose_perfect(
                 "rule G18 needs delta = 0 and one sample; got "
                 f"delta={premise.guarantee.delta!r}, {premise.relation}."
             )
-    beta = up(math.fsum(premise.guarantee.beta for premise in premises))
-    epsilon = up(math.fsum(premise.guarantee.epsilon for premise in premises))
+    nothing = Fraction(0)
+    beta = sum((exact(premise.guarantee.beta) for premise in premises), nothing)
+    if not beta < 1:
+        raise RuleError(
+            f"rule G18 gives beta={float(beta):.3g} >= 1, which promises nothing."
+        )
+    epsilon = sum((exact(premise.guarantee.epsilon) for premise in premises), nothing)
     return Conclusion(
-        PerfectGeneralization(beta, epsilon, 0.0),
+        PerfectGeneralization(ceil_float(beta), ceil_float(epsilon), 0.0),
         relation,
         premises[0].scope,
         frozenset({INDEPENDENT_RUNS}),
@@ -146,7 +158,7 @@ def compose_perfect(
     "G23-group",
     name="privacy of everybody to perfect generalization",
     statement="(0, n eps, .): all n units are a group",
-    source="S3 Lemma 11",
+    source="S3 Sec. 5.2",
     takes=(PureDP, BoundedRange, ApproxDP),
     gives=PerfectGeneralization,
     relations=(ReplaceOne,),
@@ -155,7 +167,8 @@ def compose_perfect(
 def dp_to_group_perfect(premise: Certificate[Any]) -> Conclusion[PerfectGeneralization]:
     """Replace all units one after the other."""
     n = single_units("G23-group", premise.relation)
-    epsilon, delta = epsilon_delta(_group(premise.guarantee, n))
+    everybody = for_group("G23-group", premise.guarantee, n)
+    epsilon, delta = epsilon_delta(everybody)
     return Conclusion(
         PerfectGeneralization(0.0, epsilon, delta), Sample(n), premise.scope
     )
@@ -164,8 +177,9 @@ def dp_to_group_perfect(premise: Certificate[Any]) -> Conclusion[PerfectGenerali
 @rule(
     "G23-pair",
     name="perfect generalization, two samples",
-    statement="(2 eps, 3 delta) but for 2 beta",
+    statement="(2 eps, delta (1 + e^eps)) but for 2 beta",
     source="S3 Cor. 10",
+    paper="3 delta, for eps < ln 2",
     takes=PerfectGeneralization,
     gives=TwoSampleCloseness,
     relations=(Sample,),
@@ -173,31 +187,64 @@ def dp_to_group_perfect(premise: Certificate[Any]) -> Conclusion[PerfectGenerali
 def perfect_to_pair(
     premise: Certificate[PerfectGeneralization],
 ) -> Conclusion[TwoSampleCloseness]:
-    """Compare the outputs on two independent samples.
+    """Compare the outputs on two independent samples, each with the simulator's.
 
-    Needs ``epsilon <= ln 2``: through the simulator the slack is
-    ``delta (1 + e^epsilon)``, which is at most ``3 delta`` there.
+    ``3 delta`` covers the slack up to ``epsilon = ln 2`` only.
     """
     g = premise.guarantee
-    if g.delta > 0 and not g.epsilon <= math.log(2):
+    failure = 2 * exact(g.beta)
+    delta = up(g.delta * exponential_sum(g.epsilon, 2)) if g.delta > 0 else 0.0
+    if not (failure < 1 and delta < 1):
         raise RuleError(
-            f"rule G23-pair needs epsilon <= ln 2 when delta > 0; got {g.epsilon!r}."
+            f"rule G23-pair gives failure={float(failure):.3g} and delta={delta:.3g}; "
+            "one of them promises nothing."
         )
-    return keep(
-        premise, TwoSampleCloseness(up(2 * g.beta), up(2 * g.epsilon), up(3 * g.delta))
+    close = TwoSampleCloseness(
+        ceil_float(failure), ceil_float(2 * exact(g.epsilon)), delta
     )
+    return keep(premise, close)
+
+
+_PROCESSED = (
+    PureDP,
+    BoundedRange,
+    ApproxDP,
+    ZCDP,
+    RobustGeneralization,
+    PerfectGeneralization,
+)
 
 
 @rule(
     "G23",
     name="post-processing",
     statement="what is computed from the output alone keeps its guarantee",
-    source="DworkRoth2014, Prop. 2.1; S3 Lemmas 5 and 9",
-    takes=(PureDP, BoundedRange, ApproxDP, RobustGeneralization, PerfectGeneralization),
-    gives=(PureDP, BoundedRange, ApproxDP, RobustGeneralization, PerfectGeneralization),
+    source="DworkRoth2014, Prop. 2.1; S3 Lemma 11",
+    takes=_PROCESSED,
+    gives=_PROCESSED,
+    same_kind=True,
 )
-def post_process(premise: Certificate[Any], *, what: str) -> Conclusion[Any]:
-    """Conclude the same for something computed from the output without the data."""
-    if not what:
-        raise RuleError("rule G23 needs what='...', the thing that was computed.")
-    return keep(premise, premise.guarantee)
+def post_process(
+    premise: Certificate[Any], *, what: str, scope: str | None = None
+) -> Conclusion[Any]:
+    """Conclude the same for something computed from the output without the data.
+
+    Parameters
+    ----------
+    premise : Certificate
+        Of the output.
+    what : str
+        The thing that was computed, for the record.
+    scope : {"answer", "interface", "model"} or None
+        What is released instead, if that is something else: answers computed from a
+        model, or a model computed from all answers. One answer stays one answer.
+    """
+    if not (isinstance(what, str) and what.strip()):
+        raise RuleError(f"rule G23 needs what='...', what was computed; got {what!r}.")
+    released = premise.scope if scope is None else Scope(scope)
+    if premise.scope is Scope.ANSWER and released is not Scope.ANSWER:
+        raise RuleError(
+            f"rule G23 needs the scope INTERFACE or MODEL to release {released}; got "
+            "ANSWER, which promises something for each query by itself."
+        )
+    return Conclusion(premise.guarantee, premise.relation, released)

@@ -20,11 +20,16 @@ def as_text(certificate: Certificate[Any]) -> str:
     if certificate.assumptions:
         lines.append("assuming that")
         lines += [f"  - {assumption}" for assumption in sorted(certificate.assumptions)]
-    return "\n".join(lines)
+    return "\n".join(_one_line(line) for line in lines)
+
+
+def _one_line(line: str) -> str:
+    """Keep text from a file from forging further lines, or moving the cursor."""
+    return "".join(mark if mark.isprintable() else "?" for mark in line)
 
 
 def _branch(node: Certificate[Any], lead: str, below: str, lines: list[str]) -> None:
-    lines.append(f"{lead}{node.guarantee} for {node._released()}  [{_reason(node)}]")
+    lines.append(f"{lead}{node.guarantee} for {node.released()}  [{_reason(node)}]")
     for position, premise in enumerate(node.premises):
         last = position == len(node.premises) - 1
         _branch(

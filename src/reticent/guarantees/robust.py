@@ -5,13 +5,25 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from scipy.optimize import minimize
-
 from reticent._rounding import down, up
-from reticent.errors import RuleError
+from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees.certificate import Certificate
-from reticent.guarantees.convert import epsilon_delta, keep
-from reticent.guarantees.numbers import nonnegative, positive, probability, whole
+from reticent.guarantees.convert import (
+    epsilon_delta,
+    exponential_sum,
+    keep,
+    range_stability,
+    stability,
+)
+from reticent.guarantees.numbers import (
+    below_one,
+    ceil_float,
+    exact,
+    nonnegative,
+    positive,
+    probability,
+    whole,
+)
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import (
     ReplaceOne,
@@ -44,8 +56,11 @@ def single_units(rule_id: str, relation: Any) -> int:
 
 def pure_robust_error(epsilon: float, n: int, beta: float) -> float:
     """Return G10's tau for pure `epsilon`, `n` units, failure `beta`, rounded up."""
-    reach = epsilon * math.sqrt(n / 8) + math.sqrt(math.log(1 / beta))
-    return up(math.sqrt((math.log(2) + up(reach) ** 2) / (2 * n)))
+    epsilon = nonnegative("pure_robust_error", "epsilon", epsilon)
+    n = whole("pure_robust_error", "n", n)
+    beta = probability("pure_robust_error", "beta", beta)
+    reach = epsilon * math.sqrt(n / 8) + math.sqrt(-math.log(beta))
+    return up(math.sqrt(up(math.log(2) + up(reach) ** 2) / (2 * n)))
 
 
 @rule(
@@ -70,36 +85,60 @@ def pure_to_robust(
 
 
 def approx_robust_error(epsilon: float, delta: float, n: int, beta: float) -> float:
-    """Return G11's error for failure `beta`: its best parameters, rounded up."""
+    """Return G11's error for failure `beta` at good parameters, rounded up.
 
-    def error(logs: Any) -> float:
-        b, c, share = math.exp(logs[0]), math.exp(logs[1]), _share(logs[2])
-        if delta == 0:
-            share, s = 0.0, 0.0
+    Every choice of the parameters is valid. The best ones are approached by choosing
+    each in turn, given the others; infinity if the bound cannot be evaluated.
+    """
+    epsilon = nonnegative("approx_robust_error", "epsilon", epsilon)
+    delta = below_one("approx_robust_error", "delta", delta)
+    n = whole("approx_robust_error", "n", n)
+    beta = probability("approx_robust_error", "beta", beta)
+    if epsilon > 690:
+        return math.inf
+    c, share, noise = 0.1, 0.5 if delta > 0 else 0.0, 1.0
+    for _ in range(60):
+        spread = math.log1p(1 / c) - math.log(beta) - math.log1p(-share)
+        # The derivative in w = 1/(n b) vanishes where w^2 e^w = 2 spread/(n e^eps).
+        noise = _square_exp_root(2 * spread / n * math.exp(-epsilon))
+        b = 1 / (n * noise)
+        c = 4 * b / (1 + math.sqrt(1 + 8 * b))  # c (1 + c) = 2 b
+        if delta > 0:
+            odds = delta / (beta * b)  # share^2 = (1 - share) odds
+            share = 2 / (1 + math.sqrt(1 + 4 / odds))
+    return _posterior_error(epsilon, delta, n, beta, (1 / (n * noise), c, share))
+
+
+def _posterior_error(
+    epsilon: float,
+    delta: float,
+    n: int,
+    beta: float,
+    parameters: tuple[float, float, float],
+) -> float:
+    """Return ``2t + c + e^{eps + 1/(nb)} - 1 + 2s``, rounded up at every step.
+
+    The failure is split: ``delta/s`` is the given share of `beta`, and
+    ``e^{-t/b} (1 + 1/c)`` the rest.
+    """
+    b, c, share = parameters
+    rest = up(-math.log(down((1 - share) * beta)))
+    t = up(b * up(up(math.log1p(up(1 / c))) + rest))
+    growth = up(math.expm1(up(up(epsilon) + up(1 / (n * b)))))
+    s = up(delta / down(share * beta)) if delta > 0 else 0.0
+    return up(2 * t + c + growth + 2 * s)
+
+
+def _square_exp_root(target: float) -> float:
+    """Return about the `w` with ``w^2 e^w = target``."""
+    low, high = 0.0, math.sqrt(target)
+    for _ in range(60):
+        middle = (low + high) / 2
+        if middle * middle * math.exp(middle) < target:
+            low = middle
         else:
-            s = delta / (share * beta)
-        t = b * math.log(up((1 + 1 / c) / down((1 - share) * beta)))
-        exponent = epsilon + 1 / (n * b)
-        if exponent > 700:
-            return math.inf
-        return up(2 * up(t) + c + math.expm1(up(exponent)) + 2 * up(s))
-
-    start = [-0.5 * math.log(n * max(1.0, math.log(1 / beta))), -3.0, 0.0]
-    found = minimize(
-        error, start, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-12}
-    )
-    best = min(error(found.x), error(start))
-    fits = 0 < epsilon < 1 / 3 and 0 < delta < epsilon / 4
-    if fits and n >= math.log(4 * epsilon / delta) / epsilon**2:
-        fallback_failure = up(delta / epsilon)
-        if fallback_failure <= beta:
-            best = min(best, up(18 * epsilon))
-    return best
-
-
-def _share(logit: float) -> float:
-    """Map a real number into (0.001, 0.999)."""
-    return 0.001 + 0.998 / (1 + math.exp(-max(-30.0, min(30.0, logit))))
+            high = middle
+    return high
 
 
 @rule(
@@ -157,8 +196,8 @@ def finite_range_to_robust(
     """Bound overfitting by a union bound over the possible outputs."""
     beta = probability("rule G12", "beta", beta)
     n = sample_size(premise)
-    log_range = math.log(premise.guarantee.size)
-    error = up(math.sqrt((math.log(2 / beta) + log_range) / (2 * n)))
+    spread = math.log(2) - math.log(beta) + math.log(premise.guarantee.size)
+    error = up(math.sqrt(up(spread) / (2 * n)))
     return keep(premise, RobustGeneralization(error, beta))
 
 
@@ -178,6 +217,10 @@ def compression(
     *, kept: int, n: int, side_bits: int = 0, size_from_data: bool = False
 ) -> Conclusion[Compression]:
     """Record that a model is decoded from `kept` of its `n` examples alone."""
+    if not isinstance(size_from_data, bool):
+        raise InvalidParameterError(
+            f"size_from_data must be True or False; got {size_from_data!r}."
+        )
     return Conclusion(
         Compression(kept, side_bits, int(size_from_data)), Sample(n), Scope.MODEL
     )
@@ -186,7 +229,8 @@ def compression(
 @rule(
     "G13",
     name="compression to robust generalization",
-    statement="sqrt((k ln n + b ln 2 + ln(2/delta)) / (2(n-k))) + k/n",
+    statement="sqrt(((k+j) ln n + b ln 2 + ln(2/delta)) / (2(n-k))) + k/n for j lists "
+    "of a length that was read off the data",
     source="S3 Lemma 17",
     paper="about three times larger",
     takes=Compression,
@@ -201,12 +245,13 @@ def compression_to_robust(
     n, k = sample_size(premise), premise.guarantee.kept
     if not k < n:
         raise RuleError(f"rule G13 needs fewer kept examples than n={n}; got kept={k}.")
-    # A size that was read off the data costs a union bound over the n sizes.
-    sizes = n if premise.guarantee.size_from_data else 1
+    # A length that was read off the data costs a union bound over the n lengths, for
+    # each such list: where the lists of a sequence begin and end says something too.
+    chosen = k + premise.guarantee.size_from_data
     spread = (
-        k * math.log(n)
-        + premise.guarantee.side_bits * math.log(2)
-        + math.log(2 * sizes / delta)
+        chosen * math.log(n)
+        + (premise.guarantee.side_bits + 1) * math.log(2)
+        - math.log(delta)
     )
     error = up(math.sqrt(up(spread) / (2 * (n - k))) + k / n)
     return keep(premise, RobustGeneralization(error, delta))
@@ -226,6 +271,8 @@ def compose_compressions(
     *premises: Certificate[Compression],
 ) -> Conclusion[Compression]:
     """Join models that were compressed one after the other from the same sample."""
+    if not premises:
+        raise RuleError("rule G14 needs at least one certificate; got none.")
     total, first = premises[0].guarantee, premises[0]
     for later in premises[1:]:
         if later.relation != first.relation:
@@ -239,7 +286,8 @@ def compose_compressions(
 @rule(
     "G19",
     name="private prediction to expected generalization",
-    statement="E[test^k] <= e^{k^2 eps} E[train^k] + k delta B (k = 1: e^eps, delta B)",
+    statement="E[test^k] <= E[(e^{k eps} train + delta_k B)^k], delta_k of G7; at most "
+    "e^{k^2 eps} E[train^k] + slack as train <= B; slack = delta B for k = 1",
     source="S1 Lemma 6.4",
     takes=(PureDP, BoundedRange, ApproxDP),
     gives=ExpectedGeneralization,
@@ -253,10 +301,15 @@ def prediction_to_expected(
     moment = whole("rule G19", "moment", moment)
     n = single_units("G19", premise.relation)
     epsilon, delta = epsilon_delta(premise.guarantee)
-    if moment * moment * epsilon > 700:
-        raise RuleError(f"rule G19 says nothing at epsilon={epsilon:.3g}.")
+    # Exchanging k units moves each of k predictions by a group of k (G7). The slack
+    # (e^{k eps} train + delta_k B)^k - (e^{k eps} train)^k is largest at train = B.
     factor = up(math.exp(up(moment * moment * epsilon)))
-    slack = up(moment * delta * bound**moment)
+    slack = 0.0
+    if delta > 0:
+        stretch = up(math.exp(up(moment * epsilon)))
+        lifted = up(delta * exponential_sum(epsilon, moment)) / stretch
+        excess = up(math.expm1(up(moment * math.log1p(up(lifted)))))
+        slack = up(up(bound**moment) * up(factor * excess))
     return Conclusion(
         ExpectedGeneralization(factor, slack, moment), Sample(n), premise.scope
     )
@@ -278,12 +331,12 @@ def prediction_to_risk_multiple(
     """Bound the test loss when the train loss is always at most `a`."""
     beta = probability("rule G20", "beta", beta)
     n, epsilon = single_units("G20", premise.relation), premise.guarantee.epsilon
-    log_odds = math.log(1 / beta)
-    best = math.sqrt(log_odds / epsilon) if epsilon > 0 else 1e6
-    candidates = {max(1, math.floor(best)), max(1, math.ceil(best))}
+    log_odds = -math.log(beta)
+    # Convex in k, so the best whole k is next to the best real one; a million is as
+    # good as infinity.
+    best = min(math.sqrt(log_odds) / math.sqrt(epsilon), 1e6) if epsilon > 0 else 1e6
+    candidates = {max(1, math.floor(best)), math.ceil(best)}
     exponent = min(k * epsilon + log_odds / k for k in candidates)
-    if exponent > 700:
-        raise RuleError(f"rule G20 says nothing at epsilon={epsilon:.3g}.")
     factor = up(math.exp(up(exponent)))
     return Conclusion(RiskMultiple(factor, beta), Sample(n), premise.scope)
 
@@ -308,9 +361,13 @@ def dp_to_consistency(
     rate = nonnegative("rule G21", "rate", rate)
     n = single_units("G21", premise.relation)
     epsilon, delta = epsilon_delta(premise.guarantee)
+    # Given a purely private release, what a unit was has a posterior whose density
+    # has bounded range; a bounded-range prediction has that range to begin with.
     pure_release = delta == 0 and premise.scope is Scope.MODEL
-    if pure_release:
-        gap = math.tanh(epsilon / 4)
+    if pure_release or isinstance(premise.guarantee, BoundedRange):
+        gap = range_stability(epsilon)
     else:
-        gap = math.tanh(epsilon / 2) + 2 * delta / (math.exp(min(epsilon, 700)) + 1)
-    return Conclusion(Consistency(up(rate + gap)), Sample(n), premise.scope)
+        gap = stability(premise.guarantee)
+    return Conclusion(
+        Consistency(ceil_float(exact(rate) + exact(gap))), Sample(n), premise.scope
+    )

@@ -13,13 +13,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
+from itertools import product
 from types import MappingProxyType
 from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar
 
 from reticent.errors import (
     CertificateError,
     InternalError,
+    InvalidParameterError,
     RelationMismatchError,
+    ReticentError,
     RuleError,
 )
 from reticent.guarantees.certificate import Certificate, as_detail
@@ -54,8 +57,9 @@ class Conclusion(Generic[G]):
 class Rule:
     """A rule with its id in THEOREMS, its source and its statement.
 
-    `takes` and `gives` are the kinds of guarantee it leads from and to; `paper` is
-    what the source prints, where our constant differs.
+    `takes` and `gives` are the kinds of guarantee it leads from and to, each to
+    itself alone if `same_kind`; `paper` is what the source prints, where our constant
+    differs.
     """
 
     id: str
@@ -64,9 +68,16 @@ class Rule:
     source: str
     takes: tuple[type[Guarantee], ...]
     gives: tuple[type[Guarantee], ...]
+    same_kind: bool = False
     paper: str = ""
     adaptivity: Adaptivity = "none"
     apply: Callable[..., Certificate[Any]]
+
+    def leads(self) -> frozenset[tuple[type[Guarantee], type[Guarantee]]]:
+        """Return the pairs of kinds (from, to) that this rule connects."""
+        if self.same_kind:
+            return frozenset((kind, kind) for kind in self.takes)
+        return frozenset(product(self.takes, self.gives))
 
 
 _REGISTRY: dict[str, Rule] = {}
@@ -85,6 +96,7 @@ def rule(
     takes: type[Guarantee] | tuple[type[Guarantee], ...] = (),
     relations: tuple[type[Relation], ...] = (ReplaceOne, AddRemove, Sample),
     scopes: tuple[Scope, ...] = tuple(Scope),
+    same_kind: bool = False,
     paper: str = "",
     adaptivity: Adaptivity = "none",
 ) -> Callable[[Callable[P, Conclusion[G]]], Callable[P, Certificate[G]]]:
@@ -92,7 +104,7 @@ def rule(
 
     Parameters
     ----------
-    id, name, statement, source, paper, adaptivity
+    id, name, statement, source, same_kind, paper, adaptivity
         See `Rule`.
     takes, gives : type or tuple of types
         Kinds of guarantee of the premises and of the conclusion.
@@ -111,8 +123,10 @@ def rule(
             premises = tuple(_premise(id, premise) for premise in args)
             for premise in premises:
                 _check_fit(id, premise, taken, relations, scopes)
-            conclusion = function(*args, **kwargs)
-            if not isinstance(conclusion.guarantee, given):
+            _check_parameters(id, kwargs)
+            conclusion = _conclude(id, function, args, kwargs)
+            kinds = {type(p.guarantee) for p in premises} if same_kind else set(given)
+            if not isinstance(conclusion.guarantee, tuple(kinds)):
                 raise InternalError(f"rule {id} concluded {conclusion.guarantee}.")
             return Certificate(
                 guarantee=conclusion.guarantee,
@@ -135,6 +149,7 @@ def rule(
             source=source,
             takes=taken,
             gives=given,
+            same_kind=same_kind,
             paper=paper,
             adaptivity=adaptivity,
             apply=derive,
@@ -142,6 +157,33 @@ def rule(
         return derive
 
     return register
+
+
+def _conclude(
+    rule_id: str,
+    function: Callable[..., Conclusion[G]],
+    premises: tuple[Any, ...],
+    parameters: Mapping[str, Any],
+) -> Conclusion[G]:
+    try:
+        return function(*premises, **parameters)
+    except ArithmeticError as error:
+        raise RuleError(
+            f"rule {rule_id} leads to numbers that no certificate can hold ({error}). "
+            "Use smaller losses, or fewer steps."
+        ) from None
+    except InvalidParameterError as error:
+        error.add_note(f"raised while applying rule {rule_id}")
+        raise
+
+
+def _check_parameters(rule_id: str, parameters: Mapping[str, Any]) -> None:
+    for name, value in parameters.items():
+        if isinstance(value, Certificate):
+            raise RuleError(
+                f"rule {rule_id} takes its premises by position; got {name}=..., a "
+                "certificate."
+            )
 
 
 def _premise(rule_id: str, value: Any) -> Certificate[Any]:
@@ -207,7 +249,7 @@ def recheck(certificate: Certificate[Any]) -> None:
         )
     try:
         again = known.apply(*certificate.premises, **dict(certificate.details))
-    except (TypeError, RuleError) as error:
+    except (ReticentError, TypeError, ValueError, LookupError) as error:
         raise CertificateError(
             f"rule {known.id} does not apply to its premises: {error}"
         ) from None
@@ -215,21 +257,27 @@ def recheck(certificate: Certificate[Any]) -> None:
         again.relation == certificate.relation
         and again.scope == certificate.scope
         and again.assumptions <= certificate.assumptions
+        and again.details == certificate.details
         and _covers(certificate.guarantee, again.guarantee)
     )
     if not same:
         raise CertificateError(
             f"rule {known.id} concludes {again.guarantee} ({again.scope}, "
             f"{again.relation}); the certificate claims {certificate.guarantee} "
-            f"({certificate.scope}, {certificate.relation})."
+            f"({certificate.scope}, {certificate.relation}), or differs in its details "
+            "or assumptions."
         )
 
 
 def _covers(claimed: Guarantee, derived: Guarantee) -> bool:
     """Whether the claim is the derived one, up to another machine's last digits."""
     return type(claimed) is type(derived) and all(
-        math.isclose(
-            getattr(claimed, part.name), getattr(derived, part.name), rel_tol=1e-12
-        )
+        _close(getattr(claimed, part.name), getattr(derived, part.name))
         for part in fields(claimed)
     )
+
+
+def _close(claimed: float, derived: float) -> bool:
+    if isinstance(claimed, int):  # counts are exact, and may be too long for a float
+        return claimed == derived
+    return math.isclose(claimed, derived, rel_tol=1e-12)

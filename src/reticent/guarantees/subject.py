@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
-from reticent.errors import CertificateError
+from reticent.errors import (
+    CertificateError,
+    InvalidGuaranteeError,
+    InvalidParameterError,
+)
 from reticent.guarantees.numbers import whole
 
 
@@ -21,6 +25,10 @@ class ReplaceOne:
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", whole("ReplaceOne", "n", self.n))
         object.__setattr__(self, "group", whole("ReplaceOne", "group", self.group))
+        if not self.group <= self.n:
+            raise InvalidGuaranteeError(
+                f"ReplaceOne needs group <= n; got group={self.group}, n={self.n}."
+            )
 
     def __str__(self) -> str:
         if self.group == 1:
@@ -87,6 +95,13 @@ class Scope(Enum):
     ANSWER = "answer"
     INTERFACE = "interface"
     MODEL = "model"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Scope:
+        raise InvalidParameterError(
+            f"scope={value!r} must be one of "
+            f"{', '.join(repr(scope.value) for scope in cls)}."
+        )
 
     def __str__(self) -> str:
         return {
