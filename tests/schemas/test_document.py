@@ -55,6 +55,10 @@ def test_different_schemas_are_not_equal(other):
     assert Schema({"a": Numeric(0, 1)}).digest != other.digest
 
 
+def test_a_schema_equals_only_schemas():
+    assert CLINIC.as_dict() != CLINIC
+
+
 def test_order_and_kind_of_levels_matter():
     swapped = [Schema({"a": Categorical(v)}) for v in (["0", "1"], ["1", "0"], [0, 1])]
     flags = Schema({"a": Categorical([False, True])})

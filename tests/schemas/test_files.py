@@ -289,6 +289,47 @@ def test_wrong_csv_files_are_explained(case, tmp_path):
     assert_says(caught.value, str(path), part, never=CANARY)
 
 
+def test_damage_far_into_a_compressed_file_is_noticed(tmp_path):
+    path = tmp_path / "march.csv.gz"
+    records = many_records(0, 3000)
+    path.write_bytes(gzip.compress(csv_text(records).encode())[:-20])
+    with pytest.raises(InvalidDataError, match="damaged or incomplete") as caught:
+        read_table(path, CLINIC)
+    assert caught.value.__context__ is None
+
+
+def test_bytes_far_into_a_file_are_checked(tmp_path):
+    path = tmp_path / "march.csv"
+    records = many_records(0, 3000)
+    records[2500]["job"] = "baecker"
+    path.write_bytes(csv_text(records).encode().replace(b"baecker", b"b\xe4cker"))
+    with pytest.raises(InvalidDataError, match=r"not UTF-8 text \(line 2502 of"):
+        read_table(path, CLINIC)
+
+
+@pytest.mark.parametrize("mark", ["", '"'])
+def test_a_row_without_end_is_explained(mark, tmp_path):
+    path = tmp_path / "march.csv"
+    path.write_text(TEXT.replace("baker", mark + "baker" * 500_000))
+    with pytest.raises(InvalidDataError, match="a row is longer than 1 MB, or a quot"):
+        read_table(path, CLINIC)
+
+
+def test_a_header_without_end_is_explained(tmp_path):
+    (tmp_path / "march.csv").write_text("a" * 200_000)
+    with pytest.raises(InvalidDataError, match="this is not a CSV file"):
+        read_table(tmp_path / "march.csv", CLINIC)
+
+
+def test_an_empty_line_is_a_value_where_there_is_one_column(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text("a\n0.5\n\n1\n")
+    table = read_table(path, Schema({"a": Numeric(0, 1, missing=True)}))
+    np.testing.assert_array_equal(table["a"], [0.5, np.nan, 1])
+    with pytest.raises(InvalidDataError, match="row 2, column 'a': the value is miss"):
+        read_table(path, Schema({"a": Numeric(0, 1)}))
+
+
 def test_an_unclosed_quote_in_an_ignored_column_loses_no_rows(tmp_path):
     path = tmp_path / "march.csv"
     path.write_text(csv_text([{**r, "note": "fine"} for r in RECORDS]))
@@ -329,6 +370,10 @@ WRONG_PARQUET = {
     "numbers for text": (
         parquet_bytes(blood=[1, 2, 3]),
         "row 1, column 'blood': the value is not one of",
+    ),
+    "text for codes": (
+        parquet_bytes(ward=["1", "2", CANARY]),
+        "row 1, column 'ward': the value is not one of",
     ),
     "lists": (parquet_bytes(blood=[[1], [2], [3]]), "row 1, column 'blood'"),
     "column missing": (

@@ -92,15 +92,8 @@ class Lookup:
                     codes[row] = self.code(values[row], untyped=untyped)
                 return codes
         return np.array(
-            [self._code_or_unknown(value, untyped=untyped) for value in values],
-            dtype=np.int32,
+            [self.code(value, untyped=untyped) for value in values], dtype=np.int32
         )
-
-    def _code_or_unknown(self, value: Any, *, untyped: bool) -> int:
-        try:
-            return self.code(value, untyped=untyped)
-        except TypeError:
-            return UNKNOWN
 
     def codes_of_numbers(self, numbers: NDArray[Any]) -> NDArray[np.int32]:
         """Return the codes of an array of numbers; NaN is a missing value."""

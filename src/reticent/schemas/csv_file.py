@@ -121,6 +121,8 @@ class CsvFile:
                     parse_options=arrow_csv.ParseOptions(
                         delimiter=self._separator,
                         newlines_in_values=True,
+                        # In a file of one column an empty line is a missing value.
+                        ignore_empty_lines=len(self.names) > 1,
                         invalid_row_handler=remember,
                     ),
                     convert_options=arrow_csv.ConvertOptions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -252,7 +253,8 @@ class Schema:
         only once all columns of the schema were found among them.
         """
         needed = self.needed(labelled=labelled)
-        absent = [name for name in needed if name not in found]
+        counts = Counter(found)
+        absent = [name for name in needed if name not in counts]
         if absent:
             seen = len(needed) - len(absent)
             header = "" if seen else " The first line must hold the columns' names."
@@ -260,7 +262,7 @@ class Schema:
                 f"the columns {listed(absent)} are missing; {seen} of {len(needed)} "
                 f"were found.{header} Names count capitals and spaces."
             )
-        twice = [name for name in found if found.count(name) > 1]
+        twice = [name for name, count in counts.items() if count > 1]
         if twice:
             raise place.error(
                 f"the column {twice[0]!r} is there twice. Rename or remove one."
