@@ -167,7 +167,7 @@ def exact_composition(
     "G22-zcdp",
     name="zCDP composition",
     statement="rho adds up: eps^2/8 for bounded range, eps^2/2 for pure DP",
-    source="BunSteinke2016, Lemma 1.7; CesarBun2021; WhitehouseEtAl2023 for filters",
+    source="BunSteinke2016, Lemma 1.7; CesarRogers2021; WhitehouseEtAl2023 for filters",
     takes=_STEPS,
     gives=(ZCDP, ApproxDP),
     relations=NEIGHBOURS,

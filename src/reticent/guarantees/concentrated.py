@@ -40,7 +40,7 @@ def step_rho(guarantee: Any) -> float:
     "G2-zcdp",
     name="bounded range to zCDP",
     statement="rho = eps^2 / 8",
-    source="CesarBun2021, Lemma 3.2; DongDurfeeRogers2020",
+    source="CesarRogers2021, Lemma 3.2; DongDurfeeRogers2020",
     takes=BoundedRange,
     gives=ZCDP,
     relations=NEIGHBOURS,
