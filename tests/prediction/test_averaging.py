@@ -151,7 +151,7 @@ EXPECTED_FAILURES: dict[str, str] = {}
             LogisticRegression(), 500.0, n_shards=1, random_state=0
         ),
         PrivateAveragingRegressor(
-            Ridge(), 1e6, (-1e3, 1e3), n_shards=1, random_state=0
+            Ridge(), 1e8, (-1e3, 1e3), n_shards=1, random_state=0
         ),
     ],
     expected_failed_checks=lambda _: EXPECTED_FAILURES,

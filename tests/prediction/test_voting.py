@@ -167,7 +167,7 @@ def test_one_replaced_unit_changes_one_shard():
     rng = np.random.default_rng(0)
     data, labels = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
     people = np.repeat(np.arange(12), 5)
-    base = LogisticRegression()
+    base = LogisticRegression(solver="liblinear")  # trained one by one
     model = PrivateVotingClassifier(base, 1.0, [0, 1], 4, random_state=1)
     before = model.fit(data, labels, units=people).ensemble_.models
     coefficients = [np.r_[m.coef_.ravel(), m.intercept_] for m in before]
@@ -180,6 +180,19 @@ def test_one_replaced_unit_changes_one_shard():
             for old, m in zip(coefficients, after, strict=True)
         ]
         assert sum(moved) == 1
+
+
+@pytest.mark.parametrize("base", [LogisticRegression(), LINEAR])
+def test_one_replaced_unit_changes_one_model_trained_in_one_go(base):
+    model = PrivateVotingClassifier(base, 1.0, [0, 1], 9, random_state=1)
+    before = model.fit(X, Y).ensemble_.fusion.models
+    for row in (0, 100, 568):
+        changed, labels = X.copy(), Y.copy()
+        changed[row] *= 2.0
+        labels[row] = 1 - labels[row]
+        after = clone(model).fit(changed, labels).ensemble_.fusion.models
+        moved = (before.weights != after.weights).any(axis=(1, 2))
+        assert moved.sum() == 1
 
 
 def test_a_failing_shard_says_nothing():

@@ -12,10 +12,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles.columns import Columns
-from reticent.ensembles.ensemble import ClassifierEnsemble, RegressorEnsemble
-from reticent.ensembles.fitting import fit_shards
-from reticent.ensembles.steps import STEPS, check_bounds
+from reticent.ensembles import STEPS, check_bounds
 from reticent.guarantees import (
     Certificate,
     Conclusion,
@@ -43,6 +40,7 @@ from reticent.prediction.base import (
     checked_targets,
     over_shards,
 )
+from reticent.prediction.training import classifiers_of_shards, regressors_of_shards
 
 _CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit", "predict"])],
@@ -187,17 +185,8 @@ class PrivateAveragingClassifier(ClassifierMixin, ShardedPredictor):
         # Checked first: a mistaken epsilon must not cost a training run.
         _sum_noise(1, 1, self.epsilon, self.delta, False)
         partition, source, choice = self._deal(X, units, len(labels), self.epsilon)
-        shards = fit_shards(
-            self.estimator,
-            X,
-            y,
-            partition,
-            source,
-            n_jobs=self.n_jobs,
-            verbose=bool(self.verbose),
-        )
-        self.ensemble_ = ClassifierEnsemble(
-            shards.models, Columns.of(X), labels.classes, n_jobs=self.n_jobs
+        self.ensemble_ = classifiers_of_shards(
+            self, X, y, partition, source, labels.classes
         )
         self.classes_ = labels.classes
         self.n_units_ = partition.n_units
@@ -401,17 +390,8 @@ class PrivateAveragingRegressor(RegressorMixin, ShardedPredictor):
         checked_rows_and(X, y)
         _sum_noise(1, 1, self.epsilon, self.delta, False)
         partition, source, choice = self._deal(X, units, 1, self.epsilon)
-        shards = fit_shards(
-            self.estimator,
-            X,
-            y,
-            partition,
-            source,
-            n_jobs=self.n_jobs,
-            verbose=bool(self.verbose),
-        )
-        self.ensemble_ = RegressorEnsemble(
-            shards.models, Columns.of(X), (low, high), n_jobs=self.n_jobs
+        self.ensemble_ = regressors_of_shards(
+            self, X, y, partition, source, (low, high)
         )
         self.n_units_ = partition.n_units
         self.n_shards_ = choice.n_shards

@@ -18,9 +18,12 @@ from sklearn.utils.validation import (
 )
 
 from reticent._sklearn import MatrixLike
-from reticent.ensembles.fitting import check_base_estimator
-from reticent.ensembles.labels import Labels
-from reticent.ensembles.units import partition_rows, unit_positions
+from reticent.ensembles import (
+    Labels,
+    check_base_estimator,
+    partition_rows,
+    unit_positions,
+)
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import (
     PUBLIC_LABELS,

@@ -211,7 +211,7 @@ class ConsensusInterface:
             delta=half,
             methods=("basic", "exact", "zcdp"),
         )
-        total = basic_composition(consensus, votes, counts=(1, 1), answers=self.queries)
+        total = basic_composition(consensus, votes, counts=(1, 1))
         return over_shards(
             total,
             shards=model.n_shards_,

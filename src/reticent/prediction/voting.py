@@ -11,9 +11,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles.columns import Columns
-from reticent.ensembles.ensemble import ClassifierEnsemble
-from reticent.ensembles.fitting import fit_shards
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Budget, Certificate, repeat
 from reticent.guarantees.numbers import below_one
@@ -37,6 +34,7 @@ from reticent.prediction.base import (
     checked_rows_and,
     over_shards,
 )
+from reticent.prediction.training import classifiers_of_shards
 
 RULES = ("soft", "geometric", "permute-and-flip", "gaussian")
 
@@ -186,17 +184,8 @@ class PrivateVotingClassifier(ClassifierMixin, ShardedPredictor):
         checked_rows_and(X, y)
         vote = Vote.choose(self, len(labels))
         partition, source, choice = self._deal(X, units, len(labels), vote.strength)
-        shards = fit_shards(
-            self.estimator,
-            X,
-            y,
-            partition,
-            source,
-            n_jobs=self.n_jobs,
-            verbose=bool(self.verbose),
-        )
-        self.ensemble_ = ClassifierEnsemble(
-            shards.models, Columns.of(X), labels.classes, n_jobs=self.n_jobs
+        self.ensemble_ = classifiers_of_shards(
+            self, X, y, partition, source, labels.classes
         )
         self.classes_ = labels.classes
         self.n_units_ = partition.n_units
