@@ -1,4 +1,4 @@
-"""Exact samplers: intervals are never wrong, boundaries are decided, laws are followed."""
+"""Exact samplers: no interval is wrong, every boundary is decided, laws are kept."""
 
 from __future__ import annotations
 

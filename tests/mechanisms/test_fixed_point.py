@@ -27,7 +27,7 @@ HARD = [
 
 
 def holds(bounds, x, bits):
-    """Compare with 2^bits exp(-x), known to 400 bits more than it has before the point."""
+    """Compare with 2^bits exp(-x), known to 400 bits behind the point."""
     with mpmath.workprec(bits + 400):
         value = mpmath.ldexp(mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator), bits)
         return mpmath.mpf(bounds[0]) <= value <= mpmath.mpf(bounds[1])

@@ -160,12 +160,16 @@ def _check_pool(voters: int) -> None:
         )
 
 
-@lru_cache(maxsize=256)
 def average_vote_epsilon(voters: int, epsilon: float) -> float:
     """Return what one answer of `average_vote` really costs, rounded up."""
     voters = whole("average vote", "voters", voters)
     epsilon = checked_epsilon("average vote", epsilon)
     _check_pool(voters)
+    return _cost(voters, epsilon)
+
+
+@lru_cache(maxsize=256)
+def _cost(voters: int, epsilon: float) -> float:
     rate = exact_rate(epsilon, bound=voters)
     ones = np.arange(voters + 1)
     log_chance = AverageResponse(ones, voters, rate).log_probabilities[:, 1]

@@ -60,7 +60,7 @@ def calibrate_laplace(
     ``PureDP(epsilon)`` or less, by rules G5-grid and G5-laplace.
     """
     epsilon = checked_epsilon("Laplace noise", epsilon)
-    step = _grid(grid, premise.guarantee.l1 / epsilon)
+    step = _grid(grid, _move(premise).l1 / epsilon)
     rounded = round_to_grid(
         premise, grid=step, dimension=dimension, on_grid=on_grid, seeded=seeded
     )
@@ -108,7 +108,7 @@ def calibrate_gaussian(
     """
     epsilon = checked_epsilon("Gaussian noise", epsilon)
     ratio = gaussian_ratio(epsilon, probability("Gaussian noise", "delta", delta))
-    step = _grid(grid, premise.guarantee.l2 / ratio)
+    step = _grid(grid, _move(premise).l2 / ratio)
     rounded = round_to_grid(
         premise, grid=step, dimension=dimension, on_grid=on_grid, seeded=seeded
     )
@@ -156,7 +156,7 @@ def calibrate_gaussian_zcdp(
     ``ZCDP(rho)`` or less, by rules G5-grid and G5-gaussian.
     """
     rho = checked_epsilon("Gaussian noise (as rho)", rho)
-    step = _grid(grid, premise.guarantee.l2 / math.sqrt(2 * rho))
+    step = _grid(grid, _move(premise).l2 / math.sqrt(2 * rho))
     rounded = round_to_grid(
         premise, grid=step, dimension=dimension, on_grid=on_grid, seeded=seeded
     )
@@ -203,6 +203,15 @@ def _smallest(
     raise InvalidParameterError(
         f"no noise scale near {scale!r} reaches the target; use a finer grid."
     )
+
+
+def _move(premise: Any) -> Sensitivity:
+    guarantee = getattr(premise, "guarantee", None)
+    if not isinstance(guarantee, Sensitivity):
+        raise RuleError(
+            f"noise is calibrated to a certificate of a Sensitivity; got {guarantee!r}."
+        )
+    return guarantee
 
 
 def _grid(grid: float | None, scale: float) -> float:

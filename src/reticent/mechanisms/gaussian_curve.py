@@ -85,7 +85,6 @@ def _normal(context: Any, x: Any) -> Any:
     return context.erfc(-x / context.sqrt(2)) / 2
 
 
-@lru_cache(maxsize=256)
 def gaussian_ratio(epsilon: float, delta: float) -> float:
     """Return the largest ratio of sensitivity to standard deviation that is private.
 
@@ -96,6 +95,11 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
     """
     epsilon = positive("Gaussian noise", "epsilon", epsilon)
     delta = probability("Gaussian noise", "delta", delta)
+    return _ratio(epsilon, delta)
+
+
+@lru_cache(maxsize=256)
+def _ratio(epsilon: float, delta: float) -> float:
     context = _context()
 
     def private(ratio: float) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent._rounding import up
-from reticent.errors import InvalidParameterError, RuleError
+from reticent.errors import RuleError
 from reticent.guarantees import (
     ZCDP,
     ApproxDP,
@@ -21,6 +21,7 @@ from reticent.guarantees import (
     rule,
 )
 from reticent.guarantees.numbers import nonnegative, positive, probability
+from reticent.mechanisms.gaussian_curve import gaussian_delta, grid_scale_to_continuous
 from reticent.mechanisms.grid_noise import (
     checked_scale,
     discrete_gaussian_law,
@@ -35,6 +36,8 @@ from reticent.mechanisms.votes import noise_assumptions
 
 # Noise beyond this many scales has probability below exp(-800).
 _REACH = 40.0
+# Up to this scale the curve is summed over the discrete noise itself.
+_FINE = 512.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -189,6 +192,10 @@ def gaussian_vote_delta(scale: float, epsilon: float) -> float:
     """
     scale = checked_scale(scale)
     epsilon = nonnegative("Gaussian vote", "epsilon", epsilon)
+    if scale > _FINE:
+        # Sums get long; continuous noise is as good (see gaussian_curve).
+        ratio = up(math.sqrt(2) / grid_scale_to_continuous(scale))
+        return gaussian_delta(ratio, epsilon)
     # delta falls in epsilon: a slightly smaller one covers the rounding of losses.
     level = epsilon * (1 - 2.0**-40)
     variance = scale * scale
@@ -217,11 +224,6 @@ def gaussian_vote_scale(epsilon: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while gaussian_vote_delta(high, epsilon) > delta:
         low, high = high, 2 * high
-        if high > 2.0**20:
-            raise InvalidParameterError(
-                f"epsilon={epsilon!r}, delta={delta!r} need noise beyond a million "
-                "votes; ask for less privacy or use another rule."
-            )
     for _ in range(40):
         middle = (low + high) / 2
         if middle >= 2.0**-10 and gaussian_vote_delta(middle, epsilon) <= delta:
