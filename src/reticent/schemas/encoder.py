@@ -199,6 +199,8 @@ class Encoder:
         self._gaps = np.array(gaps, dtype=np.intp).reshape(-1, 2).T
         self._starts = np.array(starts, dtype=np.intp)
         self._gap_places = np.array(gap_places, dtype=np.intp)
+        # Work on missing values is skipped, row after row, where none can be.
+        self._some_gaps = any(spec.missing for spec in self.schema.columns.values())
         self._plan_scaling()
         blocks = self.schema.n_columns + self.intercept
         self.row_norm_bound = sqrt(blocks) * (1 + _NORM_SLACK)
@@ -268,7 +270,8 @@ class Encoder:
             if self.scale == "symmetric":
                 shares *= 2.0
                 shares -= 1.0
-            shares[np.isnan(shares)] = 0.0
+            if self._some_gaps:
+                shares[np.isnan(shares)] = 0.0
             out[:, places] = shares
         for column, start, features in self._shaped:
             values = features.values(table.numbers[:, column])
@@ -278,7 +281,9 @@ class Encoder:
             out[:, places] = np.isnan(table.numbers[:, columns])
         if len(self._starts):
             codes = table.codes
-            hot = np.where(codes < 0, self._gap_places, self._starts + codes)
+            hot = self._starts + codes
+            if self._some_gaps:
+                hot = np.where(codes < 0, self._gap_places, hot)
             out[np.arange(len(table))[:, None], hot] = 1.0
         return out
 

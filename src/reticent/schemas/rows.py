@@ -47,6 +47,7 @@ class RowReader:
         self._finders = [
             lookup.by_value.__getitem__ for lookup in self._layout.category.lookups
         ]
+        self._some_gaps = bool(self._layout.numeric.may_miss.any())
         # Only text cannot be mistaken for another kind: True == 1 == 1.0.
         self._all_text = all(
             lookup.kind is str for lookup in self._layout.category.lookups
@@ -96,7 +97,8 @@ class RowReader:
             except OverflowError:
                 pass
             else:
-                if np.isfinite(numbers).all():
+                # NaN must not pass for a missing value where one would be allowed.
+                if not self._some_gaps or np.isfinite(numbers).all():
                     return numbers
         return self._numbers_with_care(picked)
 
