@@ -1,0 +1,160 @@
+"""What the documents say is true: their examples run, their commands exist."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reticent.guarantees import rules
+from tests.stats import rejects
+from tests.test_layout import MODULES, PACKAGE, ROOT
+
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "changes").glob("*.md"),
+        *(
+            page
+            for page in (ROOT / "docs").rglob("*.md")
+            if not {"_build", "_generated"} & set(page.parts)
+        ),
+    ]
+)
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+# A citation: a chain of capitalised names and a year, as BibTeX keys are written here.
+KEY = re.compile(r"\b(?:[A-Z][A-Za-z]*[a-z]){1,4}(?:EtAl)?(?:19|20)\d\d\b")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def python_blocks(page: Path) -> list[str]:
+    return FENCE.findall(page.read_text(encoding="utf-8"))
+
+
+def run_block(code: str, namespace: dict[str, object], label: str) -> None:
+    """Run one block; a block with prompts must also print what it shows."""
+    if ">>>" not in code:
+        exec(compile(code, label, "exec"), namespace)
+        return
+    test = doctest.DocTestParser().get_doctest(code, namespace, label, label, 0)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(test, out=report.append, clear_globs=False)
+    assert not report, "".join(report)
+    namespace.update(test.globs)
+
+
+@pytest.mark.parametrize("page", [*filter(python_blocks, PAGES)], ids=name_of)
+def test_examples_in_pages_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for number, code in enumerate(python_blocks(page), 1):
+        run_block(code, namespace, f"{name_of(page)}, example {number}")
+
+
+def test_run_block_notices_a_wrong_output():
+    assert rejects(run_block, ">>> 1 + 1\n3\n", {}, "wrong")
+    run_block(">>> 1 + 1\n2\n", {}, "right")
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=name_of)
+def test_examples_run(script, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_make_commands_exist(page):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    text = page.read_text(encoding="utf-8")
+    asked = set(re.findall(r"(?:`|\$ )make ([a-z-]+)", text))
+    assert asked <= targets
+
+
+def test_readme_opens_with_two_commands():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = re.search(r"```console\n(.*?)```", text, re.DOTALL)
+    commands = re.findall(r"^\$ (make \w+)", block.group(1), re.MULTILINE)
+    assert commands == ["make demo", "make test"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_between_pages_lead_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    dead = [link for link in LINK.findall(text) if not (page.parent / link).exists()]
+    assert not dead
+
+
+def test_every_citation_is_in_the_bibliography():
+    for module in MODULES:
+        importlib.import_module(module)  # rooms register their rules
+    bibliography = (ROOT / "docs" / "references.bib").read_text(encoding="utf-8")
+    known = set(re.findall(r"^@\w+\{(\w+),", bibliography, re.MULTILINE))
+    cited = {key for rule in rules.values() for key in KEY.findall(rule.source)}
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for keys in re.findall(r":cite:`([^`]+)`", text):
+            cited |= {key.strip() for key in keys.split(",")}
+    assert cited
+    assert cited <= known
+
+
+@pytest.mark.parametrize("kind", ["guarantee", "fix"])
+def test_changelog_collects_fragments(kind, tmp_path):
+    (tmp_path / "changes").mkdir()
+    fragment = tmp_path / "changes" / f"vote.{kind}.md"
+    fragment.write_text("Before 2, now 1.\n", encoding="utf-8")
+    page = tmp_path / "CHANGELOG.md"
+    page.write_text((ROOT / "CHANGELOG.md").read_text("utf-8"), encoding="utf-8")
+    script = [sys.executable, ROOT / "scripts" / "changelog", "--root", tmp_path]
+    subprocess.run([*script, "9.9.9"], check=True)
+    heading = {"guarantee": "Changed guarantees", "fix": "Fixed"}[kind]
+    released = f"## 9.9.9\n\n### {heading}\n\n- Before 2, now 1.\n"
+    assert released in page.read_text(encoding="utf-8")
+    assert not fragment.exists()
+
+
+def test_change_fragments_are_well_formed():
+    script = [sys.executable, ROOT / "scripts" / "changelog", "--preview"]
+    subprocess.run(script, check=True, capture_output=True)
+
+
+def test_documentation_builds_without_a_warning_and_offline(tmp_path):
+    done = subprocess.run(
+        [ROOT / "scripts" / "docs", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    fetched = [
+        f"{page.name}: {tag}"
+        for page in (tmp_path / "html").rglob("*.html")
+        for tag in re.findall(
+            r'<(?:script|link|img)\b[^>]*(?:src|href)="https?://[^>]*>',
+            page.read_text(encoding="utf-8"),
+        )
+    ]
+    assert not fetched
+    theory = (tmp_path / "html" / "explain" / "guarantees.html").read_text("utf-8")
+    assert "<math " in theory
+    table = (tmp_path / "html" / "explain" / "theorems.html").read_text("utf-8")
+    assert all(rule_id in table for rule_id in rules)
