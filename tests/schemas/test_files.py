@@ -205,8 +205,11 @@ WRONG_CELLS = {
     "code fraction": ({"ward": "1.5"}, "column 'ward': the value is not one of"),
     "code text": ({"ward": CANARY}, "column 'ward': the value is not one of"),
     "flag text": ({"smoker": "yes"}, "column 'smoker': the value is not one of"),
-    "label": ({"ill": CANARY}, "row 2, column 'ill': the value is not one of"),
-    "label gap": ({"ill": ""}, "row 2, column 'ill': the value is missing"),
+    "label": (
+        {"ill": CANARY},
+        "column 'ill': the label is missing or not one of the classes",
+    ),
+    "label gap": ({"ill": ""}, "column 'ill': the label is missing or not"),
     "unit gap": ({"patient": ""}, "row 2, column 'patient': the unit is missing"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -158,6 +159,11 @@ def test_schemas_of_one_column_work(schema):
     value = value or schema.columns["only"].levels[0]
     table = schema.rows([{"only": value}] * 2)
     assert table.numbers.shape[0] == table.codes.shape[0] == len(table) == 2
+
+
+def test_rows_may_be_any_dictionary():
+    table = CLINIC.rows(tuple(OrderedDict(reversed(row.items())) for row in ROWS))
+    np.testing.assert_array_equal(table.numbers, NUMBERS)
 
 
 def test_a_surplus_key_may_not_hide_an_absent_column():

@@ -148,6 +148,7 @@ WRONG_SAMPLES = {
     "fractions as codes": ({"x": [1.5, 2]}, {"categorical": ["x"]}, "fractions or"),
     "label gaps": ({"x": [1, 2], "y": ["a", None]}, {"label": "y"}, "has gaps"),
     "one class": ({"x": [1, 2], "y": ["a", "a"]}, {"label": "y"}, "at least two"),
+    "spaces": ({"x": ["a", " a"]}, {}, r"column 'x' of the sample: levels\[0\] needs"),
     "no features": ({"y": ["a", "b"]}, {"label": "y"}, "at least one column"),
     "no table": (3, {}, "a table is needed"),
 }

@@ -85,7 +85,7 @@ class ArrowColumn:
         if not self.untyped and lookup.kind is not str:
             return None
         spellings = lookup.spellings()
-        known = pa.array(spellings, type=pa.large_string())
+        known = pa.array(list(spellings), type=pa.large_string())
         found = pc.index_in(self._array, value_set=known)
         places = np.asarray(pc.fill_null(found, len(spellings)), dtype=np.intp)
         codes = np.array([*spellings.values(), UNKNOWN], dtype=np.int32)[places]

@@ -94,7 +94,9 @@ class CsvFile:
         if len(self.names) == 1:
             for other, spoken in ((";", "';'"), ("\t", "a tab"), (",", "','")):
                 if other != self._separator and other in self.names[0]:
-                    return f" The fields look separated by {spoken}: say so."
+                    return (
+                        f" The fields look separated by {spoken}: give that separator."
+                    )
         return ""
 
     def chunks(self, columns: list[str]) -> Iterator[Any]:

@@ -60,7 +60,7 @@ class RowReader:
         if not rows:
             raise CLIENT.error("rows is empty. Send at least one row.")
         for position, row in enumerate(rows):
-            if type(row) is not dict or row.keys() != self._names:
+            if not isinstance(row, dict) or row.keys() != self._names:
                 raise self._wrong_keys(position, row)
         numbers = self._numbers([self._numbers_of(row) for row in rows])
         codes = self._codes([self._levels_of(row) for row in rows])

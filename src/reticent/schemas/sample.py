@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import partial
 from math import floor, inf, isfinite, isnan, log10
 from os import PathLike, fspath
 from typing import Any
@@ -215,15 +216,30 @@ def draft(
     for _, columns in parts:
         for name, summary in summaries.items():
             summary.add(columns[name])
+    columns_found: dict[str, Column] = {}
+    for name in features:
+        as_codes = name in categorical
+        columns_found[name] = _named(
+            name, partial(_column, summaries[name], as_codes=as_codes)
+        )
     return {
-        "columns": {
-            name: _column(summaries[name], as_codes=name in categorical)
-            for name in features
-        },
-        "label": _label(summaries[label]) if label else None,
+        "columns": columns_found,
+        "label": _named(label, partial(_label, summaries[label])) if label else None,
         "unit": unit,
         "ignored": ignored,
     }
+
+
+def _named(name: str, build: Callable[[], Any]) -> Any:
+    """Build a specification; an error says which column of the sample it is about."""
+    problem = ""
+    try:
+        return build()
+    except InvalidDataError:
+        raise
+    except InvalidParameterError as error:
+        problem = str(error)
+    raise InvalidDataError(f"column {name!r} of the sample: {problem}")
 
 
 def _check_names(names: list[Any], place: Place, asked: list[str | None]) -> None:

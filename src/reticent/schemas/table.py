@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidDataError
-from reticent.schemas.cells import RawColumn, read_codes, read_numbers
-from reticent.schemas.columns import Categorical, ClassLabel, Label, Numeric
+from reticent.schemas.cells import Lookup, RawColumn, read_codes, read_numbers
+from reticent.schemas.columns import ClassLabel, Label
 from reticent.schemas.frames import Frame
-from reticent.schemas.layout import CategoryBlock, NumericBlock
 from reticent.schemas.places import Place, listed
 
 if TYPE_CHECKING:
@@ -126,14 +125,29 @@ def table_of(frame: Frame, schema: Schema, place: Place, *, labelled: bool) -> T
 def label_values(column: RawColumn, label: Label, place: Place) -> NDArray[Any]:
     """Return class codes, or a numeric target clipped to its bounds."""
     if isinstance(label, ClassLabel):
-        classes = CategoryBlock({label.name: Categorical(label.classes)})
-        codes = read_codes(column, classes.lookups[0])
-        return classes.checked(codes[:, None], place)[:, 0].astype(np.int64)
-    target = NumericBlock({label.name: Numeric(label.low, label.high)})
-    numbers, bad = read_numbers(column)
-    if bad is not None:
-        raise target.no_number(bad, 0, place)
-    return target.checked(numbers[:, None], place)[:, 0]
+        codes = read_codes(column, Lookup(label.classes)).astype(np.int64)
+        bad = np.flatnonzero(codes < 0)
+        if len(bad):
+            raise place.cell(
+                int(bad[0]),
+                label.name,
+                f"the label is missing or not one of the classes of the schema: "
+                f"{listed(label.classes)}.",
+                curator="Correct it, leave out the row, or add the class.",
+                client="Send one of them.",
+            )
+        return codes
+    numbers, no_number = read_numbers(column)
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if no_number is not None or len(bad):
+        raise place.cell(
+            int(bad[0]) if no_number is None else no_number,
+            label.name,
+            "the target is missing or not a finite number.",
+            curator="Correct it or leave out the row.",
+            client="Send a number.",
+        )
+    return np.clip(numbers, label.low, label.high) + 0.0
 
 
 def unit_ids(column: RawColumn, name: str, place: Place) -> NDArray[Any]:
