@@ -1,0 +1,25 @@
+"""From the confidence that a user asks for to the failure that a rule takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reticent.errors import InvalidParameterError
+from reticent.guarantees.numbers import exact, probability
+
+
+def failure_of(confidence: Any) -> float:
+    """Return ``1 - confidence``, in decimals: 0.05 for 0.95.
+
+    Examples
+    --------
+    >>> failure_of(0.95)
+    0.05
+    """
+    value = probability("a bound", "confidence", confidence)
+    failure = float(1 - exact(value))
+    if not 0 < failure < 1:
+        raise InvalidParameterError(
+            f"confidence={confidence!r} is too close to 0 or 1 to be met."
+        )
+    return failure

@@ -1,0 +1,206 @@
+"""What a step of a session costs, and the accounts that pay."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+from reticent.errors import BudgetExhaustedError, LedgerError
+from reticent.generalization.compression_rules import log_choose
+from reticent.generalization.notebook import checked_name
+from reticent.guarantees.numbers import below_one, nonnegative, whole
+from reticent.ledger import (
+    AccountId,
+    AccountScope,
+    Cap,
+    Charge,
+    Ledger,
+    Outcome,
+    Request,
+)
+
+# The units of the ledger: it counts a kept example, and a bit, as an epsilon of one.
+_UNITS = 10**9
+_DELTA_UNITS = 10**18
+_EXACT_SUMS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionCost:
+    """What was, or may be, spent in a session.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Privacy loss of private steps.
+    kept : int
+        Kept examples of compression steps.
+    bits : float
+        Bits of few-bit answers, side information and failures.
+    """
+
+    epsilon: float = 0.0
+    delta: float = 0.0
+    kept: int = 0
+    bits: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks: dict[str, Any] = {"epsilon": nonnegative, "bits": nonnegative}
+        for name, check in {**checks, "delta": below_one}.items():
+            object.__setattr__(
+                self, name, check("a session", name, getattr(self, name))
+            )
+        kept = whole("a session", "kept", self.kept, least=0)
+        object.__setattr__(self, "kept", kept)
+
+    def within(self, other: SessionCost) -> bool:
+        """Return whether no part exceeds that of `other`."""
+        return all(
+            getattr(self, part.name) <= getattr(other, part.name)
+            for part in fields(self)
+        )
+
+    def halved(self, times: int) -> SessionCost:
+        """Return this divided by two so many times, rounded down."""
+        share = 2.0**-times
+        return SessionCost(
+            epsilon=self.epsilon * share,
+            delta=self.delta * share,
+            kept=self.kept >> times,
+            bits=self.bits * share,
+        )
+
+    def __str__(self) -> str:
+        parts = [f"epsilon {self.epsilon:.6g}", f"{self.kept} kept examples"]
+        if self.delta > 0:
+            parts.insert(1, f"delta {self.delta:.3g}")
+        return ", ".join([*parts, f"{self.bits:.6g} bits"])
+
+
+def subset_bits(n: int, rows: int, most: int) -> float:
+    """Return the bits that a set of at most `most` rows costs beyond ``n**most``.
+
+    R2 pays `ln n` for each kept example. A guess among all sets of at most `most` of
+    `rows` rows is right with probability one in their number, which is at most
+    ``n**most`` unless there is one example to keep or units have several rows.
+    """
+    if most <= _EXACT_SUMS:
+        log_sets = math.log(sum(math.comb(rows, size) for size in range(most + 1)))
+    else:
+        log_sets = log_choose(rows, min(most, rows // 2)) + math.log(most + 1)
+    extra = (log_sets - most * math.log(n)) / math.log(2)
+    return max(0.0, extra + 1e-9)
+
+
+class Purse:
+    """The budgets of a session, as accounts of a ledger.
+
+    Every step pays from the account of bits, if only nothing, so that this account
+    counts the steps. Steps that cost several kinds pay one after the other; a crash
+    in between leaves budget spent, never stolen.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Where the accounts are.
+    name : str
+        Name of the session.
+    budget : SessionCost
+        What may be spent.
+    """
+
+    def __init__(self, ledger: Ledger, name: str, budget: SessionCost) -> None:
+        self._ledger = ledger
+        self._name = checked_name(name)
+        self.budget = budget
+        caps = {
+            "epsilon": Cap.basic(
+                epsilon=budget.epsilon, delta=budget.delta, relation="private-steps"
+            ),
+            "kept": Cap.basic(epsilon=float(budget.kept), relation="kept-examples"),
+            "bits": Cap.basic(epsilon=budget.bits, relation="bits"),
+        }
+        self._relations = {kind: cap.relation for kind, cap in caps.items()}
+        for kind, cap in caps.items():
+            ledger.open_account(self._account(kind), cap)
+
+    @property
+    def steps(self) -> int:
+        """How often something was paid for."""
+        return self._ledger.balance(self._account("bits")).spent.answers
+
+    @property
+    def spent(self) -> SessionCost:
+        """What was paid so far."""
+        loss, kept, bits = (
+            self._ledger.balance(self._account(kind)).spent
+            for kind in ("epsilon", "kept", "bits")
+        )
+        return SessionCost(
+            epsilon=loss.epsilon / _UNITS,
+            delta=loss.delta / _DELTA_UNITS,
+            kept=kept.epsilon // _UNITS,
+            bits=bits.epsilon / _UNITS,
+        )
+
+    def pay(self, cost: SessionCost) -> None:
+        """Pay for one step, or raise and pay nothing."""
+        self._check(cost)
+        if cost.epsilon > 0 or cost.delta > 0:
+            self._charge("epsilon", cost.epsilon, cost.delta)
+        if cost.kept > 0:
+            self._charge("kept", float(cost.kept))
+        self._charge("bits", cost.bits)
+
+    def affords(self, cost: SessionCost) -> bool:
+        """Return whether a step fits."""
+        try:
+            self._check(cost)
+        except BudgetExhaustedError:
+            return False
+        return True
+
+    def _check(self, cost: SessionCost) -> None:
+        amounts = {"epsilon": cost.epsilon, "kept": cost.kept, "bits": cost.bits}
+        for kind, amount in amounts.items():
+            delta = cost.delta if kind == "epsilon" else 0.0
+            charge = self._loss(kind, float(amount), delta)
+            balance = self._ledger.balance(self._account(kind))
+            if (
+                not balance.cap.cost(charge, 1)
+                .plus(balance.spent)
+                .within(balance.cap.limits)
+            ):
+                raise BudgetExhaustedError(
+                    f"the step costs {cost}; the session has spent {self.spent} of "
+                    f"{self.budget}. A larger step would break the promised bound."
+                )
+
+    def _charge(self, kind: str, amount: float, delta: float = 0.0) -> None:
+        account = self._account(kind)
+        receipt = self._ledger.charge(
+            Request(
+                key=f"{self._name}/{kind}/{self._ledger.balance(account).spent.answers}",
+                accounts=(account,),
+                charge=self._loss(kind, amount, delta),
+                queries=(b"step",),
+            )
+        )
+        if receipt.outcome is not Outcome.DRAW:
+            raise LedgerError(
+                f"somebody else used the session {self._name!r} at the same time; a "
+                "session is used by one process at a time."
+            )
+        self._ledger.settle(receipt, [b"paid"])
+
+    def _loss(self, kind: str, amount: float, delta: float) -> Charge:
+        return Charge.loss(
+            epsilon=amount,
+            delta=delta,
+            certificate="session-step",
+            relation=self._relations[kind],
+        )
+
+    def _account(self, kind: str) -> AccountId:
+        return AccountId(AccountScope.DATASET, f"{self._name} {kind}")

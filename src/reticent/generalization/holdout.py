@@ -1,0 +1,383 @@
+"""A holdout set that survives being asked again and again (R3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reticent.errors import (
+    BudgetExhaustedError,
+    InvalidDataError,
+    InvalidParameterError,
+    SolverError,
+)
+from reticent.generalization.averages import GRID_BITS, unit_values
+from reticent.generalization.comparisons import comparison
+from reticent.generalization.confidence import failure_of
+from reticent.generalization.failures import SET_ASIDE, failure_bits
+from reticent.generalization.holdout_design import HoldoutDesign, design_holdout
+from reticent.generalization.notebook import Notebook, open_notebook
+from reticent.generalization.reuse_rules import AnswerAccuracy
+from reticent.generalization.scoring import unit_scorer
+from reticent.generalization.single import SingleState
+from reticent.generalization.tables import Table
+from reticent.guarantees import Certificate
+from reticent.ledger import Ledger
+from reticent.mechanisms import RandomSource, draw_discrete_laplace, noise_source
+
+_STEPS = 2.0**GRID_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class HoldoutAnswer:
+    """What a reusable holdout says about one query or several.
+
+    Parameters
+    ----------
+    value : float or ndarray
+        The guess where it was close enough, else the holdout's own value; NaN for
+        queries that came after the holdout had stopped.
+    overfit : bool or ndarray
+        Whether the guess was off by more than the threshold.
+    """
+
+    value: Any
+    overfit: Any
+
+
+class ReusableHoldout(SingleState):
+    """A holdout set that can be asked adaptively, thousands of times.
+
+    Each query comes with a *guess*: what the training data, or anything else but the
+    holdout, say. If the holdout agrees up to a threshold, the guess is returned and
+    nearly nothing was learned about the holdout. If not, the holdout's own value is
+    returned, with noise or rounded; this may happen `overfits` times.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, ...), data frame or sparse matrix
+        Rows of the holdout. They stay inside.
+    y : array-like of shape (n_rows,) or None, default=None
+        Labels.
+    queries : int, default=1000
+        Most queries in all.
+    overfits : int, default=10
+        Most answers that contradict their guess; the holdout stops after the last.
+    threshold : float or None, default=None
+        Distance from the guess that is let pass. None is the distance that the
+        averages of two samples of this size rarely reach in so many queries.
+    method : {"auto", "rounding", "laplace"}, default="auto"
+        "laplace" is Thresholdout: noise makes all answers together pure DP (R3).
+        "rounding" uses no noise: answers take few values, so there are few transcripts
+        (R3-rounding); it is more accurate but not private. "auto" takes the one with
+        the smaller `error_at_most`.
+    scale : float or None, default=None
+        Noise scale of an answer. None balances noise against privacy loss.
+    scoring : str or callable, default="accuracy"
+        What `score` computes: a scikit-learn scorer with values in [0, 1]. Accuracy is
+        an average over rows. Metrics that are not, such as the area under the curve,
+        are averaged over units of several rows; see `rows_per_unit`.
+    rows_per_unit : int, default=1
+        Rows that are scored together, drawn at random. The truth then is the expected
+        score on so many new rows, and there are fewer units.
+    units : array-like of shape (n_rows,), default=None
+        The independent unit of each row, instead of `rows_per_unit`.
+    confidence : float, default=0.95
+        Probability that all answers are within `error_at_most` of the truth.
+    random_state : None, int, RandomState or Generator, default=None
+        A seed makes the certificate conditional: for experiments.
+    ledger, name : Ledger and str, default=None
+        Where the state is kept, and under which name; the same name continues where
+        the last process stopped. Without a ledger the state lives in this object.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        What all answers together promise: pure privacy, or few transcripts.
+    accuracy : Certificate
+        How far any answer may be from the truth.
+    error_at_most : float
+        The number in `accuracy`.
+    design : HoldoutDesign
+        The public parameters with everything filled in.
+
+    Guarantee
+    ---------
+    With probability `confidence`, every value that was ever returned is within
+    `error_at_most` of the query's expectation on the distribution that the holdout was
+    drawn from, however queries depend on earlier answers: rules R3 or R3-rounding, and
+    R3-accuracy. The holdout's rows must be independent draws, and neither the guesses
+    nor the models may have been made from them. That models and guesses depend on a
+    training set does not matter: given the training set they are queries like others.
+    A query whose code fails on the holdout is counted, and that it failed is an answer
+    that widens the bound (see `reticent.generalization.failures`). Copies share one
+    state, and pickling is refused, so that no budget is spent twice.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(5000, 3)), rng.integers(0, 2, 5000)
+    >>> holdout = ReusableHoldout(X, y, queries=100, overfits=2)
+    >>> holdout.query(lambda X, y: (X[:, 0] > 0) == y, guess=0.5)
+    HoldoutAnswer(value=0.5, overfit=False)
+    >>> holdout.query(lambda X, y: (X[:, 0] > 0) == y, guess=0.9).overfit
+    True
+    >>> print(holdout.accuracy.guarantee)
+    answers within 0.0823579 of the truth but for 0.05
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        queries: int = 1000,
+        overfits: int = 10,
+        threshold: float | None = None,
+        method: str = "auto",
+        scale: float | None = None,
+        scoring: Any = "accuracy",
+        rows_per_unit: int = 1,
+        units: ArrayLike | None = None,
+        confidence: float = 0.95,
+        random_state: Any = None,
+        ledger: Ledger | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._source: RandomSource = noise_source(random_state)
+        self._table = Table(X, y, units, rows_per_unit)
+        self._failure = failure_of(confidence)
+        self._score = unit_scorer(scoring)
+        self.rows_per_unit = self._table.rows_per_unit
+        self.design: HoldoutDesign = design_holdout(
+            n=self._table.n_units,
+            queries=queries,
+            overfits=overfits,
+            threshold=threshold,
+            method=method,
+            scale=scale,
+            beta=self._failure,
+            seeded=self._source.seeded,
+        )
+        self._asked = 0
+        self._guessed = 1 - SET_ASIDE
+        self._line = comparison(self.design, None, self._source)
+        self._notes: Notebook | None = None
+        if ledger is not None or name is not None:
+            self._notes = open_notebook(
+                ledger, name, self._opening(), seeded=self._source.seeded
+            )
+            self._restore(self._notes)
+
+    def query(
+        self,
+        function: Callable[[Any, Any], ArrayLike],
+        *,
+        guess: ArrayLike,
+    ) -> HoldoutAnswer:
+        """Ask for the average of a function with values in [0, 1].
+
+        Parameters
+        ----------
+        function : callable
+            ``function(X, y)`` returns one value a row of the holdout, or a table with
+            one column for each of several queries. Values outside [0, 1] are clipped.
+            Try it on training rows first: a failure on the holdout costs.
+        guess : float or array-like of shape (n_queries,)
+            What the average is believed to be, found without the holdout.
+
+        Raises
+        ------
+        BudgetExhaustedError
+            If all queries are spent, or the holdout has stopped.
+        SolverError
+            If the function failed; what it said is withheld.
+        """
+        guesses = _guesses(guess)
+        self._admit(guesses.size)
+        try:
+            totals = self._totals(function, guesses.shape)
+        except Exception:  # noqa: BLE001 - any failure may tell about a record
+            self._fail(guesses.size)
+        values, overfit = self._answered(totals, np.atleast_1d(guesses))
+        if guesses.ndim == 0:
+            return HoldoutAnswer(float(values[0]), bool(overfit[0]))
+        return HoldoutAnswer(values, overfit)
+
+    def score(
+        self, estimator: Any, *, guess: float | None = None, train: Any = None
+    ) -> HoldoutAnswer:
+        """Ask for the score of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted on anything but the holdout.
+        guess : float, default=None
+            The score expected, for example from cross-validation on training data.
+        train : tuple of (X, y), default=None
+            Rows to compute the guess from, instead of `guess`.
+        """
+        if (guess is None) == (train is None):
+            raise InvalidParameterError("score needs either guess=... or train=(X, y).")
+        if train is not None:
+            guess = self.average_score(estimator, *train)
+        return self.query(
+            lambda X, y: self._score(estimator, X, y, self._table.positions),
+            guess=0.0 if guess is None else guess,
+        )
+
+    def scorer(self, estimator: Any, X: Any, y: Any) -> float:
+        """Score as scikit-learn's `scoring` does: the rows given make the guess.
+
+        ``GridSearchCV(model, grid, scoring=holdout.scorer, cv=ShuffleSplit(1))`` on
+        training data asks the holdout once a candidate. Use one process (`n_jobs=1`).
+        """
+        return float(self.score(estimator, train=(X, y)).value)
+
+    def average_score(self, estimator: Any, X: Any, y: Any) -> float:
+        """Return the average score over units of rows that are not the holdout's."""
+        table = Table(X, y, None, min(self.rows_per_unit, len(y)))
+        values = self._score(estimator, table.X, table.y, table.positions)
+        steps = unit_values(values, table.positions, table.n_units)
+        return float(steps.mean() / _STEPS)
+
+    @property
+    def certificate(self) -> Certificate[Any]:
+        """What all answers together promise."""
+        return self.design.certificate
+
+    @property
+    def accuracy(self) -> Certificate[AnswerAccuracy]:
+        """How far answers may be from the truth, all at once."""
+        return self.design.accuracy(self._failure, self._guessed)
+
+    @property
+    def error_at_most(self) -> float:
+        """How far answers may be from the truth, all at once."""
+        return self.accuracy.guarantee.error
+
+    @property
+    def queries_left(self) -> int:
+        """How many queries may still be asked."""
+        return 0 if self.stopped else self.design.queries - self._asked
+
+    @property
+    def overfits_left(self) -> int:
+        """How many answers may still contradict their guess.
+
+        A noisy holdout that is continued by another process has one less: its
+        threshold is drawn anew.
+        """
+        return self._line.left
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the last answer that may contradict a guess was given."""
+        return self._line.left == 0
+
+    def _admit(self, count: int) -> None:
+        """Refuse before the data are touched, for public reasons alone."""
+        if self.stopped:
+            raise BudgetExhaustedError(
+                f"the holdout stopped: answers have contradicted their guess as often "
+                f"as overfits={self.design.overfits} allows. Use a fresh holdout."
+            )
+        if not self._asked + count <= self.design.queries:
+            raise BudgetExhaustedError(
+                f"{count} more queries do not fit: {self._asked} of "
+                f"queries={self.design.queries} were asked."
+            )
+
+    def _totals(
+        self, function: Callable[[Any, Any], ArrayLike], shape: tuple[int, ...]
+    ) -> NDArray[np.int64]:
+        """Return the sum over units of each query, in grid steps."""
+        table = self._table
+        values = function(table.X, table.y)
+        steps = unit_values(values, table.positions, table.n_units)
+        if steps.shape[1:] != shape:
+            raise InvalidDataError("a query must return one column a guess.")
+        return np.atleast_1d(steps.sum(axis=0))
+
+    def _answered(
+        self, totals: NDArray[np.int64], guesses: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Compare with the guesses, one after the other."""
+        expected = np.rint(guesses * self.design.n * _STEPS).astype(np.int64)
+        answered = self._line.ask(np.abs(totals - expected))
+        overfit = np.zeros(len(guesses), dtype=np.bool_)
+        overfit[: len(answered)] = answered
+        values = guesses.copy()
+        values[len(answered) :] = np.nan
+        values[overfit] = self._released(totals[overfit])
+        self._asked += len(guesses)
+        self._remember()
+        return values, overfit
+
+    def _released(self, totals: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return averages: rounded to the middle of a level, or with noise."""
+        whole_sum = self.design.n * _STEPS
+        if self.design.method == "rounding":
+            levels = self.design.levels
+            level = np.minimum(np.floor(totals / whole_sum * levels), levels - 1)
+            return np.asarray((level + 0.5) / levels)
+        noisy = draw_discrete_laplace(
+            totals, self.design.scale * whole_sum, self._source
+        )
+        return np.clip(noisy / whole_sum, 0.0, 1.0)
+
+    def _fail(self, count: int) -> NoReturn:
+        self._asked += count
+        self._guessed *= 2.0 ** -failure_bits(self._asked)
+        self._remember()
+        raise SolverError(
+            "the query failed on the holdout. What it said is withheld, because it may "
+            "describe a record, and the bound was widened. Try the query on training "
+            "rows first."
+        ) from None
+
+    def _opening(self) -> dict[str, Any]:
+        return {
+            "kind": "holdout",
+            "data": self._table.fingerprint(),
+            "certificate": self.design.certificate.id,
+            "threshold": self.design.threshold,
+            "failure": self._failure,
+        }
+
+    def _remember(self) -> None:
+        if self._notes is not None:
+            self._notes.append(
+                {
+                    "asked": self._asked,
+                    "guessed": self._guessed,
+                    "line": self._line.state(),
+                }
+            )
+
+    def _restore(self, notes: Notebook) -> None:
+        last = notes.last()
+        if last is None or "asked" not in last:
+            self._remember()
+            return
+        self._asked, self._guessed = int(last["asked"]), float(last["guessed"])
+        self._line = comparison(self.design, last["line"], self._source)
+        self._remember()  # a noisy threshold that is drawn anew is used up now
+
+
+def _guesses(guess: ArrayLike) -> NDArray[np.float64]:
+    guesses = np.asarray(guess, dtype=np.float64)
+    if (
+        guesses.ndim > 1
+        or not guesses.size
+        or not ((guesses >= 0) & (guesses <= 1)).all()
+    ):
+        raise InvalidParameterError(
+            "guess must be a number in [0, 1], or a list of one for each query."
+        )
+    return guesses

@@ -1,0 +1,63 @@
+"""The kept examples of a compression learner: all that its decoder may see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.errors import InvalidDataError
+
+
+@dataclass(frozen=True, eq=False)
+class KeptExamples:
+    """A few examples, and bits of side information.
+
+    These are records of the training data: a compression learner generalizes, it does
+    not hide anything.
+
+    Parameters
+    ----------
+    X : ndarray of shape (k, n_features)
+        The kept rows.
+    y : ndarray of shape (k,)
+        Their labels.
+    side : str, default=""
+        Side information as text of 0 and 1; its length is what is counted.
+    indices : ndarray of shape (k,) or None, default=None
+        Positions in the training data, for the curious. No decoder reads them.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    side: str = ""
+    indices: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "X", np.asarray(self.X))
+        object.__setattr__(self, "y", np.asarray(self.y))
+        if self.X.ndim != 2 or self.y.shape != self.X.shape[:1]:
+            raise InvalidDataError(
+                f"kept examples need X of shape (k, n_features) and y of shape (k,); "
+                f"got {self.X.shape} and {self.y.shape}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def side_bits(self) -> int:
+        """Length of the side information."""
+        return len(self.side)
+
+
+def canonical(X: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the order of examples by their values, whatever order they came in.
+
+    Decoders sort what they are given, so that they depend on a set and not on a list;
+    side information names examples by their place in this order. Equal examples are
+    interchangeable, so ties do not matter.
+    """
+    return np.lexsort((y, *X.T[::-1]))

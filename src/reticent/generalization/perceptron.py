@@ -1,0 +1,135 @@
+"""The perceptron, decoded from its mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.errors import InvalidDataError
+from reticent.generalization.bits import BitReader, BitWriter, width
+from reticent.generalization.kept import canonical
+from reticent.generalization.scheme import (
+    Candidate,
+    Examples,
+    Labelling,
+    Scheme,
+    at_least,
+)
+from reticent.mechanisms.randomness import RandomSource
+
+# Rows looked at together in search of the next mistake. Any number is correct.
+_BLOCK = 512
+
+
+class PerceptronScheme(Scheme):
+    """A linear separator: the signed sum of the examples it was wrong about.
+
+    Rows get a constant feature and length one, which is done row by row and so belongs
+    to the decoder.
+
+    Parameters
+    ----------
+    passes : int, default=10
+        Passes over the data. An example counts at most once a pass, so its multiplicity
+        takes ``log2(passes)`` bits of side information, rounded up.
+
+    Notes
+    -----
+    Every state on the way is a hypothesis of its own; the classifier keeps the one
+    that it likes best (the "pocket"). The weights do not depend on the order of the
+    mistakes but for rounding, and the decoder adds them up in canonical order.
+    """
+
+    binary_only = True
+
+    def __init__(self, passes: int = 10) -> None:
+        self.passes = passes
+
+    def check(self) -> None:
+        """Refuse fewer than one pass."""
+        at_least(self, "passes", 1)
+
+    def most(self, n_rows: int, n_features: int) -> int:
+        """Return the number of rows: each may be mistaken."""
+        return n_rows
+
+    def sizes(self, most: int) -> int:
+        """Return how many numbers of different mistakes are possible."""
+        return most
+
+    def most_bits(self, most: int) -> int:
+        """Return the bits of all multiplicities."""
+        return most * width(self.passes)
+
+    def compress(
+        self, data: Examples, most: int, source: RandomSource
+    ) -> Iterator[Candidate]:
+        """Yield every state of the perceptron on its way through shuffled data."""
+        rows = _normalised(data.X)
+        order = source.permutation(len(data))
+        signed = (rows * (2.0 * data.y - 1.0)[:, None])[order]
+        counts = np.zeros(len(data), dtype=np.int64)
+        weights = np.zeros(rows.shape[1])
+        for _ in range(self.passes):
+            clean = True
+            place = 0
+            while (place := _next_mistake(signed, weights, place)) >= 0:
+                row = order[place]
+                if counts[row] == 0 and np.count_nonzero(counts) >= most:
+                    return
+                clean = False
+                counts[row] += 1
+                weights = weights + signed[place]
+                yield self._state(data, counts.copy(), rows @ weights)
+                place += 1
+            if clean:
+                return
+
+    def decode(self, kept: Examples, side: BitReader) -> Labelling:
+        """Add up the kept examples, each with its sign and multiplicity."""
+        if not len(kept):
+            raise InvalidDataError("a perceptron is decoded from at least one example.")
+        times = [side.read(choices=self.passes) + 1 for _ in range(len(kept))]
+        signs = (2.0 * kept.y - 1.0) * np.array(times, dtype=np.float64)
+        weights = (_normalised(kept.X) * signs[:, None]).sum(axis=0)
+        # Row by row, so that a row's label does not depend on its neighbours.
+        return lambda X: (np.einsum("ij,j->i", _normalised(X), weights) > 0).astype(
+            np.int64
+        )
+
+    def _state(
+        self, data: Examples, counts: NDArray[np.int64], scores: NDArray[np.float64]
+    ) -> Candidate:
+        kept = np.flatnonzero(counts)
+
+        def finish() -> tuple[NDArray[np.int64], str]:
+            own = data.take(kept)
+            rows = kept[canonical(own.X, own.y)]
+            writer = BitWriter()
+            for row in rows:
+                writer.write(int(counts[row]) - 1, choices=self.passes)
+            return rows, writer.bits
+
+        mistakes = data.mistakes((scores > 0).astype(np.int64))
+        return Candidate(len(kept), self.most_bits(len(kept)), mistakes, finish)
+
+
+def _normalised(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Append a constant feature and scale each row to length one."""
+    rows = np.concatenate([X, np.ones((len(X), 1))], axis=1)
+    # The largest entry first, so that huge values do not overflow when squared.
+    rows = rows / np.abs(rows).max(axis=1, keepdims=True)
+    return np.asarray(rows / np.sqrt((rows * rows).sum(axis=1, keepdims=True)))
+
+
+def _next_mistake(
+    signed: NDArray[np.float64], weights: NDArray[np.float64], place: int
+) -> int:
+    """Return the next place whose signed row is not on the right side, or -1."""
+    for start in range(place, len(signed), _BLOCK):
+        wrong = signed[start : start + _BLOCK] @ weights <= 0
+        if wrong.any():
+            return start + int(np.argmax(wrong))
+    return -1

@@ -1,0 +1,85 @@
+"""The rows that a holdout or a session guards, and their units."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent._sklearn import safe_indexing
+from reticent.ensembles.units import unit_positions
+from reticent.errors import InvalidDataError, InvalidParameterError, TooFewRecordsError
+from reticent.guarantees.numbers import whole
+from reticent.mechanisms.randomness import noise_source
+
+
+class Table:
+    """Rows, labels, and the independent unit of each row.
+
+    Parameters
+    ----------
+    X : array-like, data frame or sparse matrix
+        Rows.
+    y : array-like or None
+        Labels.
+    units : array-like or None
+        The unit of each row.
+    rows_per_unit : int, default=1
+        Without `units`: rows that make one unit. The grouping is a fixed, public
+        shuffle of positions, so that tables sorted by label give no strange units;
+        rows that do not fill a unit are left out.
+    """
+
+    def __init__(self, X: Any, y: Any, units: Any, rows_per_unit: int = 1) -> None:
+        self.X = X if hasattr(X, "shape") else np.asarray(X)
+        self.y = None if y is None else np.asarray(y)
+        self.rows_per_unit = whole("a table", "rows_per_unit", rows_per_unit)
+        n_rows = int(self.X.shape[0])
+        if self.y is not None and self.y.shape[:1] != (n_rows,):
+            raise InvalidDataError(
+                f"y has {len(self.y)} labels for n_rows={n_rows} rows of X."
+            )
+        if self.rows_per_unit > 1:
+            if units is not None:
+                raise InvalidParameterError(
+                    f"rows_per_unit={rows_per_unit} makes units of its own; leave it "
+                    "out or leave `units` out."
+                )
+            n_rows = self._group(n_rows)
+        self.positions: NDArray[np.int64]
+        if self.rows_per_unit > 1:
+            self.positions = np.arange(n_rows) // self.rows_per_unit
+            self.n_units = n_rows // self.rows_per_unit
+        else:
+            self.positions, self.n_units = unit_positions(units, n_rows)
+        if not self.n_units >= 2:
+            raise TooFewRecordsError(
+                f"n_units={self.n_units} is too few; a bound needs at least 2 units."
+            )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that belong to a unit."""
+        return len(self.positions)
+
+    def fingerprint(self) -> str:
+        """Return a hash of the rows, labels and units, to know the table again."""
+        digest = hashlib.sha256()
+        matrix = self.X.tocsr() if hasattr(self.X, "tocsr") else None
+        parts = [self.y, self.positions]
+        parts += [self.X] if matrix is None else [matrix.data, matrix.indices]
+        for part in parts:
+            values = np.ascontiguousarray(np.asarray(part))
+            digest.update(f"{values.dtype} {values.shape} ".encode())
+            plain = values.dtype == object
+            digest.update(repr(values.tolist()).encode() if plain else values.tobytes())
+        return digest.hexdigest()
+
+    def _group(self, n_rows: int) -> int:
+        whole_units = n_rows - n_rows % self.rows_per_unit
+        rows = noise_source(0).permutation(n_rows)[:whole_units]
+        self.X = safe_indexing(self.X, rows)
+        self.y = None if self.y is None else self.y[rows]
+        return whole_units
