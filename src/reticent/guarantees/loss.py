@@ -139,10 +139,11 @@ def pld_epsilon(steps: tuple[Step, ...], delta: float) -> float:
         return 0.0
     taken = sum(count for *_, count in lossy)
     safe = delta * (1 - 1e-6) - _FOURIER_DOUBT * taken
+    own = -math.expm1(sum(count * math.log1p(-slack) for *_, slack, count in lossy))
     finest = min((epsilon for _, epsilon, _, _ in lossy if epsilon > 0), default=1.0)
     span = sum(epsilon * count for _, epsilon, _, count in lossy)
     grid = max(finest / _CELLS, span / _MOST_CELLS)
-    if not (safe > 0 and span < 700 * _MOST_CELLS and grid > 1e-300):
+    if not (own < safe and span < 700 * _MOST_CELLS and grid > 1e-300):
         return math.inf
     total = None
     for step in lossy:

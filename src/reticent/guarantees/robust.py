@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from reticent._rounding import down, up
+from reticent._rounding import up
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.convert import (
@@ -122,10 +122,10 @@ def _posterior_error(
     ``e^{-t/b} (1 + 1/c)`` the rest.
     """
     b, c, share = parameters
-    rest = up(-math.log(down((1 - share) * beta)))
+    rest = up(-math.log(beta) - math.log1p(-share))
     t = up(b * up(up(math.log1p(up(1 / c))) + rest))
     growth = up(math.expm1(up(up(epsilon) + up(1 / (n * b)))))
-    s = up(delta / down(share * beta)) if delta > 0 else 0.0
+    s = up(up(delta / share) / beta) if delta > 0 else 0.0
     return up(2 * t + c + growth + 2 * s)
 
 
