@@ -121,7 +121,8 @@ def _fixed_point(
     weights: NDArray[np.float64],
 ) -> tuple[NDArray[np.int64], int, bool]:
     """Return integers, the exponent of their unit, and whether nothing was rounded."""
-    total = float(np.abs(weights).sum()) if np.isfinite(weights).all() else math.inf
+    with np.errstate(over="ignore"):  # an infinite sum is refused below
+        total = float(np.abs(weights).sum())
     if not total < math.inf:
         raise InvalidDataError("weights must be finite and have a finite sum.")
     if total == 0.0:

@@ -121,15 +121,14 @@ def _numbers_from(rows: NDArray[Any]) -> NDArray[Any]:
 
 def _sortable(values: NDArray[Any]) -> NDArray[Any]:
     """Return an array of objects after trying what the oracles will do with it."""
+    if not all(bool(value == value) for value in values):  # NaN of any type
+        raise InvalidDataError("X has missing values; drop or impute them first.")
     try:
-        reflexive = all(bool(value == value) for value in values)
         np.sort(values)
     except (TypeError, ValueError):
         raise InvalidDataError(
             "X has objects that cannot be ordered among themselves; use one type."
         ) from None
-    if not reflexive:
-        raise InvalidDataError("X has missing values; drop or impute them first.")
     if all(isinstance(value, int | float) for value in values):
         return matrix(values)[:, 0]
     return values
