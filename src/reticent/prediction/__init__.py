@@ -12,6 +12,7 @@ from reticent.prediction.consensus import ConsensusInterface
 from reticent.prediction.interface import PredictionInterface
 from reticent.prediction.shards import ShardChoice
 from reticent.prediction.voting import PrivateVotingClassifier
+from reticent.prediction.walk import ProjectedWalkClassifier
 
 __all__ = [
     "ConsensusInterface",
@@ -19,5 +20,6 @@ __all__ = [
     "PrivateAveragingClassifier",
     "PrivateAveragingRegressor",
     "PrivateVotingClassifier",
+    "ProjectedWalkClassifier",
     "ShardChoice",
 ]

@@ -1,0 +1,355 @@
+"""Private predictions on a line without shards: the projected walk (P4)."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
+from reticent.ensembles import unit_positions
+from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.guarantees import (
+    PUBLIC_LABELS,
+    Assumption,
+    Certificate,
+    Conclusion,
+    rule,
+)
+from reticent.guarantees.numbers import positive, probability, whole
+from reticent.guarantees.types import BoundedRange, PureDP
+from reticent.mechanisms import (
+    Response,
+    noise_source,
+    sigmoid_certificate,
+    sigmoid_response,
+    two_step_certificate,
+    two_step_response,
+)
+from reticent.prediction.base import checked_labels, checked_rows_and
+
+
+@rule(
+    "P4",
+    name="projected walk",
+    statement="one replaced unit moves the clipped walk by at most 2, one added or "
+    "removed unit by at most 1, at every query",
+    source="S1 Fig. 1 and Lemma 5.2, ties in one step",
+    takes=(PureDP, BoundedRange),
+    gives=(PureDP, BoundedRange),
+)
+def projected_walk(
+    premise: Certificate[Any], *, public_labels: bool
+) -> Conclusion[Any]:
+    """Carry the promise of a response over to the rows behind its walk."""
+    return Conclusion(
+        premise.guarantee,
+        premise.relation,
+        premise.scope,
+        Assumption.collect((PUBLIC_LABELS, public_labels)),
+    )
+
+
+class _NamedLaw(str):
+    """The name of a response rule that can also be asked for the law of answers."""
+
+    __slots__ = ("_law",)
+    _law: Any
+
+    def __call__(self, X: MatrixLike) -> Response:
+        return self._law(X)
+
+
+class _ResponseParameter:
+    """Lets `response` be a constructor parameter and, once fitted, a method.
+
+    Both names are fixed by the contract of predictors. Read from an estimator it is
+    the parameter's text, which `predict` and trusted callers may call.
+    """
+
+    def __get__(self, model: Any, owner: Any = None) -> Any:
+        if model is None:
+            return self
+        value = model.__dict__.get("response")
+        if not isinstance(value, str):
+            return value
+        named = _NamedLaw(value)
+        named._law = model._response
+        return named
+
+    def __set__(self, model: Any, value: Any) -> None:
+        model.__dict__["response"] = value
+
+
+class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
+    r"""Binary classifier on one ordered feature whose every answer is private.
+
+    It learns thresholds and unions of intervals on any ordered domain: unbounded
+    numbers, dates, strings. No private *model* for thresholds on the line exists;
+    private *answers* do.
+
+    Going through the distinct values of the feature in order, a walk steps by the
+    balance of labels there and is kept within ``[-T, T]``. The answer at a query
+    depends on the walk's position at the last value not above it.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy cost of one predicted label.
+    feature : int or str, default=0
+        The column that is used.
+    response : {"two-step", "sigmoid"}, default="two-step"
+        How the position becomes a label. "two-step" errs at most half as often;
+        "sigmoid" is of bounded range, so many answers cost less by it.
+    error : float, default=0.05
+        Accuracy to aim for; sets the reach ``T = ceil(2 ln(2/error) / epsilon)``.
+    classes : array-like of shape (2,), default=None
+        The two public labels. None reads them from `y` and assumes them public.
+    relation : {"replace-one", "add-remove"}, default="replace-one"
+        Which neighbours the certificate is about.
+    random_state : int, RandomState instance or None, default=None
+        None draws from the operating system; anything else is for experiments.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        What one answer promises.
+    classes_ : ndarray of shape (2,)
+        The public labels, sorted.
+    n_units_ : int
+        Number of privacy units.
+    reach_ : int
+        The bound `T` of the walk; public.
+    values_, positions_ : ndarray
+        The distinct values and the walk's position from each one on. Not private:
+        never release them.
+
+    Guarantee
+    ---------
+    One answer is `epsilon`-DP under replacement of one unit. *Proof.* A clipped step
+    ``v -> clip(v + s)`` never moves two positions apart, and all examples at one value
+    take one step; so a unit that is taken away moves every later position by at most
+    1, and so does one that is put in elsewhere. Stepping through ties one by one would
+    break this: the order inside a tie is not given.
+
+    Notes
+    -----
+    With ``n >= 2 (k + 2) T / error`` examples and `k` ends of intervals the expected
+    error is at most ``e^epsilon (Opt + error)``.
+
+    References
+    ----------
+    :cite:`DworkFeldman2018`, Sec. 5; THEOREMS P4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> heights = np.linspace(140, 200, 600)[:, None]
+    >>> tall = (heights[:, 0] > 180).astype(int)
+    >>> model = ProjectedWalkClassifier(epsilon=1.0, classes=[0, 1])
+    >>> print(model.fit(heights, tall).certificate_.headline())
+    1-DP for one answer, replace one unit of 600; proved
+    """
+
+    response: Any = _ResponseParameter()
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "feature": [str, Interval(Integral, 0, None, closed="left")],
+        "response": [StrOptions({"two-step", "sigmoid"})],
+        "error": [Interval(Real, 0, 1, closed="neither")],
+        "classes": ["array-like", None],
+        "relation": [StrOptions({"replace-one", "add-remove"})],
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        feature: int | str = 0,
+        response: str = "two-step",
+        *,
+        error: float = 0.05,
+        classes: ArrayLike | None = None,
+        relation: str = "replace-one",
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.feature = feature
+        self.response = response
+        self.error = error
+        self.classes = classes
+        self.relation = relation
+        self.random_state = random_state
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's parameters, `response` as the text it was."""
+        return {**super().get_params(deep), "response": self.__dict__["response"]}
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+        """Sort, walk, and issue the certificate; nothing is released.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_units, n_features)
+            One row a unit; only the column `feature` is used.
+        y : array-like of shape (n_units,)
+            Two labels.
+        units : array-like of shape (n_units,), default=None
+            Ids of units, all different: the walk counts one example a unit.
+        """
+        values = self._column(X, reset=True)
+        labels, y = checked_labels(self.classes, y)
+        checked_rows_and(values, y)
+        if len(labels) != 2:
+            raise InvalidParameterError(
+                "Only binary classification is supported. The projected walk got "
+                f"{len(labels)} classes."
+            )
+        n = len(values)
+        if unit_positions(units, n)[1] != n:
+            raise InvalidDataError(
+                "the projected walk takes one row a unit; `units` repeats an id. Keep "
+                "one row for each unit, or use PrivateVotingClassifier."
+            )
+        epsilon = positive("ProjectedWalkClassifier", "epsilon", self.epsilon)
+        error = probability("ProjectedWalkClassifier", "error", self.error)
+        source = noise_source(self.random_state)
+        certify: Any = {
+            "two-step": two_step_certificate,
+            "sigmoid": sigmoid_certificate,
+        }.get(str(self.response))
+        if certify is None or self.relation not in ("replace-one", "add-remove"):
+            raise InvalidParameterError(
+                f"response={str(self.response)!r} must be 'two-step' or 'sigmoid', and "
+                f"relation={self.relation!r} 'replace-one' or 'add-remove'."
+            )
+        premise = certify(
+            epsilon=epsilon,
+            n=n if self.relation == "replace-one" else None,
+            seeded=source.seeded,
+        )
+        self.certificate_: Certificate[Any] = projected_walk(
+            premise, public_labels=self.classes is None
+        )
+        self.classes_ = labels.classes
+        self.n_units_ = n
+        self.reach_ = math.ceil(2 * math.log(2 / error) / epsilon)
+        self.values_, steps = _balances(values, labels.indices(y) == 1)
+        self.positions_ = clipped_walk(steps, self.reach_)
+        self._source = source
+        return self
+
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Draw one private label a row; m rows spend m certificates."""
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self._response(X).draw(self._source)])
+
+    def _response(self, X: MatrixLike) -> Response:
+        """Return the exact law of the answers: for trusted eyes only."""
+        check_is_fitted(self)
+        queries = self._column(X, reset=False)
+        place = np.searchsorted(self.values_, queries, side="right")
+        positions = np.concatenate([[0], self.positions_])[place]
+        law: Any = (
+            two_step_response if str(self.response) == "two-step" else sigmoid_response
+        )
+        return law(positions, self.epsilon, bound=self.reach_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # every answer draws fresh noise
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True  # one feature is all it looks at
+        tags.input_tags.string = True
+        return tags
+
+    def _column(self, X: MatrixLike, *, reset: bool) -> NDArray[Any]:
+        """Return the feature of every row, which must be ordered and not missing."""
+        if hasattr(X, "columns"):
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            names = list(X.columns)
+            name = self.feature if isinstance(self.feature, str) else None
+            if name is None and int(self.feature) < len(names):
+                name = names[int(self.feature)]
+            if name not in names:
+                raise InvalidParameterError(
+                    f"feature={self.feature!r} is not a column; there are "
+                    f"{', '.join(map(str, names))}."
+                )
+            column = np.asarray(X[name].to_numpy())
+            if column.dtype.kind == "O":
+                column = np.asarray(column.tolist())
+        else:
+            table = validate_data(self, X, dtype=None, reset=reset)
+            if isinstance(self.feature, str) or not self.feature < table.shape[1]:
+                raise InvalidParameterError(
+                    f"feature={self.feature!r} must be a column number below "
+                    f"{table.shape[1]}, or a name if X is a data frame."
+                )
+            column = table[:, int(self.feature)]
+            if column.dtype.kind == "O":
+                column = np.asarray(column.tolist())
+        if column.dtype.kind not in "biufUSmM" or (column != column).any():
+            raise InvalidDataError(
+                f"feature={self.feature!r} must hold ordered values without NaN: "
+                "numbers, dates or text."
+            )
+        return column
+
+
+def _balances(
+    values: NDArray[Any], ones: NDArray[np.bool_]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct values in order, and the balance of labels at each.
+
+    Two plain sorts and a search are faster than sorting positions.
+    """
+    ordered = np.sort(values)
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+    distinct = ordered[ends]
+    above = np.searchsorted(np.sort(values[ones]), distinct, side="right")
+    heights = 2 * above - (ends + 1)
+    return distinct, np.diff(heights, prepend=0)
+
+
+def clipped_walk(steps: NDArray[np.int64], reach: int) -> NDArray[np.int32]:
+    """Return ``v <- clip(v + step, -reach, reach)`` after each step, from 0.
+
+    A run of clipped steps maps its start `v` to ``clip(v + sum, low, high)``, with
+    `low` and `high` the images of both ends. So the walk is cut into about sqrt(n)
+    runs that are advanced together: once from both ends, then, the starts being
+    known, once more for the positions.
+    """
+    reach = whole("walk", "reach", reach)
+    n = len(steps)
+    if not n:
+        return np.zeros(0, dtype=np.int32)
+    # Beyond twice the reach a step ends at the border in any case.
+    bounded = np.clip(steps, -2 * reach, 2 * reach).astype(np.int32)
+    runs = max(1, math.isqrt(n))
+    length = -(-n // runs)
+    padded = np.zeros(runs * length, dtype=np.int32)
+    padded[:n] = bounded
+    # One row a step, so that all runs advance by contiguous arithmetic.
+    table = np.ascontiguousarray(padded.reshape(runs, length).T)
+    low = np.full(runs, -reach, dtype=np.int32)
+    high = np.full(runs, reach, dtype=np.int32)
+    for row in table:
+        np.clip(low + row, -reach, reach, out=low)
+        np.clip(high + row, -reach, reach, out=high)
+    totals = padded.reshape(runs, length).sum(axis=1, dtype=np.int64)
+    starts = np.zeros(runs, dtype=np.int32)
+    position = 0
+    for run in range(runs):
+        starts[run] = position
+        position = int(min(max(position + totals[run], low[run]), high[run]))
+    for row in table:
+        np.clip(starts + row, -reach, reach, out=starts)
+        row[:] = starts
+    return np.ascontiguousarray(table.T).ravel()[:n]

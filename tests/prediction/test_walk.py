@@ -1,0 +1,207 @@
+"""ProjectedWalkClassifier: exact privacy, the fast walk, and what it learns."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.utils import estimator_checks
+
+from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.guarantees import AddRemove, BoundedRange, PureDP, recheck
+from reticent.prediction import ProjectedWalkClassifier
+from reticent.prediction.walk import clipped_walk
+from tests.stats import assert_rate
+
+EPSILON = 0.8
+DOMAIN = list(product(range(4), (0, 1)))
+QUERIES = np.arange(-1, 5)[:, None]
+
+
+def naive_walk(steps, reach):
+    position, trace = 0, []
+    for step in steps:
+        position = max(-reach, min(reach, position + step))
+        trace.append(position)
+    return trace
+
+
+@given(st.lists(st.integers(-9, 9), max_size=200), st.integers(1, 6))
+def test_the_fast_walk_equals_the_naive_one(steps, reach):
+    np.testing.assert_array_equal(
+        clipped_walk(np.array(steps, dtype=np.int64), reach), naive_walk(steps, reach)
+    )
+
+
+def test_the_fast_walk_equals_the_naive_one_when_long():
+    steps = np.random.default_rng(0).integers(-1, 2, 10_007)
+    np.testing.assert_array_equal(clipped_walk(steps, 5), naive_walk(steps, 5))
+
+
+def law_of(data, response, relation="replace-one"):
+    X = np.array([[x] for x, _ in data]).reshape(len(data), 1)
+    y = np.array([label for _, label in data])
+    model = ProjectedWalkClassifier(
+        EPSILON, 0, response, error=0.9, classes=[0, 1], relation=relation
+    )
+    return model.fit(X, y).response(QUERIES).log_probabilities
+
+
+def all_laws(response, n):
+    # The order of units does not matter, so multisets are enough; every pair of
+    # multisets that differ by one element is compared below.
+    from itertools import combinations_with_replacement
+
+    return {
+        data: law_of(data, response)
+        for data in combinations_with_replacement(DOMAIN, n)
+    }
+
+
+def worst_loss(laws):
+    worst = 0.0
+    for data, law in laws.items():
+        for position, unit in product(range(len(data)), DOMAIN):
+            other = tuple(sorted((*data[:position], unit, *data[position + 1 :])))
+            worst = max(worst, np.abs(law - laws[other]).max())
+    return worst
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("response", ["two-step", "sigmoid"])
+def test_one_replaced_unit_costs_at_most_epsilon(response, n):
+    worst = worst_loss(all_laws(response, n))
+    assert worst <= EPSILON * (1 + 1e-9)
+    if response == "two-step":
+        assert worst >= 0.99 * EPSILON
+
+
+@pytest.mark.parametrize("response", ["two-step", "sigmoid"])
+def test_one_added_unit_costs_what_add_remove_says(response):
+    model = ProjectedWalkClassifier(
+        EPSILON, 0, response, classes=[0, 1], relation="add-remove"
+    ).fit([[0], [1]], [0, 1])
+    promised = model.certificate_.guarantee.epsilon
+    assert model.certificate_.relation == AddRemove()
+    assert promised < EPSILON
+    small = {d: law_of(d, response) for d in all_laws(response, 3)}
+    large = all_laws(response, 4)
+    worst = max(
+        np.abs(law - large[tuple(sorted((*data, unit)))]).max()
+        for data, law in small.items()
+        for unit in DOMAIN
+    )
+    assert worst <= promised * (1 + 1e-9)
+
+
+def test_stepping_through_ties_one_by_one_would_break_the_promise():
+    # One block of ties: replacing the unit that comes first in the file moves the
+    # one-by-one walk, clipped at 1, from +1 to -1 and the order decides the rest.
+    def one_by_one(data, reach):
+        return naive_walk([2 * label - 1 for label in data], reach)[-1]
+
+    moved = max(
+        abs(one_by_one(order, 2) - one_by_one(other, 2))
+        for labels in product((0, 1), repeat=6)
+        for changed in [(*labels[:-1], 1 - labels[-1])]
+        for order in [tuple(sorted(labels))]
+        for other in [tuple(sorted(changed, reverse=True))]
+    )
+    assert moved > 2
+
+
+def test_thresholds_and_intervals_are_learned():
+    rng = np.random.default_rng(1)
+    X = rng.normal(0, 1e6, (20_000, 1))
+    y = ((X[:, 0] > -3e5) & (X[:, 0] < 8e5)).astype(int)
+    model = ProjectedWalkClassifier(1.0, error=0.01, classes=[0, 1]).fit(X, y)
+    law = model.response(X).probabilities
+    assert law[np.arange(len(y)), y].mean() > 0.98
+
+
+def test_any_ordered_column_works():
+    days = pd.date_range("2020-01-01", periods=400)
+    frame = pd.DataFrame({"day": days, "word": [f"{i:04d}" for i in range(400)]})
+    y = np.where(np.arange(400) < 250, "before", "after")
+    for feature in ("day", "word", 1):
+        model = ProjectedWalkClassifier(4.0, feature, classes=["before", "after"])
+        assert (model.fit(frame, y).predict(frame) == y).mean() > 0.9
+
+
+def test_predict_follows_the_law_with_fresh_noise():
+    X, y = np.arange(40)[:, None], np.arange(40) > 30
+    model = ProjectedWalkClassifier(0.3, classes=[False, True]).fit(X, y)
+    row = np.repeat([[33]], 20_000, axis=0)
+    assert_rate(
+        model.predict(row).sum(), 20_000, model.response([[33]]).probabilities[0, 1]
+    )
+
+
+def test_certificates_name_response_and_relation():
+    X, y = np.arange(20)[:, None], np.arange(20) > 9
+    two_step = ProjectedWalkClassifier(1.0, classes=[False, True]).fit(X, y)
+    sigmoid = ProjectedWalkClassifier(1.0, 0, "sigmoid", classes=[0, 1]).fit(X, y)
+    assert two_step.certificate_.guarantee == PureDP(1.0)
+    assert sigmoid.certificate_.guarantee == BoundedRange(1.0)
+    recheck(two_step.certificate_)
+    recheck(sigmoid.certificate_)
+    assert two_step.certificate_.proved
+
+
+def test_response_is_a_parameter_and_a_method():
+    model = ProjectedWalkClassifier(1.0, response="sigmoid")
+    assert model.get_params()["response"] == "sigmoid" == model.response
+    assert clone(model).response == "sigmoid"
+    assert model.set_params(response="two-step").response == "two-step"
+    X, y = np.arange(20)[:, None], np.arange(20) > 9
+    assert model.fit(X, y).response(X).probabilities.shape == (20, 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"error": 0.0}, "error"),
+        ({"error": float("nan")}, "error"),
+        ({"response": "loud"}, "response"),
+        ({"relation": "swap"}, "relation"),
+        ({"feature": 3}, "feature"),
+        ({"feature": "age"}, "feature"),
+        ({"classes": [0, 1, 2]}, "binary"),
+    ],
+)
+@pytest.mark.parametrize("skip", [False, True])
+def test_mistakes_are_named(settings, message, skip):
+    X, y = np.arange(20)[:, None], (np.arange(20) > 9).astype(int)
+    with (
+        config_context(skip_parameter_validation=skip),
+        pytest.raises(ValueError, match=message),
+    ):
+        ProjectedWalkClassifier(**settings).fit(X, y)
+
+
+def test_repeated_units_and_missing_values_are_refused():
+    X, y = np.arange(4.0)[:, None], [0, 1, 0, 1]
+    with pytest.raises(InvalidDataError, match="one row a unit"):
+        ProjectedWalkClassifier(1.0).fit(X, y, units=[1, 1, 2, 3])
+    frame = pd.DataFrame({"x": [0.0, np.nan, 1.0, 2.0]})
+    with pytest.raises(InvalidDataError, match="NaN"):
+        ProjectedWalkClassifier(1.0).fit(frame, y)
+    with pytest.raises(InvalidParameterError, match="not a column"):
+        ProjectedWalkClassifier(1.0, "y").fit(frame, y)
+
+
+EXPECTED_FAILURES: dict[str, str] = {}
+
+
+@estimator_checks.parametrize_with_checks(
+    [ProjectedWalkClassifier(50.0, random_state=0)],
+    expected_failed_checks=lambda _: EXPECTED_FAILURES,
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
