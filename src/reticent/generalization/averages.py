@@ -13,6 +13,8 @@ from reticent.errors import InvalidDataError
 GRID_BITS = 20
 GRID = 2.0**-GRID_BITS
 
+_BLOCK = 256
+
 
 def unit_values(
     values: Any, positions: NDArray[np.int64], n_units: int
@@ -34,23 +36,43 @@ def unit_values(
     -------
     ndarray of int64, of shape (n_units,) or (n_units, n_queries)
     """
-    table = np.asarray(values)
-    if table.dtype == np.bool_:
-        table = table.astype(np.float64)
-    if table.dtype.kind not in "fiu" or table.ndim not in (1, 2):
-        raise InvalidDataError(
-            "a query must return numbers, one a row (or a column of them a query); got "
-            f"dtype {table.dtype} with {table.ndim} dimensions."
-        )
-    if len(table) != len(positions):
-        raise InvalidDataError(
-            f"a query must return one value for each of {len(positions)} rows; got "
-            f"{len(table)}."
-        )
+    table = _checked(values, len(positions))
     bounded = np.clip(np.nan_to_num(table.astype(np.float64), nan=0.0), 0.0, 1.0)
     if n_units != len(positions):
         bounded = _averaged(bounded, positions, n_units)
     return np.rint(bounded * 2.0**GRID_BITS).astype(np.int64)
+
+
+def unit_totals(
+    values: Any, positions: NDArray[np.int64], n_units: int
+) -> NDArray[np.int64]:
+    """Return the sum of `unit_values` over units, for each query."""
+    table = _checked(values, len(positions))
+    if table.dtype == np.bool_ and n_units == len(positions):
+        return np.asarray(np.count_nonzero(table, axis=0), np.int64) << GRID_BITS
+    if table.ndim == 1:
+        return np.asarray(unit_values(table, positions, n_units).sum(axis=0))
+    # A block of columns at a time: a table of many queries may fill the memory.
+    blocks = [
+        unit_values(table[:, start : start + _BLOCK], positions, n_units).sum(axis=0)
+        for start in range(0, table.shape[1], _BLOCK)
+    ]
+    return np.concatenate([np.zeros(0, np.int64), *blocks])
+
+
+def _checked(values: Any, n_rows: int) -> NDArray[Any]:
+    table = np.asarray(values)
+    if table.dtype.kind not in "bfiu" or table.ndim not in (1, 2):
+        raise InvalidDataError(
+            "a query must return numbers, one a row (or a column of them a query); got "
+            f"dtype {table.dtype} with {table.ndim} dimensions."
+        )
+    if len(table) != n_rows:
+        raise InvalidDataError(
+            f"a query must return one value for each of {n_rows} rows; got "
+            f"{len(table)}."
+        )
+    return table
 
 
 def _averaged(

@@ -44,7 +44,8 @@ class BitWriter:
     def write_subset(self, members: Sequence[int], *, of: int) -> None:
         """Append a subset of ``0, ..., of - 1`` whose size the reader knows."""
         ranked = sorted(members)
-        if len(set(ranked)) != len(ranked) or ranked[:1] < [0] or ranked[-1:] >= [of]:
+        fits = all(0 <= member < of for member in ranked)
+        if len(set(ranked)) != len(ranked) or not fits:
             raise InvalidParameterError(
                 f"members must be different numbers below {of}."
             )

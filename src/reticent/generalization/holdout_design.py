@@ -81,16 +81,12 @@ def design_holdout(
         raise InvalidParameterError(
             f"method={method!r} must be 'auto', 'laplace' or 'rounding'."
         )
-    if threshold is None:
-        # Two averages over n units each, of something that does not overfit, differ by
-        # less than this in all queries at once but for beta.
-        threshold = math.sqrt(math.log(2 * queries / beta) / n)
-    threshold = real("ReusableHoldout", "threshold", threshold)
-    if not 0 < threshold < 1:
-        raise InvalidParameterError(
-            f"threshold={threshold!r} must lie between 0 and 1. A holdout of n={n} "
-            "units may be too small for so many queries."
-        )
+    if threshold is not None:
+        threshold = real("ReusableHoldout", "threshold", threshold)
+        if not 0 < threshold < 1:
+            raise InvalidParameterError(
+                f"threshold={threshold!r} must lie between 0 and 1."
+            )
     designs = [
         make(n, queries, overfits, threshold, scale, beta, seeded)
         for name, make in (("rounding", _rounding), ("laplace", _laplace))
@@ -104,12 +100,16 @@ def _rounding(
     n: int,
     queries: int,
     overfits: int,
-    threshold: float,
+    threshold: float | None,
     scale: float | None,
     beta: float,
     seeded: bool,
 ) -> HoldoutDesign:
-    levels = math.ceil(1 / (2 * threshold))  # half a level is below the threshold
+    if threshold is None:
+        threshold = _honest_distance(n, queries, beta)
+    # Half a level is a quarter of the threshold. The bound would allow four times fewer
+    # levels; finer answers cost it little and are usually nearer to the truth.
+    levels = math.ceil(2 / threshold)
     return HoldoutDesign(
         method="rounding",
         n=n,
@@ -128,18 +128,26 @@ def _laplace(
     n: int,
     queries: int,
     overfits: int,
-    threshold: float,
+    threshold: float | None,
     scale: float | None,
     beta: float,
     seeded: bool,
 ) -> HoldoutDesign:
     def design(scale: float) -> HoldoutDesign:
+        # Far enough that noise alone does not take honest guesses for overfitting.
+        safe = noise_at_most(
+            scale=scale,
+            threshold=_honest_distance(n, queries, beta),
+            overfits=overfits,
+            queries=queries,
+            failure=beta,
+        )
         return HoldoutDesign(
             method="laplace",
             n=n,
             queries=queries,
             overfits=overfits,
-            threshold=threshold,
+            threshold=min(1.0, safe) if threshold is None else threshold,
             scale=scale,
             levels=0,
             certificate=thresholdout(
@@ -155,6 +163,15 @@ def _laplace(
         method="bounded",
     )
     return design(math.exp(float(found.x)))
+
+
+def _honest_distance(n: int, queries: int, beta: float) -> float:
+    """Return a distance that honest guesses rarely reach.
+
+    Averages of one query over two samples of `n` units differ by more than this with
+    probability at most ``beta / queries``, by Hoeffding for both together.
+    """
+    return min(0.5, math.sqrt(math.log(2 * queries / beta) / n))
 
 
 def _error(design: HoldoutDesign, beta: float) -> float:

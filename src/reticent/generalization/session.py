@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from reticent._sklearn import safe_indexing
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.generalization.averages import GRID, GRID_BITS, unit_values
+from reticent.generalization.averages import GRID, GRID_BITS, unit_totals
 from reticent.generalization.compression import CompressionClassifier
 from reticent.generalization.costs import SessionCost, subset_bits
 from reticent.generalization.kept import KeptExamples
@@ -199,10 +199,10 @@ class AdaptiveSession(SessionCore):
 
         def totals() -> NDArray[np.int64]:
             values = query(self._table.X, self._table.y)
-            steps = unit_values(values, self._table.positions, n)
-            if steps.shape[1:] != shape:
+            sums = unit_totals(values, self._table.positions, n)
+            if sums.shape != shape:
                 raise InvalidDataError("a query must return as many columns as asked.")
-            return np.asarray(steps.sum(axis=0))
+            return sums
 
         cost = self._private_cost(noise.certificate, math.prod(shape))
         exact = self._paid(cost, totals) * GRID
@@ -242,10 +242,10 @@ class AdaptiveSession(SessionCore):
         levels = whole("score", "levels", levels)
 
         def level(X: Any, y: Any) -> int:
-            right = np.asarray(estimator.predict(X) == y, dtype=np.float64)
-            steps = unit_values(right, self._table.positions, self._table.n_units)
-            share = float(steps.mean()) / 2.0**GRID_BITS
-            return min(int(share * levels), levels - 1)
+            right = np.asarray(estimator.predict(X) == y)
+            n = self._table.n_units
+            total = unit_totals(right, self._table.positions, n)
+            return min(int(total) * levels // (n << GRID_BITS), levels - 1)
 
         return (self.choose(level, range(levels)) + 0.5) / levels
 
