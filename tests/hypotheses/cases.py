@@ -84,7 +84,7 @@ def _cases():
         yield Case(f"stumps-{d}", Stumps(d), bf.stump_labelings, draw, 300)
     draw = grid(7, HALVES, 2)
     yield Case("rectangles", Rectangles(), bf.rectangle_labelings, draw, 300)
-    for d, most, trials in ((1, 7, 100), (2, 7, 250), (3, 7, 120)):
+    for d, most, trials in ((1, 7, 60), (2, 7, 160), (3, 7, 80)):
         for name, values in (("halves", HALVES[:4]), ("tenths", TENTHS)):
             draw = grid(most, values, d)
             family = Halfspaces(d, method="enumerate")

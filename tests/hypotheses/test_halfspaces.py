@@ -75,6 +75,14 @@ def test_no_proof_in_time_is_an_error(seed):
         Conjunctions(method="milp", time_limit=0.01).minimise(bits, y)
 
 
+def test_integer_program_gives_up_where_floats_cannot_tell():
+    # 0.3 is not 3 * 0.1: these points are on no line, but only by a rounding error.
+    almost, y = np.array([[0.1, 0.3], [0.2, 0.6], [0.3, 0.9]]), [1, 0, 1]
+    assert Halfspaces(method="enumerate").minimise(almost, y).value == 0
+    with pytest.raises(SolverError, match="degenerate"):
+        Halfspaces(method="milp").minimise(almost, y)
+
+
 def test_a_gap_is_not_a_proof():
     require_proof(7, 6.9999)
     with pytest.raises(SolverError, match="zero gap"):

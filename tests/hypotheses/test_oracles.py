@@ -240,7 +240,7 @@ BY_NAME = {case.name: case for case in CASES}
 
 
 def broken(name, family) -> Case:
-    return replace(BY_NAME[name], family=family, trials=100)
+    return replace(BY_NAME[name], family=family, trials=500)
 
 
 CONTROLS = [
@@ -250,7 +250,7 @@ CONTROLS = [
     broken("thresholds-up", LooksAtTheFirstRow("up")),
     broken("thresholds-either", LastOfTheBest("either")),
     broken("stumps-2", ListsTwice(2)),
-    broken("intervals-2-either", OneEndTooMany(2)),
+    broken("intervals-1-either", OneEndTooMany(1)),
     broken("rectangles", OpenRectangles()),
     # A right oracle for another class: stumps are not halfspaces, nor the reverse.
     broken("halfspaces-2-halves", Stumps(2)),

@@ -39,15 +39,16 @@ def related_features(rng, n_points, d):
     return np.column_stack(columns)
 
 
-@pytest.mark.parametrize("collide", [False, True], ids=["mixed", "colliding"])
-def test_splits_are_those_of_sets(collide, seed):
+@pytest.mark.parametrize("words", [None, 1, 0], ids=["mixed", "alike", "void"])
+def test_splits_are_those_of_sets(words, seed):
     rng = np.random.default_rng(seed)
     for _ in range(150):
         X = related_features(rng, int(rng.integers(1, 15)), int(rng.integers(1, 7)))
         points, _ = distinct_rows(X)
-        # Fingerprints that all agree name every split of one size alike.
-        words = np.ones(len(points), dtype=np.uint64) if collide else None
-        assert listed(distinct_splits(points, words)) == reference(points)
+        # Fingerprints that all agree name every split of one size alike; those that are
+        # zero, all splits.
+        colliding = None if words is None else np.full(len(points), words, np.uint64)
+        assert listed(distinct_splits(points, colliding)) == reference(points)
 
 
 def test_fingerprints_differ():

@@ -114,8 +114,6 @@ def cost_at_or_above(
     column: NDArray[Any], cuts: NDArray[Any], ones: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the cost of ``x >= cut`` for ascending distinct cuts, without a sort."""
-    if len(column) != len(ones):
-        raise InvalidDataError(f"got {len(ones)} costs for {len(column)} points.")
     bins = np.searchsorted(cuts, column, side="right")
     # Exact although bincount adds floats: costs add up to at most 2**52.
     binned = np.bincount(bins, weights=ones, minlength=len(cuts) + 1)
