@@ -20,7 +20,7 @@ from reticent.mechanisms import (
     probability_sensitivity,
 )
 from tests.mechanisms.neighbours import assert_loses_at_most, worst_loss
-from tests.mechanisms.scripted import ScriptedSource, words_of
+from tests.mechanisms.scripted import ScriptedSource, bits_of
 from tests.stats import assert_follows, mutant, rejects
 
 
@@ -63,7 +63,7 @@ def test_probability_is_the_mean_of_the_clipped_noisy_average(k, epsilon):
     assert law[1] == pytest.approx(sum(parts), abs=1e-8)
 
 
-@pytest.mark.parametrize("epsilon", [1e-9, 0.3, 10.0])
+@pytest.mark.parametrize("epsilon", [1e-100, 1e-9, 0.3, 10.0])
 def test_law_agrees_with_intervals(epsilon):
     for voters in (7, 1000):
         response = average_vote(
@@ -77,7 +77,7 @@ def test_law_agrees_with_intervals(epsilon):
                 assert float(low) == pytest.approx(log, rel=1e-12, abs=1e-15)
 
 
-@pytest.mark.parametrize("n_words", [2, 3])
+@pytest.mark.parametrize("n_words", [1, 2])
 @pytest.mark.parametrize(
     ("k", "voters", "epsilon"), [(0, 9, 1.0), (3, 9, 0.01), (2, 4, 1.0)]
 )
@@ -88,10 +88,10 @@ def test_draw_decides_at_its_boundary(k, voters, epsilon, n_words):
     rate = mp.mpf(response.rate)
     near, far = mp.exp(-k * rate), mp.exp(-(voters - k) * rate)
     chance = mp.mpf(k) / voters + (near - far) / (2 * voters * rate)
-    depth = 53 + 64 * (n_words - 1)
+    depth = 53 + 64 * n_words
     at = int(mp.floor(mp.ldexp(chance, depth)))
     for value, expected in ((at - 2, 1), (at + 2, 0)):
-        source = ScriptedSource(words_of(value, n_words))
+        source = ScriptedSource(bits_of(value, n_words))
         assert response.draw(source)[0] == expected
         assert not source.left
 

@@ -148,6 +148,7 @@ def test_impossible_votes_are_refused(name, votes):
         lambda: exponential_mechanism([1], 1.0, bound=-1),
         lambda: exponential_mechanism([1], 1.0, bound=2, sensitivity=0),
         lambda: exponential_mechanism([1], 1.0, bound=2, sensitivity=0.5),
+        lambda: exponential_mechanism([1], 1.0, bound=2, sensitivity=2**600),
         lambda: permute_and_flip([[[1]]], 1.0, bound=2),
         lambda: permute_and_flip(np.zeros(2_000), 1.0, bound=2).probabilities,
         lambda: sigmoid_response([3], 1.0, bound=2),

@@ -19,7 +19,6 @@ from reticent.guarantees import (
     rule,
 )
 from reticent.guarantees.numbers import positive, probability, whole
-from reticent.mechanisms.exact import floats
 from reticent.mechanisms.gaussian_curve import (
     gaussian_delta,
     grid_scale_to_continuous,
@@ -31,6 +30,7 @@ from reticent.mechanisms.grid_noise import (
     draw_discrete_gaussian,
     draw_discrete_laplace,
 )
+from reticent.mechanisms.inputs import floats
 from reticent.mechanisms.randomness import RandomSource
 from reticent.mechanisms.votes import noise_assumptions
 

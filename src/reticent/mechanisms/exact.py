@@ -1,11 +1,11 @@
 """Exact samplers: the one place where a probability becomes an outcome.
 
-A real number U, uniform on [0, 1), is known through its random bits. Its first 53
+A real number U, uniform on [0, 1), is known through its random bits. Its first 32
 bits are compared, for a whole batch at once, with an interval of floats that surely
-holds the probability. The few comparisons that this leaves undecided (about one in
-10^12) draw more bits and a tighter interval, in whole numbers, until they are
-decided. So an outcome has exactly its probability, however small, and no rounding of
-a float is part of any law.
+holds the probability; where that is not enough, its first 53 bits. The few
+comparisons that are then still undecided (about one in 10^12) draw more bits and a
+tighter interval, in whole numbers, until they are decided. So an outcome has exactly
+its probability, however small, and no rounding of a float is part of any law.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InternalError, InvalidParameterError
 from reticent.mechanisms.fixed_point import exp_bounds, scaled
+from reticent.mechanisms.inputs import floats, nearest_float, rational
 from reticent.mechanisms.randomness import RandomSource
 
 #: Bounds on ``2**bits * p`` for one element: called with its index and `bits`.
 Refine: TypeAlias = Callable[[int, int], tuple[int, int]]
 
+_HEAD_BITS = 32
 _FLOAT_BITS = 53
 _UNIT = 2.0**-_FLOAT_BITS
 
@@ -62,14 +64,49 @@ def draw_below(
     ---------
     Element `i` is True with probability exactly ``p[i]``, independently of all else.
     """
-    heads = (source.words(low.size) >> np.uint64(64 - _FLOAT_BITS)).view(np.int64)
+    outcome = np.empty(low.size, dtype=bool)
+    for start in range(0, low.size, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        heads = _heads(len(low[part]), source)
+        sure, unsure = _compare(heads, _HEAD_BITS, low[part], high[part])
+        # Always done, also for none: the time taken must not tell.
+        longer = _longer_heads(heads[unsure], source)
+        bounds = low[part][unsure], high[part][unsure]
+        sure[unsure], still = _compare(longer, _FLOAT_BITS, *bounds)
+        for index in still:
+            at = int(unsure[index])
+            sure[at] = _settle(int(longer[index]), start + at, refine, source)
+        outcome[part] = sure
+    return outcome
+
+
+def _heads(count: int, source: RandomSource) -> NDArray[np.uint32]:
+    """Return the first 32 bits of `count` random numbers."""
+    return np.frombuffer(source.bytes(4 * count), dtype=np.uint32)
+
+
+def _longer_heads(
+    heads: NDArray[np.uint32], source: RandomSource
+) -> NDArray[np.uint64]:
+    """Return the same numbers to 53 bits, as many as a float holds."""
+    more = _FLOAT_BITS - _HEAD_BITS
+    tails = source.words(heads.size) >> np.uint64(64 - more)
+    return heads.astype(np.uint64) << np.uint64(more) | tails
+
+
+def _compare(
+    heads: NDArray[np.unsignedinteger[Any]],
+    bits: int,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Return which numbers are surely below, and the indices of the unsure ones."""
     leading = heads.astype(np.float64)
     # Scaling by a power of two, and adding 1 below 2^53, is exact in floats.
-    outcome = leading + 1.0 <= low * 2.0**_FLOAT_BITS
-    undecided = ~outcome & (leading < high * 2.0**_FLOAT_BITS)
-    for index in np.flatnonzero(undecided):
-        outcome[index] = _settle(int(heads[index]), int(index), refine, source)
-    return outcome
+    surely_not = leading >= high * 2.0**bits
+    leading += 1.0
+    surely = np.asarray(leading <= low * 2.0**bits)
+    return surely, np.flatnonzero(surely == surely_not)
 
 
 def _settle(head: int, index: int, refine: Refine, source: RandomSource) -> bool:
@@ -112,7 +149,7 @@ def draw_bernoulli(p: ArrayLike | Fraction, source: RandomSource) -> NDArray[np.
     """
     values = np.asarray(p)
     if values.dtype == object:
-        rationals = [_rational(value) for value in values.flat]
+        rationals = [rational(value) for value in values.flat]
         within = all(0 <= value <= 1 for value in rationals)
         near = np.array([float(value) for value in rationals])
         # float() of a rational rounds to the nearest, so it is one step off at most.
@@ -146,9 +183,9 @@ def draw_bernoulli_exp(x: ArrayLike, source: RandomSource) -> NDArray[np.bool_]:
     """
     values = np.asarray(x)
     if values.dtype == object:
-        rationals = [_rational(value) for value in values.flat]
+        rationals = [rational(value) for value in values.flat]
         within = all(value >= 0 for value in rationals)
-        near = np.array([_near(value) for value in rationals])
+        near = np.array([nearest_float(value) for value in rationals])
         # Half a unit in the last place of an exponent up to 700.
         error = -_DEEPEST * _UNIT
     else:
@@ -251,8 +288,9 @@ def draw_categorical(log_weights: ArrayLike, source: RandomSource) -> NDArray[np
 # subtracting the maximum loses 700 * 2^-53 of a weight at most (smaller weights are
 # below TINY, and T >= 1), exp loses EXP_ERROR, a sum of n_labels terms loses
 # n_labels * 2^-53, and products of such factors the rest. U lies in
-# [head, head + 1) 2^-53. Comparing head 2^-53 T with C_j therefore errs by less than
-# (2k + 8 * 2^-53) T: further apart than that, the comparison of U T with C_j is sure.
+# [head, head + 1) 2^-bits. Comparing head 2^-bits T with C_j therefore errs by less
+# than (2k + 16 * 2^-53) T, beside the 2^-bits T that are not drawn yet: further apart
+# than that, the comparison of U T with C_j is sure.
 def _slack(n_labels: int) -> float:
     return (2 * (760 + 2 * n_labels) + 16) * _UNIT
 
@@ -267,20 +305,33 @@ def _draw_block(rows: NDArray[np.float64], source: RandomSource) -> NDArray[np.i
     np.exp(sums, out=sums)
     for label in range(1, n_labels):
         sums[label] += sums[label - 1]
-    heads = (source.words(len(rows)) >> np.uint64(64 - _FLOAT_BITS)).view(np.int64)
-    total = sums[-1]
-    point = heads * (total * _UNIT)
-    slack = total * _slack(n_labels)
-    low, high = point - slack, point + slack
-    passed = np.zeros(len(rows), dtype=np.int8)
-    perhaps = np.zeros(len(rows), dtype=np.int8)
-    for label in range(n_labels - 1):
-        passed += (sums[label] <= low).view(np.int8)
-        perhaps += (sums[label] <= high).view(np.int8)
-    labels = passed.astype(np.int64)
-    for index in np.flatnonzero(passed != perhaps):
-        labels[index] = _settle_label(rows[index], int(heads[index]), source)
+    heads = _heads(len(rows), source)
+    labels, unsure = _search(sums, heads, _HEAD_BITS)
+    # Always done, also for none: the time taken must not tell.
+    longer = _longer_heads(heads[unsure], source)
+    labels[unsure], still = _search(sums[:, unsure], longer, _FLOAT_BITS)
+    for index in still:
+        at = int(unsure[index])
+        labels[at] = _settle_label(rows[at], int(longer[index]), source)
     return labels
+
+
+def _search(
+    sums: NDArray[np.float64], heads: NDArray[np.unsignedinteger[Any]], bits: int
+) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Return the labels where U falls, and the indices of rows that are unsure."""
+    total = sums[-1]
+    point = heads * (total * 2.0**-bits)
+    slack = total * _slack(len(sums))
+    low = point - slack
+    high = np.add(point, slack, out=point)
+    high += total * 2.0**-bits
+    passed = np.zeros(len(heads), dtype=np.int8)
+    perhaps = np.zeros(len(heads), dtype=np.int8)
+    for end in sums[:-1]:
+        passed += (end <= low).view(np.int8)
+        perhaps += (end <= high).view(np.int8)
+    return passed.astype(np.int64), np.flatnonzero(passed != perhaps)
 
 
 def _draw_from_many(row: NDArray[np.float64], source: RandomSource) -> int:
@@ -288,9 +339,9 @@ def _draw_from_many(row: NDArray[np.float64], source: RandomSource) -> int:
     np.maximum(sums, _DEEPEST, out=sums)
     np.exp(sums, out=sums)
     np.cumsum(sums, out=sums)
-    head = int(source.words(1)[0]) >> (64 - _FLOAT_BITS)
+    head = int(_longer_heads(_heads(1, source), source)[0])
     point, slack = head * (sums[-1] * _UNIT), sums[-1] * _slack(len(row))
-    ends = np.array([point - slack, point + slack])
+    ends = np.array([point - slack, point + slack + sums[-1] * _UNIT])
     first, last = np.searchsorted(sums[:-1], ends, side="right")
     return int(first) if first == last else _settle_label(row, head, source)
 
@@ -331,39 +382,3 @@ def _locate(
         else:
             return None
     return first
-
-
-def floats(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return finite float64 values, or refuse; integers must be exact as floats."""
-    if values.dtype.kind not in "fiub" or values.dtype.itemsize > 8:
-        raise InvalidParameterError(
-            f"{name} needs real numbers of at most 64 bits; got dtype {values.dtype}."
-        )
-    result = values.astype(np.float64, copy=False)
-    if not np.isfinite(result).all():
-        raise InvalidParameterError(
-            f"{name} needs finite numbers; got NaN or infinity."
-        )
-    # Compared as integers: 2^53 + 1 is 2^53 as a float.
-    if (
-        values.dtype.kind in "iu"
-        and not ((values >= -(2**53)) & (values <= 2**53)).all()
-    ):
-        raise InvalidParameterError(f"{name} needs integers of at most 2^53 in size.")
-    return result
-
-
-def _rational(value: Any) -> Fraction:
-    if not isinstance(value, (Fraction, int)) or isinstance(value, bool):
-        raise InvalidParameterError(
-            f"needs floats or Fractions; got a {type(value).__name__}."
-        )
-    return Fraction(value)
-
-
-def _near(value: Fraction) -> float:
-    """Return the nearest float, or the largest one."""
-    try:
-        return float(value)
-    except OverflowError:
-        return float(np.finfo(np.float64).max)

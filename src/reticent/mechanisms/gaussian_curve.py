@@ -25,6 +25,7 @@ from mpmath.ctx_mp import MPContext
 
 from reticent.errors import InvalidParameterError
 from reticent.guarantees.numbers import nonnegative, positive, probability
+from reticent.mechanisms.intervals import MPMATH_LOCK
 
 # Variance, in squared grid steps, that random rounding takes (see the proof).
 ROUNDING_VARIANCE = 16.0
@@ -67,12 +68,14 @@ def _delta(context: Any, ratio: float, epsilon: float) -> float:
             f"Gaussian noise with ratio={ratio!r}, epsilon={epsilon!r} is outside of "
             "what is computed reliably (2^-100 to 2^20)."
         )
-    mu = context.mpf(ratio)
-    level = context.mpf(epsilon) * (1 - context.mpf(_MARGIN))
-    upper = _normal(context, mu / 2 - level / mu)
-    lower = context.exp(level) * _normal(context, -mu / 2 - level / mu)
-    # Nearly equal terms lose digits; 600 bits leave more than enough of them.
-    return min(1.0, float((upper - lower) * (1 + context.mpf(_MARGIN))) + 1e-300)
+    with MPMATH_LOCK:
+        mu = context.mpf(ratio)
+        level = context.mpf(epsilon) * (1 - context.mpf(_MARGIN))
+        upper = _normal(context, mu / 2 - level / mu)
+        lower = context.exp(level) * _normal(context, -mu / 2 - level / mu)
+        # Nearly equal terms lose digits; 600 bits leave more than enough of them.
+        delta = float((upper - lower) * (1 + context.mpf(_MARGIN)))
+    return min(1.0, delta + 1e-300)
 
 
 def _context() -> Any:

@@ -77,6 +77,18 @@ def whole_numbers(name: str, values: ArrayLike) -> NDArray[np.int64]:
     return result
 
 
+def _row_sums(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    # Column by column: NumPy sums many short rows slowly. Sums stay within 64 bits,
+    # or are large enough to be refused before they could wrap around.
+    if counts.shape[1] > 64:
+        wide = counts.sum(axis=1, dtype=np.float64)
+        return np.asarray(np.minimum(wide, 2.0**60).astype(np.int64))
+    totals: NDArray[np.int64] = counts[:, 0].copy()
+    for label in range(1, counts.shape[1]):
+        totals += counts[:, label]
+    return totals
+
+
 def vote_counts(
     votes: ArrayLike, *, voters: Any = None, n_labels: int | None = None
 ) -> tuple[NDArray[np.int64], int]:
@@ -97,7 +109,7 @@ def vote_counts(
         )
     if not (counts >= 0).all():
         raise InvalidDataError("votes must not be negative.")
-    totals = counts.sum(axis=1, dtype=np.float64)
+    totals = _row_sums(counts)
     if voters is None:
         if not len(counts):
             return counts, 1
@@ -116,3 +128,40 @@ def vote_counts(
     if not public <= _LARGEST_COUNT:
         raise InvalidDataError(f"at most 2^44 voters are supported; got {public}.")
     return counts, public
+
+
+def floats(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return finite float64 values, or refuse; integers must be exact as floats."""
+    if values.dtype.kind not in "fiub" or values.dtype.itemsize > 8:
+        raise InvalidParameterError(
+            f"{name} needs real numbers of at most 64 bits; got dtype {values.dtype}."
+        )
+    result = values.astype(np.float64, copy=False)
+    if not np.isfinite(result).all():
+        raise InvalidParameterError(
+            f"{name} needs finite numbers; got NaN or infinity."
+        )
+    # Compared as integers: 2^53 + 1 is 2^53 as a float.
+    if (
+        values.dtype.kind in "iu"
+        and not ((values >= -(2**53)) & (values <= 2**53)).all()
+    ):
+        raise InvalidParameterError(f"{name} needs integers of at most 2^53 in size.")
+    return result
+
+
+def rational(value: Any) -> Fraction:
+    """Return a Fraction or an int as a Fraction, and refuse anything else."""
+    if not isinstance(value, (Fraction, int)) or isinstance(value, bool):
+        raise InvalidParameterError(
+            f"needs floats or Fractions; got a {type(value).__name__}."
+        )
+    return Fraction(value)
+
+
+def nearest_float(value: Fraction) -> float:
+    """Return the nearest float, or the largest one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float(np.finfo(np.float64).max)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +12,13 @@ from mpmath.ctx_iv import MPIntervalContext
 # knows to about 14 bits more than asked, so a wrong last bit is possible. Widening by
 # this many last bits makes up for that and more.
 _DOUBTFUL_BITS = 6
+
+#: mpmath keeps constants in tables that two threads must not grow at once.
+MPMATH_LOCK = threading.RLock()
+
+
+class TooWideError(ArithmeticError):
+    """An interval is too wide at this precision; a larger one will do."""
 
 
 class Intervals:
@@ -44,6 +52,8 @@ class Intervals:
 
     def log(self, x: Any) -> Any:
         """Return an interval around ``log(x)`` for `x` > 0."""
+        if not x.a > 0:
+            raise TooWideError
         # An error relative to the argument covers logarithms near zero, too.
         return self._context.log(x * (1 + self._doubt)) * (1 + self._doubt)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reticent.guarantees.numbers import whole
 from reticent.mechanisms.exact import draw_categorical
-from reticent.mechanisms.intervals import Intervals
+from reticent.mechanisms.intervals import MPMATH_LOCK, Intervals, TooWideError
 from reticent.mechanisms.randomness import RandomSource
 
 _SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
@@ -77,11 +77,18 @@ class Response(ABC):
         bits = whole("exact", "bits", bits)
         precision = bits + 64
         while True:
-            intervals = self._log_intervals(row, Intervals(precision))
-            ends = [Intervals.ends(interval) for interval in intervals]
-            if all(high - low <= Fraction(1, 2**bits) for low, high in ends):
+            ends = self._ends(row, precision)
+            if ends and all(high - low <= Fraction(1, 2**bits) for low, high in ends):
                 return ends
             precision *= 2
+
+    def _ends(self, row: int, precision: int) -> list[tuple[Fraction, Fraction]]:
+        with MPMATH_LOCK:
+            try:
+                intervals = self._log_intervals(row, Intervals(precision))
+            except TooWideError:
+                return []
+            return [Intervals.ends(interval) for interval in intervals]
 
 
 def frozen(values: NDArray[Any]) -> NDArray[Any]:

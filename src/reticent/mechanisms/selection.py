@@ -87,6 +87,8 @@ def permute_and_flip(
 
 def _rate(epsilon: float, bound: Any, sensitivity: Any) -> float:
     sensitivity = whole("selection", "sensitivity", sensitivity)
+    if not sensitivity <= 2**53:
+        raise InvalidParameterError("selection needs a sensitivity of at most 2^53.")
     bound = whole("selection", "bound", bound, least=0)
     return exact_rate(epsilon, divisor=2 * sensitivity, bound=bound)
 

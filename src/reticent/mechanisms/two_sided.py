@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.mechanisms.exact import draw_bernoulli_exp, draw_categorical
+from reticent.mechanisms.exact import EXP_ERROR, draw_below, exp_interval
+from reticent.mechanisms.fixed_point import exp_bounds
 from reticent.mechanisms.intervals import Intervals
 from reticent.mechanisms.randomness import RandomSource
 from reticent.mechanisms.response import Response
@@ -52,12 +53,31 @@ class TwoSidedResponse(Response):
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
         """Draw one label a row, exactly from its law, with fresh randomness."""
-        # The product of two probabilities is that of two independent successes.
-        survives = draw_bernoulli_exp(self.exponents, source)
-        halves = np.zeros((len(self), 2))
-        halves[:, 1] = np.where(self.between, -self.step, 0.0)
-        based = draw_categorical(halves, source) == 1
-        return np.where(survives & based, self.minority, 1 - self.minority)
+        low, high = exp_interval(self.exponents)
+        base = np.where(self.between, 1 / (1 + np.exp(min(self.step, 700.0))), 0.5)
+        # Adding 1, dividing and multiplying add three roundings to exp's own error.
+        low *= base * (1 - 2 * EXP_ERROR)
+        high *= base * (1 + 2 * EXP_ERROR)
+        if self.step > 700:
+            low[self.between] = 0.0
+
+        def refine(index: int, bits: int) -> tuple[int, int]:
+            return self._bounds(index, bits)
+
+        chosen = draw_below(low, high, refine, source)
+        return self.minority ^ ~chosen
+
+    def _bounds(self, index: int, bits: int) -> tuple[int, int]:
+        """Return integers around ``2**bits`` times the minority's probability."""
+        exponent, step = Fraction(float(self.exponents[index])), Fraction(self.step)
+        if not self.between[index]:
+            low, high = exp_bounds(exponent, bits)
+            return low >> 1, (high + 1) >> 1
+        # exp(-x)/(1 + exp(step)) = exp(-x - step)/(1 + exp(-step))
+        low, high = exp_bounds(exponent + step, bits)
+        other = exp_bounds(step, bits)
+        one = 1 << bits
+        return (low << bits) // (one + other[1]), -((-high << bits) // (one + other[0]))
 
     def _log_probabilities(self) -> NDArray[np.float64]:
         base = np.where(self.between, -np.logaddexp(0.0, self.step), -np.log(2.0))
