@@ -10,6 +10,8 @@ from reticent.prediction.averaging import (
 )
 from reticent.prediction.consensus import ConsensusInterface
 from reticent.prediction.interface import PredictionInterface
+from reticent.prediction.relabeling import RelabelingClassifier
+from reticent.prediction.selection import StableSelectionClassifier
 from reticent.prediction.shards import ShardChoice
 from reticent.prediction.voting import PrivateVotingClassifier
 from reticent.prediction.walk import ProjectedWalkClassifier
@@ -21,5 +23,7 @@ __all__ = [
     "PrivateAveragingRegressor",
     "PrivateVotingClassifier",
     "ProjectedWalkClassifier",
+    "RelabelingClassifier",
     "ShardChoice",
+    "StableSelectionClassifier",
 ]

@@ -164,6 +164,15 @@ def checked_rows_and(X: MatrixLike, y: Any) -> None:
     check_consistent_length(X, y)
 
 
+def checked_one_row_a_unit(owner: str, units: Any, n: int) -> None:
+    """Refuse units of several rows for a method that counts mistakes by row."""
+    if unit_positions(units, n)[1] != n:
+        raise InvalidDataError(
+            f"{owner} takes one row a unit; `units` repeats an id. Keep one row for "
+            "each unit, or use PrivateVotingClassifier."
+        )
+
+
 def checked_base(estimator: Any, *methods: str) -> None:
     """Refuse a base estimator that could not be fitted whatever the rows."""
     check_base_estimator(estimator, *methods)

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import unit_positions
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import (
     PUBLIC_LABELS,
@@ -31,7 +30,11 @@ from reticent.mechanisms import (
     two_step_certificate,
     two_step_response,
 )
-from reticent.prediction.base import checked_labels, checked_rows_and
+from reticent.prediction.base import (
+    checked_labels,
+    checked_one_row_a_unit,
+    checked_rows_and,
+)
 
 
 @rule(
@@ -212,11 +215,7 @@ class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
                 f"{len(labels)} classes."
             )
         n = len(values)
-        if unit_positions(units, n)[1] != n:
-            raise InvalidDataError(
-                "the projected walk takes one row a unit; `units` repeats an id. Keep "
-                "one row for each unit, or use PrivateVotingClassifier."
-            )
+        checked_one_row_a_unit("the projected walk", units, n)
         epsilon = positive("ProjectedWalkClassifier", "epsilon", self.epsilon)
         error = probability("ProjectedWalkClassifier", "error", self.error)
         source = noise_source(self.random_state)
