@@ -100,7 +100,8 @@ def test_gaussian_noise_has_exactly_this_divergence(moved, scale):
 def conversion(rho, delta):
     """Minimise the bound of Canonne, Kamath and Steinke over the order in 60 digits."""
     with mpmath.workdps(60):
-        rho, delta = mpmath.mpf(repr(rho)), mpmath.mpf(repr(delta))
+        rho = rho if isinstance(rho, mpmath.mpf) else mpmath.mpf(repr(rho))
+        delta = mpmath.mpf(repr(delta))
 
         def bound(order):
             return (

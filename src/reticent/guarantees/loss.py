@@ -24,11 +24,15 @@ Step: TypeAlias = tuple[str, float, float, int]
 # Cells of the grid that the smallest step's loss range is divided into; a power of
 # two, so that this step falls on the grid exactly.
 _CELLS = 256
-# All steps together span at most this many cells each way; beyond, the grid widens.
+# One step, and all of them together, span at most this many cells each way; beyond,
+# the grid widens.
+_MOST_CELLS_EACH = 2**15
 _MOST_CELLS = 2**23
 # Composition by Fourier transform is off by about 1e-16 a step, times the logarithm
 # of the length; the tails that are cut are far smaller.
 _FOURIER_DOUBT = 1e-13
+# As many atoms of a loss are summed one by one.
+_FEW_ATOMS = 1024
 
 
 def _tail_doubt(count: int) -> float:
@@ -49,6 +53,13 @@ def pure_delta(epsilon: float, step: float, count: int) -> float:
     """
     least = math.floor((epsilon / step + count) / 2 * (1 - 1e-15))
     doubt = _tail_doubt(count)
+    if count - least <= _FEW_ATOMS:
+        # One by one: the difference of tails below would cancel near the largest loss.
+        hits = np.arange(max(0, least), count + 1)
+        masses = binom.pmf(hits, count, sigmoid(step))
+        shares = np.maximum(0.0, -np.expm1(epsilon - (2.0 * hits - count) * step))
+        rounding = 1e-15 * (1 + step * count)
+        return float((masses * (shares + rounding)).sum()) * (1 + doubt)
     above = float(binom.sf(least, count, sigmoid(step))) * (1 + doubt)
     if epsilon > 700:
         return above
@@ -141,8 +152,9 @@ def pld_epsilon(steps: tuple[Step, ...], delta: float) -> float:
     safe = delta * (1 - 1e-6) - _FOURIER_DOUBT * taken
     own = -math.expm1(sum(count * math.log1p(-slack) for *_, slack, count in lossy))
     finest = min((epsilon for _, epsilon, _, _ in lossy if epsilon > 0), default=1.0)
+    largest = max(epsilon for _, epsilon, _, _ in lossy)
     span = sum(epsilon * count for _, epsilon, _, count in lossy)
-    grid = max(finest / _CELLS, span / _MOST_CELLS)
+    grid = max(finest / _CELLS, largest / _MOST_CELLS_EACH, span / _MOST_CELLS)
     if not (own < safe and span < 700 * _MOST_CELLS and grid > 1e-300):
         return math.inf
     total = None
