@@ -68,9 +68,10 @@ def unprivileged() -> dict[str, Any]:
 
 
 class PostgresServer:
-    """One server in one temporary folder."""
+    """One server in one temporary folder, with `settings` such as ``fsync=off``."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, settings: tuple[str, ...] = ()) -> None:
+        self._settings = settings
         found = binaries()
         if not found:
             raise NoPostgresError(
@@ -147,6 +148,7 @@ class PostgresServer:
                     *(self._bin / "postgres", "-D", self.folder / "data"),
                     *("-k", self.folder, "-h", ""),
                     *("-c", "max_connections=200", "-c", "shared_buffers=16MB"),
+                    *(part for setting in self._settings for part in ("-c", setting)),
                 ],
                 stdout=log,
                 stderr=log,

@@ -98,6 +98,13 @@ class Store:
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in one durable transaction, alone among all writers."""
+        try:
+            return self._write(work)
+        except TimeoutError as error:
+            raise LedgerError(f"{error} Nothing was written; try again.") from None
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        """Do so, with a TimeoutError if nothing was written and it may work later."""
         committing = False
         try:
             with self._engine.connect() as connection:
@@ -140,7 +147,7 @@ class Store:
                 checkpoint_of(connection) if due else None,
             )
 
-        done = self.write(work)
+        done = self._write(work)
         self._head = (done.sequence, done.hash)
         return done
 
@@ -187,13 +194,8 @@ class Store:
         ).all()
         if not found:
             return []
-        noted: dict[int, list[Mark]] = {}
-        for sequence, query, account, release in connection.execute(
-            select(marks.c.sequence, marks.c.query, marks.c.account, marks.c.release)
-            .where(marks.c.sequence > after, marks.c.sequence <= found[-1].sequence)
-            .order_by(marks.c.sequence, marks.c.position)
-        ):
-            noted.setdefault(sequence, []).append(Mark(query, account, release))
+        inside = (marks.c.sequence > after, marks.c.sequence <= found[-1].sequence)
+        noted = _marks(connection, *inside)
         return [(*row, noted.get(row[0], ())) for row in found]
 
 
@@ -341,17 +343,26 @@ def _accounts(connection: Connection, names: Iterable[str]) -> dict[str, Balance
 def _entries(connection: Connection, condition: Any, whole: set[int]) -> list[Entry]:
     """Return entries, those in `whole` with their marks."""
     found = connection.execute(select(entries).where(condition)).all()
-    noted: dict[int, list[Mark]] = {}
     charged = [row.sequence for row in found if row.sequence in whole]
-    if charged:
-        rows = (
-            select(marks.c.sequence, marks.c.query, marks.c.account, marks.c.release)
-            .where(marks.c.sequence.in_(charged))
-            .order_by(marks.c.sequence, marks.c.position)
-        )
-        for sequence, *mark in connection.execute(rows):
-            noted.setdefault(sequence, []).append(Mark(*mark))
+    noted = _marks(connection, marks.c.sequence.in_(charged)) if charged else {}
     return [Entry.from_row(row, noted.get(row.sequence, ())) for row in found]
+
+
+def _marks(connection: Connection, *conditions: Any) -> dict[int, list[Mark]]:
+    """Return marks by entry, in order; their places must have no gaps."""
+    noted: dict[int, list[Mark]] = {}
+    found = connection.execute(
+        select(marks).where(*conditions).order_by(marks.c.sequence, marks.c.position)
+    )
+    for sequence, position, query, account, release in found:
+        known = noted.setdefault(sequence, [])
+        if position != len(known):
+            raise LedgerError(
+                f"sequence={sequence} remembers a query in the wrong place; the ledger "
+                "was changed. Restore a good copy and write the budget off."
+            )
+        known.append(Mark(query, account, release))
+    return noted
 
 
 def _chunks(values: Iterable[T]) -> Iterator[list[T]]:

@@ -24,6 +24,8 @@ DELTA_UNITS = 10**18
 #: Nothing is counted beyond this, so a sum of two fits a signed 64-bit column.
 LARGEST = 2**62 - 1
 
+_LONGEST_SHOWN = 40
+
 
 class Spend(NamedTuple):
     """What is spent, charged or allowed, in whole units of each kind of loss.
@@ -105,6 +107,12 @@ def _loss(name: str, value: Any) -> Fraction:
         raise InvalidParameterError(
             f"{name}={value!r} must be a real number; got type {type(value).__name__}."
         )
+    sign: Any = value  # numbers.Real does not promise to compare with an int
+    if not sign >= 0:
+        # Here, not after rounding: up, a tiny refund would look like a plain zero.
+        raise InvalidParameterError(
+            f"{name}={_shown(value)} must be a number of at least 0."
+        )
     if isinstance(value, Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     number = float(value)
@@ -114,7 +122,7 @@ def _loss(name: str, value: Any) -> Fraction:
         raise InvalidParameterError(
             f"{name}=-0.0 must not be negative; pass 0.0 if nothing is meant."
         )
-    if 0 < abs(number) < sys.float_info.min:
+    if 0 < number < sys.float_info.min:
         raise InvalidParameterError(
             f"{name}={number!r} is subnormal, below any loss that can be meant; pass "
             "0.0 or a real loss."
@@ -124,9 +132,13 @@ def _loss(name: str, value: Any) -> Fraction:
 
 def _bounded(name: str, value: Any, count: int) -> int:
     if not 0 <= count <= LARGEST:
-        shown = repr(value) if len(repr(value)) <= 40 else "(a number of many digits)"
         raise InvalidParameterError(
-            f"{name}={shown} must lie between 0 and what the ledger can count "
+            f"{name}={_shown(value)} must lie between 0 and what the ledger can count "
             f"({LARGEST} units)."
         )
     return count
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else "(a number of many digits)"

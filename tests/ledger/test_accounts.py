@@ -1,0 +1,177 @@
+"""Accounts, caps and balances."""
+
+from __future__ import annotations
+
+import pytest
+
+from reticent.errors import InvalidParameterError
+from reticent.guarantees import (
+    ZCDP,
+    BoundedRange,
+    Budget,
+    PureDP,
+    ReplaceOne,
+    Scope,
+    claim,
+    compose,
+    repeat,
+    rho_within,
+    zcdp_epsilon,
+)
+from reticent.ledger import AccountId, AccountScope, Balance, Cap, Charge, Method, Spend
+from reticent.ledger.units import LARGEST
+
+CLIENT = AccountId(AccountScope.CLIENT, "a")
+STEP = claim(PureDP(0.1), ReplaceOne(100), Scope.ANSWER, statement="test")
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201, "a\nb", "a\x1fb", None, 3])
+def test_account_names_are_printable(name):
+    with pytest.raises(InvalidParameterError, match="name="):
+        AccountId(AccountScope.CLIENT, name)
+
+
+def test_account_scope_is_one_of_three():
+    with pytest.raises(InvalidParameterError, match="scope="):
+        AccountId("client", "a")
+
+
+def test_account_name_round_trips():
+    odd = AccountId(AccountScope.DATASET, "café: a:b")
+    assert AccountId.parse(str(odd)) == odd
+
+
+@pytest.mark.parametrize("text", ["", "client", "nobody:a", ":a", "client:"])
+def test_account_text_is_checked(text):
+    with pytest.raises(InvalidParameterError):
+        AccountId.parse(text)
+
+
+def test_basic_cap_limits_epsilon_and_delta():
+    cap = Cap.basic(epsilon=1.0, delta=1e-6)
+    assert cap.limits == Spend(10**9, 10**12, LARGEST, LARGEST)
+    assert cap.exhausted == Spend(10**9, 10**12, 0, 0)
+    assert cap.cost(Charge.of(STEP), 3) == Spend(3 * 10**8, 0, 0, 3)
+
+
+@pytest.mark.parametrize("slack", [0.0, 5e-7])
+def test_zcdp_cap_converts_back_to_its_promise(slack):
+    cap = Cap.zcdp(epsilon=1.0, delta=1e-6, slack=slack)
+    assert cap.method is Method.ZCDP
+    rho = cap.limits.rho / 10**12
+    assert zcdp_epsilon(rho, 1e-6 - slack) <= 1.0
+    assert zcdp_epsilon(rho * (1 + 1e-6), 1e-6 - slack) > 1.0  # and not much less
+    assert cap.limits.delta == round(slack * 10**18)
+    assert rho == pytest.approx(rho_within(1.0, 1e-6 - slack), abs=2e-12)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"epsilon": 0.0, "delta": 1e-6},
+        {"epsilon": 1.0, "delta": 0.0},
+        {"epsilon": 1.0, "delta": 1e-6, "slack": 1e-6},
+        {"epsilon": 1.0, "delta": 1e-20},
+    ],
+)
+def test_zcdp_cap_needs_room(numbers):
+    with pytest.raises(InvalidParameterError, match="zcdp"):
+        Cap.zcdp(**numbers)
+
+
+def test_count_cap_is_for_one_certificate():
+    total = repeat(STEP, 500, delta=1e-6)
+    cap = Cap.count(total)
+    assert cap.limits.answers == 500
+    assert cap.certificate == STEP.id
+    promised = Balance(CLIENT, cap).as_dict()["promise"]
+    assert promised["epsilon"] == pytest.approx(total.guarantee.epsilon, rel=1e-9)
+    assert promised["epsilon"] >= total.guarantee.epsilon
+    assert cap.cost(Charge.of(STEP), 2) == Spend(0, 0, 0, 2)
+    other = Charge.loss(epsilon=0.01, certificate="cheaper")
+    with pytest.raises(InvalidParameterError, match="cheaper"):
+        cap.cost(other, 1)
+
+
+def test_count_cap_needs_a_total_of_equal_answers():
+    another = claim(PureDP(0.2), ReplaceOne(100), Scope.ANSWER, statement="test")
+    rho = claim(ZCDP(0.1), ReplaceOne(100), Scope.ANSWER, statement="test")
+    for wrong in (STEP, compose([STEP, another]), repeat(rho, 3)):
+        with pytest.raises(InvalidParameterError, match="repeat"):
+            Cap.count(wrong)
+
+
+def test_cap_within_a_budget_chooses_the_method_in_advance():
+    assert Cap.within(Budget(1.0)) == Cap.basic(epsilon=1.0)
+    assert Cap.within(Budget(1.0, 1e-6)) == Cap.zcdp(epsilon=1.0, delta=1e-6)
+
+
+@pytest.mark.parametrize("method", Method)
+def test_cap_without_limits_is_refused(method):
+    with pytest.raises(InvalidParameterError, match="misses a limit"):
+        Cap(method=method)
+
+
+@pytest.mark.parametrize(
+    "cap",
+    [
+        Cap.basic(epsilon=1.0, delta=1e-6, relation="add-remove"),
+        Cap.zcdp(epsilon=1.0, delta=1e-6, slack=1e-7),
+        Cap.count(repeat(STEP, 5)),
+    ],
+)
+def test_cap_round_trips_through_json(cap):
+    again = Cap.from_json(cap.to_json())
+    assert again == cap
+    assert again.limits == cap.limits
+    assert again.same_kind(cap)
+
+
+def test_cap_refuses_hostile_units():
+    with pytest.raises(InvalidParameterError, match="answers="):
+        Cap(method=Method.COUNT, answers=-1, certificate="c")
+
+
+def test_balance_says_what_is_left():
+    spent = Spend(epsilon=3 * 10**8, answers=3)
+    balance = Balance(CLIENT, Cap.basic(epsilon=1.0), spent)
+    assert balance.remaining == Spend(epsilon=7 * 10**8)
+    assert balance.answers_left(Charge.of(STEP)) == 7
+    assert balance.as_dict() == {
+        "account": "client:a",
+        "method": "basic",
+        "spent": {"epsilon": 0.3, "delta": 0.0},
+        "cap": {"epsilon": 1.0, "delta": 0.0},
+        "promise": {"epsilon": 1.0, "delta": 0.0},
+        "answers": 3,
+    }
+    assert str(balance) == "client:a: epsilon 0.3 of 1, delta 0 of 0"
+
+
+def test_balances_of_other_methods_print():
+    zcdp = Balance(CLIENT, Cap.zcdp(epsilon=1.0, delta=1e-6), Spend(rho=5 * 10**9))
+    assert "rho 0.005 of" in str(zcdp)
+    bounded = claim(BoundedRange(0.1), ReplaceOne(9), Scope.ANSWER, statement="test")
+    assert zcdp.answers_left(Charge.of(bounded)) > zcdp.answers_left(Charge.of(STEP))
+    count = Balance(CLIENT, Cap.count(repeat(STEP, 5)), Spend(answers=2))
+    assert str(count) == "client:a: answers 2 of 5"
+    rho = claim(ZCDP(0.1), ReplaceOne(9), Scope.ANSWER, statement="test")
+    unpromised = Cap(method=Method.ZCDP, rho=Charge.of(rho).rho)
+    assert Balance(CLIENT, unpromised).as_dict()["promise"]["epsilon"] is None
+
+
+@pytest.mark.parametrize("answers", [1, 7, 100])
+@pytest.mark.parametrize("method", ["basic", "zcdp"])
+def test_sums_are_never_optimistic(method, answers):
+    # RELIABILITY 18: what the account says was spent covers the certificates' sum.
+    cap = (
+        Cap.basic(epsilon=100.0)
+        if method == "basic"
+        else Cap.zcdp(epsilon=9.0, delta=1e-6)
+    )
+    step = claim(PureDP(1 / 3), ReplaceOne(9), Scope.ANSWER, statement="test")
+    spent = Balance(CLIENT, cap, cap.cost(Charge.of(step), answers)).as_dict()["spent"]
+    if method == "basic":
+        assert spent["epsilon"] >= repeat(step, answers).guarantee.epsilon
+    else:
+        assert spent["rho"] >= answers * (1 / 3) ** 2 / 2

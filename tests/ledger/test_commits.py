@@ -1,0 +1,270 @@
+"""Group commit: sharing, refusing, failing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+import pytest
+
+from reticent.errors import BudgetExhaustedError, LedgerError
+from reticent.ledger import commits, end_process
+from reticent.ledger.commits import GroupCommit
+from reticent.ledger.decisions import Needs, Operation
+
+
+def saying(text):
+    return Operation(Needs(), lambda page: text)
+
+
+class Recorder:
+    """Commits that wait until they are let go, and remember their batches."""
+
+    def __init__(self, *failures):
+        self.batches = []
+        self.entered = threading.Semaphore(0)
+        self.gate = threading.Semaphore(0)
+        self.failures = list(failures)
+
+    def __call__(self, operations):
+        results = [operation.apply(None) for operation in operations]
+        self.entered.release()
+        self.gate.acquire()
+        if self.failures:
+            failure = self.failures.pop(0)
+            if failure is not None:
+                raise failure
+        self.batches.append(results)
+        return results
+
+    def let_go(self, times=1):
+        for _ in range(times):
+            self.gate.release()
+
+
+@pytest.fixture
+def recorder():
+    return Recorder()
+
+
+def test_what_waits_together_commits_together(recorder):
+    writer = GroupCommit(recorder)
+    first = writer.submit(saying(0))
+    recorder.entered.acquire()
+    others = [writer.submit(saying(number)) for number in range(1, 10)]
+    assert writer.pending == 9
+    assert not first.done()
+    recorder.let_go(2)
+    assert [future.result() for future in (first, *others)] == list(range(10))
+    assert recorder.batches == [[0], list(range(1, 10))]
+    writer.close()
+
+
+def test_commits_have_a_largest_size(recorder):
+    writer = GroupCommit(recorder, largest=4)
+    futures = [writer.submit(saying(0))]
+    recorder.entered.acquire()
+    futures += [writer.submit(saying(number)) for number in range(1, 10)]
+    recorder.let_go(4)
+    for future in futures:
+        future.result()
+    assert [len(batch) for batch in recorder.batches] == [1, 4, 4, 1]
+    writer.close()
+
+
+def test_refusal_is_one_waiter_s_alone(recorder):
+    refusal = BudgetExhaustedError("no")
+    writer = GroupCommit(recorder)
+    first = writer.submit(saying(0))
+    recorder.entered.acquire()
+    fine, refused = writer.submit(saying(1)), writer.submit(saying(refusal))
+    recorder.let_go(2)
+    assert (first.result(), fine.result()) == (0, 1)
+    with pytest.raises(BudgetExhaustedError, match="no"):
+        refused.result()
+    writer.close()
+
+
+def test_cancelled_operation_is_never_applied(recorder):
+    writer = GroupCommit(recorder)
+    first = writer.submit(saying(0))
+    recorder.entered.acquire()
+    dropped, kept = writer.submit(saying(1)), writer.submit(saying(2))
+    assert dropped.cancel()
+    assert not first.cancel()  # it is being committed
+    recorder.let_go(2)
+    assert kept.result() == 2
+    with pytest.raises(CancelledError):
+        dropped.result()
+    assert recorder.batches == [[0], [2]]
+    writer.close()
+
+
+def test_batch_of_cancelled_operations_is_no_commit(recorder):
+    writer = GroupCommit(recorder)
+    first = writer.submit(saying(0))
+    recorder.entered.acquire()
+    assert writer.submit(saying(1)).cancel()
+    recorder.let_go(1)
+    first.result()
+    writer.close()
+    assert recorder.batches == [[0]]
+
+
+def test_close_commits_what_waits(recorder):
+    writer = GroupCommit(recorder)
+    recorder.let_go(5)
+    futures = [writer.submit(saying(number)) for number in range(3)]
+    writer.close()
+    writer.close()
+    assert [future.result() for future in futures] == [0, 1, 2]
+    with pytest.raises(LedgerError, match="closed"):
+        writer.submit(saying(3))
+
+
+def test_passing_trouble_fails_the_batch_and_no_more():
+    recorder = Recorder(TimeoutError("the database is busy."), None)
+    writer = GroupCommit(recorder)
+    recorder.let_go(2)
+    with pytest.raises(LedgerError, match="Nothing was charged"):
+        writer.submit(saying(0)).result()
+    assert writer.submit(saying(1)).result() == 1
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("failure", "shown"),
+    [
+        (OSError("canary-4711"), "OSError"),
+        (LedgerError("the disk failed."), "the disk failed."),
+        (SystemExit(3), "SystemExit"),
+    ],
+)
+def test_failure_stops_everything(failure, shown):
+    order = []
+    recorder = Recorder(failure)
+
+    def on_fatal(error):
+        with pytest.raises(LedgerError):  # it has stopped before anyone is told
+            writer.submit(saying("late"))
+        order.append((error, first.done()))
+
+    writer = GroupCommit(recorder, on_fatal=on_fatal)
+    first = writer.submit(saying(0))
+    recorder.entered.acquire()
+    waiting, cancelled = writer.submit(saying(1)), writer.submit(saying(2))
+    cancelled.cancel()
+    recorder.let_go(1)
+    for future in (first, waiting):
+        with pytest.raises(LedgerError, match="answers nothing more") as caught:
+            future.result()
+        assert shown in str(caught.value)
+        assert "canary" not in str(caught.value)
+    assert order == [(failure, False)]
+    with pytest.raises(LedgerError, match="answers nothing more"):
+        writer.submit(saying(3))
+    with pytest.raises(LedgerError, match="answers nothing more"):
+        writer.check()
+    writer.close()
+    assert recorder.batches == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_waiters_wake_even_if_the_alarm_fails():
+    def on_fatal(error):
+        raise RuntimeError("no alarm")
+
+    recorder = Recorder(OSError())
+    writer = GroupCommit(recorder, on_fatal=on_fatal)
+    recorder.let_go(1)
+    with pytest.raises(LedgerError, match="OSError"):
+        writer.submit(saying(0)).result()
+    writer.close()
+
+
+def test_closing_while_failing_ends():
+    recorder = Recorder(OSError())
+    writer = GroupCommit(recorder)
+    future = writer.submit(saying(0))
+    recorder.entered.acquire()
+    closer = threading.Thread(target=writer.close)
+    closer.start()
+    recorder.let_go(1)
+    closer.join()
+    with pytest.raises(LedgerError):
+        future.result()
+
+
+def test_submit_and_close_may_race(recorder, monkeypatch):
+    # Closed between the first look and the queue: still refused, not forgotten.
+    writer = GroupCommit(recorder)
+    monkeypatch.setattr(writer, "check", lambda: None)
+    writer.close()
+    with pytest.raises(LedgerError, match="closed"):
+        writer.submit(saying(0))
+
+
+def test_forked_process_needs_its_own(recorder, monkeypatch):
+    writer = GroupCommit(recorder)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(LedgerError, match="forked"):
+            writer.submit(saying(0))
+        writer.close()  # does nothing: the writer is the parent's
+    recorder.let_go(1)
+    assert writer.submit(saying(1)).result() == 1
+    writer.close()
+
+
+def test_end_process_says_so_and_exits(monkeypatch, capfd):
+    codes = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    end_process(OSError("canary-4711"))
+    assert codes == [commits._EXIT_CODE]
+    said = capfd.readouterr().err
+    assert "OSError" in said
+    assert "canary" not in said
+
+
+SERVICE = """
+import sys
+from reticent.ledger import SQLLedger, end_process
+from tests.ledger.book import asking, opened
+
+class FailingPlace:
+    broken = False
+    def read(self):
+        return None
+    def write(self, data, *, progress, force):
+        if self.broken:
+            raise OSError("no space left")
+
+place = FailingPlace()
+settings = {"checkpoints": place, "signer": b"k" * 32, "on_fatal": end_process}
+ledger = SQLLedger(sys.argv[1], **settings)
+opened(ledger)
+ledger.charge(asking("k1"))
+print("first", flush=True)
+place.broken = True
+try:
+    ledger.charge(asking("k2"))
+finally:
+    print("never", flush=True)
+"""
+
+
+def test_service_ends_at_a_failed_write(sqlite_url):
+    done = subprocess.run(
+        [sys.executable, "-c", SERVICE, sqlite_url],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == commits._EXIT_CODE
+    assert done.stdout == "first\n"
+    assert "the ledger failed (OSError)" in done.stderr

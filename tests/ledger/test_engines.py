@@ -1,0 +1,217 @@
+"""Databases are opened so that a commit that returned is on the disk."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from reticent.errors import InvalidParameterError, LedgerError
+from reticent.ledger import Outcome, SQLLedger, engines
+from reticent.ledger.engines import open_engine, sqlite_settings
+from tests.ledger.book import asking, opened
+from tests.postgres import PostgresServer
+
+
+@pytest.mark.parametrize(
+    ("version", "settings"),
+    [
+        ((3, 6, 23), ("wal", "FULL")),
+        ((3, 7, 0), ("delete", "EXTRA")),
+        ((3, 40, 1), ("delete", "EXTRA")),
+        ((3, 51, 2), ("delete", "EXTRA")),
+        ((3, 51, 3), ("wal", "FULL")),
+        ((3, 52, 0), ("wal", "FULL")),
+    ],
+)
+def test_write_ahead_log_is_used_where_it_is_sound(version, settings):
+    assert sqlite_settings(version) == settings
+
+
+def test_every_sqlite_connection_is_durable(sqlite_url):
+    engine = open_engine(sqlite_url)
+    journal, synchronous = sqlite_settings(sqlite3.sqlite_version_info)
+    with engine.connect() as one, engine.connect() as two:
+        for connection in (one, two):
+            levels = {"FULL": 2, "EXTRA": 3}
+            found = connection.exec_driver_sql("PRAGMA synchronous").scalar()
+            assert found == levels[synchronous]
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == journal
+    engine.dispose()
+
+
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+def test_both_journals_work(sqlite_url, open_ledger, monkeypatch, journal):
+    level = "FULL" if journal == "wal" else "EXTRA"
+    monkeypatch.setattr(engines, "sqlite_settings", lambda version: (journal, level))
+    ledger = opened(open_ledger(sqlite_url))
+    assert ledger.charge(asking("k")).outcome is Outcome.DRAW
+    ledger.close()
+    # A file left by one version is taken over by another.
+    other = ("delete", "EXTRA") if journal == "wal" else ("wal", "FULL")
+    monkeypatch.setattr(engines, "sqlite_settings", lambda version: other)
+    assert open_ledger(sqlite_url).verify().charges == 1
+
+
+def test_journal_that_cannot_be_changed_is_refused(
+    sqlite_url, open_ledger, monkeypatch
+):
+    monkeypatch.setattr(engines, "sqlite_settings", lambda version: ("wal", "FULL"))
+    ledger = opened(open_ledger(sqlite_url))
+    monkeypatch.setattr(engines, "PATIENCE", 0.1)
+    with ledger._store.reading():  # somebody needs the log
+        ledger.charge(asking("k"))
+        monkeypatch.setattr(
+            engines, "sqlite_settings", lambda version: ("delete", "EXTRA")
+        )
+        with pytest.raises(LedgerError, match="SQLITE_BUSY"):
+            SQLLedger(sqlite_url)
+    ledger.close()
+    # SQLite answers a mode that it cannot have with the one that stays.
+    monkeypatch.setattr(engines, "sqlite_settings", lambda version: ("none", "EXTRA"))
+    with pytest.raises(LedgerError, match="keeps journal_mode='wal'"):
+        SQLLedger(sqlite_url)
+
+
+def test_ledger_files_are_for_their_owner(sqlite_url, open_ledger, tmp_path):
+    ledger = opened(open_ledger(sqlite_url))
+    ledger.charge(asking("k"))
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_file_that_others_can_read_is_refused(sqlite_url, open_ledger, tmp_path):
+    open_ledger(sqlite_url).close()
+    (tmp_path / "ledger.db").chmod(0o640)
+    with pytest.raises(LedgerError, match="mode=640"):
+        SQLLedger(sqlite_url)
+
+
+def test_file_in_no_folder_is_refused(tmp_path):
+    with pytest.raises(LedgerError, match="No such file"):
+        SQLLedger(f"sqlite:///{tmp_path}/nowhere/ledger.db")
+
+
+def test_file_that_is_no_database_is_refused(sqlite_url, tmp_path):
+    path = tmp_path / "ledger.db"
+    path.write_bytes(b"not a database, but long enough to look at" * 100)
+    path.chmod(0o600)
+    with pytest.raises(LedgerError, match="NOTADB"):
+        SQLLedger(sqlite_url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite:///file:x.db?uri=true",
+        "mysql://localhost/x",
+        "ledger.db",
+        "",
+    ],
+)
+def test_other_addresses_are_refused(url):
+    with pytest.raises(InvalidParameterError, match="url"):
+        SQLLedger(url)
+
+
+def test_locked_sqlite_file_is_waited_for_and_then_let_be(
+    sqlite_url, open_ledger, monkeypatch
+):
+    monkeypatch.setattr(engines, "PATIENCE", 0.2)
+    ledger = opened(open_ledger(sqlite_url))
+    other = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LedgerError, match=r"SQLITE_BUSY.* Nothing was charged"):
+        ledger.charge(asking("k"))
+    other.rollback()
+    other.close()
+    assert ledger.charge(asking("k")).outcome is Outcome.DRAW
+
+
+def test_reader_in_the_way_of_a_commit_is_waited_for(sqlite_url, open_ledger):
+    ledger = opened(open_ledger(sqlite_url))
+    other = sqlite3.connect(
+        sqlite_url.removeprefix("sqlite:///"), check_same_thread=False
+    )
+    other.execute("BEGIN")
+    other.execute("SELECT count(*) FROM ledger_entries").fetchone()
+    leave = threading.Timer(0.3, other.rollback)
+    leave.start()
+    assert ledger.charge(asking("k")).outcome is Outcome.DRAW
+    leave.join()
+    other.close()
+
+
+def test_locked_postgres_is_waited_for_and_then_let_be(
+    postgres_url, open_ledger, monkeypatch
+):
+    monkeypatch.setattr(engines, "PATIENCE", 1)
+    ledger = opened(open_ledger(postgres_url))
+    with psycopg.connect(postgres_url) as other:
+        other.execute("SELECT pg_advisory_xact_lock(hashtext('reticent.ledger'))")
+        with pytest.raises(LedgerError, match=r"55P03.* Nothing was charged"):
+            ledger.charge(asking("k"))
+    assert ledger.charge(asking("k")).outcome is Outcome.DRAW
+
+
+def test_postgres_commits_are_synchronous_whatever_the_database_says(
+    postgres_url, open_ledger
+):
+    name = postgres_url.partition("@/")[2].partition("?")[0]
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    ledger = opened(open_ledger(postgres_url))
+    with ledger._store.reading() as connection:
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+
+
+def test_postgres_address_keeps_its_options_but_for_one(postgres_url, open_ledger):
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute("CREATE SCHEMA apart")
+    ledger = open_ledger(f"{postgres_url}&options=-c search_path=apart")
+    opened(ledger)
+    with psycopg.connect(postgres_url) as admin:
+        count = admin.execute("SELECT count(*) FROM apart.ledger_entries").fetchone()
+    assert count == (5,)
+    with pytest.raises(LedgerError, match="synchronous_commit"):
+        SQLLedger(f"{postgres_url}&options=-c synchronous_commit=off")
+
+
+def test_postgres_that_does_not_sync_is_refused(postgres_server):
+    careless = PostgresServer(settings=("fsync=off",))
+    try:
+        with pytest.raises(LedgerError, match="fsync=off"):
+            SQLLedger(careless.url("postgres"))
+    finally:
+        careless.close()
+
+
+def test_postgres_that_is_not_there_is_an_error_of_ours(tmp_path: Path):
+    with pytest.raises(LedgerError, match="busy or away"):
+        SQLLedger(f"postgresql://postgres@/x?host={tmp_path}")
+
+
+def test_postgres_gone_during_a_commit_is_fatal(
+    postgres_server, postgres_url, open_ledger, monkeypatch
+):
+    # Whether that commit took place, nobody knows: nothing more is answered.
+    ledger = opened(open_ledger(postgres_url))
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(
+            """CREATE FUNCTION leave() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END'"""
+        )
+        admin.execute(
+            """CREATE CONSTRAINT TRIGGER leaving AFTER INSERT ON ledger_entries
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION leave()"""
+        )
+    with pytest.raises(LedgerError, match="may or may not be charged"):
+        ledger.charge(asking("k"))
+    with pytest.raises(LedgerError, match="answers nothing more"):
+        ledger.charge(asking("k2"))
