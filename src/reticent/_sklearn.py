@@ -5,6 +5,7 @@ from __future__ import annotations
 from inspect import isclass
 from typing import Any, TypeAlias
 
+import numpy as np
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import (
@@ -27,6 +28,7 @@ __all__ = [
     "check_parameters",
     "fit_context",
     "safe_indexing",
+    "takes_missing",
 ]
 
 # What validate_data takes: arrays, lists, data frames, sparse matrices.
@@ -70,3 +72,8 @@ def boosted_categories(model: Any) -> tuple[Any, list[Any]] | None:
         return None
     encoder = model._preprocessor.named_transformers_["encoder"]
     return model.is_categorical_, list(encoder.categories_)
+
+
+def takes_missing(tree: Any) -> bool:
+    """Whether a decision tree predicts dense rows in which values are missing."""
+    return bool(tree._support_missing_values(np.empty((0, 0))))

@@ -21,9 +21,8 @@ from sklearn.tree import (
     ExtraTreeClassifier,
     ExtraTreeRegressor,
 )
-from sklearn.utils import get_tags
 
-from reticent._sklearn import boosted_categories, boosted_rounds
+from reticent._sklearn import boosted_categories, boosted_rounds, takes_missing
 from reticent.ensembles.categories import CategoryCodes, branch_table
 from reticent.ensembles.fused_trees import FusedTrees
 from reticent.ensembles.grove import Grove, Nodes
@@ -206,5 +205,4 @@ def _boosted_nodes(
 
 
 def _takes_missing(model: Any) -> bool:
-    tree = model.estimators_[0] if type(model) in _FORESTS else model
-    return get_tags(tree).input_tags.allow_nan and tree.monotonic_cst is None
+    return takes_missing(model.estimators_[0] if type(model) in _FORESTS else model)

@@ -88,8 +88,9 @@ class FusedLinear:
     def refused(self, values: Any) -> NDArray[np.bool_] | None:
         """Return which encoded rows every model refuses, None if there are none."""
         data = values.data if sparse.issparse(values) else values
-        if np.isfinite(data.sum()):  # one pass; a sum that overflows only costs time
-            return None
+        with np.errstate(all="ignore"):
+            if np.isfinite(data.sum()):  # a sum that overflows only costs time
+                return None
         if sparse.issparse(values):
             per_row = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
             return np.bincount(

@@ -92,11 +92,11 @@ class FusedTrees:
         if not self.single and self.missing:
             return None
         seen = values
-        if self.single:
-            with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
+            if self.single:
                 seen = values.astype(np.float32)
-        if np.isfinite(seen.sum(dtype=np.float64)):
-            return None
+            if np.isfinite(seen.sum(dtype=np.float64)):
+                return None
         bad = np.isinf(seen) if self.missing else ~np.isfinite(seen)
         return np.asarray(bad.any(axis=1))
 

@@ -9,6 +9,7 @@ can depends on types and parameters alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -131,11 +132,12 @@ class ColumnMaps:
         )
 
     def _then_imputer(self, step: SimpleImputer) -> ColumnMaps | None:
-        values = np.asarray(step.statistics_)
-        if len(values) != len(self.slope) or values.dtype.kind not in "biuf":
+        filling = step.statistics_.tolist()
+        # The imputer drops columns that it cannot fill.
+        numbers = all(isinstance(v, (int, float)) and isfinite(v) for v in filling)
+        if not numbers or len(filling) != len(self.slope):
             return None
-        if not np.isfinite(values).all():  # the imputer drops columns it cannot fill
-            return None
+        values = np.array(filling, dtype=np.float64)
         filled = np.where(np.isnan(self.when_missing), values, self.when_missing)
         return ColumnMaps(
             slope=self.slope,

@@ -94,7 +94,7 @@ def output_steps(
 def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     """Return `bounds` as two finite floats in order, or refuse them."""
     low, high = (float(bound) for bound in bounds)
-    if not (isfinite(low) and isfinite(high) and low < high):
+    if not (isfinite(low) and isfinite(high) and high / 2 - low / 2 > 0):
         raise InvalidParameterError(
             f"bounds=({low}, {high}) must be finite numbers with low < high, known "
             "without looking at the records."
