@@ -148,7 +148,7 @@ EXPECTED_FAILURES: dict[str, str] = {}
 @estimator_checks.parametrize_with_checks(
     [
         PrivateAveragingClassifier(
-            LogisticRegression(), 500.0, n_shards=1, random_state=0
+            LogisticRegression(), 1e6, n_shards=1, random_state=0
         ),
         PrivateAveragingRegressor(
             Ridge(), 1e8, (-1e3, 1e3), n_shards=1, random_state=0
