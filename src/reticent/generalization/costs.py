@@ -79,18 +79,18 @@ class SessionCost:
 
 
 def subset_bits(n: int, rows: int, most: int) -> float:
-    """Return the bits that a set of at most `most` rows costs beyond ``n**most``.
+    """Return the bits that a set of 1 to `most` rows costs beyond ``n**most``.
 
-    R2 pays `ln n` for each kept example. A guess among all sets of at most `most` of
-    `rows` rows is right with probability one in their number, which is at most
-    ``n**most`` unless there is one example to keep or units have several rows.
+    R2 pays `ln n` for each kept example. A guess among all these sets of `rows` rows
+    is right with probability one in their number, which is at most ``n**most`` unless
+    units have several rows: so how many are kept may well depend on the data.
     """
     if most <= _EXACT_SUMS:
-        log_sets = math.log(sum(math.comb(rows, size) for size in range(most + 1)))
+        log_sets = math.log(sum(math.comb(rows, size + 1) for size in range(most)))
     else:
         log_sets = log_choose(rows, min(most, rows // 2)) + math.log(most + 1)
     extra = (log_sets - most * math.log(n)) / math.log(2)
-    return max(0.0, extra + 1e-9)
+    return extra + 1e-9 if extra > 1e-9 else 0.0
 
 
 class Purse:

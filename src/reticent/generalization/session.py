@@ -163,6 +163,7 @@ class AdaptiveSession(SessionCore):
         if certificate.scope is Scope.ANSWER:
             return SessionPredictor(self, model)
         self._pay(self._private_cost(certificate, 1))
+        self._assume(certificate)
         return model
 
     def mean(
@@ -206,6 +207,7 @@ class AdaptiveSession(SessionCore):
 
         cost = self._private_cost(noise.certificate, math.prod(shape))
         exact = self._paid(cost, totals) * GRID
+        self._assume(noise.certificate)
         noisy = np.clip(noise.response(exact).draw(self._source) / n, 0.0, 1.0)
         return float(noisy) if queries is None else noisy
 
@@ -219,14 +221,14 @@ class AdaptiveSession(SessionCore):
         outcomes : sequence
             What may be returned. Costs ``log2(len(outcomes))`` bits.
         """
-        listed = list(outcomes)
+        listed = outcomes if isinstance(outcomes, range) else list(outcomes)
         if not listed:
             raise InvalidParameterError("choose needs at least one outcome.")
-        index = self._paid(
+        place = self._paid(
             SessionCost(bits=_log2(len(listed))),
             lambda: listed.index(function(self._table.X, self._table.y)),
         )
-        return listed[index]
+        return listed[place]
 
     def score(self, estimator: Any, *, levels: int = 100) -> float:
         """Return the accuracy of a fitted estimator on the data, rounded.
@@ -257,7 +259,7 @@ class AdaptiveSession(SessionCore):
         Parameters
         ----------
         function : callable
-            ``function(X, y)`` returns positions of rows, in any order.
+            ``function(X, y)`` returns positions of rows, at least one, in any order.
         at_most : int
             Most rows that may come back; so many are paid for.
         """
@@ -266,9 +268,9 @@ class AdaptiveSession(SessionCore):
 
         def chosen() -> NDArray[np.int64]:
             places = np.unique(np.asarray(function(self._table.X, self._table.y)))
-            if places.size > at_most or places.dtype.kind not in "iu":
+            if not 1 <= places.size <= at_most or places.dtype.kind not in "iu":
                 raise InvalidDataError("too many positions, or no positions")
-            if places.size and not 0 <= places[0] <= places[-1] < rows:
+            if not 0 <= places[0] <= places[-1] < rows:
                 raise InvalidDataError("positions of rows that are not there")
             return places.astype(np.int64)
 
@@ -300,10 +302,9 @@ class AdaptiveSession(SessionCore):
                 f"a session adds up epsilons and deltas; the step promises "
                 f"{guarantee}. Use a step that is epsilon-DP or (epsilon, delta)-DP."
             )
-        self._assume(certificate)
-        total = guarantee.times(answers)
-        delta = total.delta if isinstance(total, ApproxDP) else 0.0
-        return SessionCost(epsilon=total.epsilon, delta=delta)
+        delta = guarantee.delta if isinstance(guarantee, ApproxDP) else 0.0
+        total = ApproxDP(guarantee.epsilon, delta).times(answers)
+        return SessionCost(epsilon=total.epsilon, delta=total.delta)
 
 
 class SessionPredictor:
@@ -328,6 +329,7 @@ class SessionPredictor:
         session = self._session
         cost = session._private_cost(self.certificate, int(rows))
         answers: NDArray[Any] = session._paid(cost, lambda: self._model.predict(X))
+        session._assume(self.certificate)
         return answers
 
 

@@ -39,8 +39,8 @@ def session_error(
     else:
         # The same step with G11 in place of G10; delta pays for the guesses too.
         target = down(math.exp(-guess)) if guess < 700 else 0.0
-        if not target > _SMALLEST_FAILURE:
-            return 1.0
+        if not max(_SMALLEST_FAILURE, delta) < target:
+            return 1.0  # G11 has the term 2 delta/target at least
         rest = approx_robust_error(epsilon, delta, left, target)
     if not rest < 1:
         return 1.0

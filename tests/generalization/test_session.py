@@ -1,0 +1,441 @@
+"""A session: what it returns, what that costs, and when it refuses."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+
+from reticent.errors import (
+    BudgetExhaustedError,
+    InvalidDataError,
+    InvalidParameterError,
+    LedgerError,
+    NotDeployableError,
+    SolverError,
+)
+from reticent.generalization import (
+    AdaptiveSession,
+    CompressionClassifier,
+    SessionCost,
+    SubsampleScheme,
+)
+from reticent.guarantees import (
+    SEEDED_NOISE,
+    ZCDP,
+    ApproxDP,
+    BoundedRange,
+    PureDP,
+    ReplaceOne,
+    Scope,
+    claim,
+    recheck,
+)
+from reticent.ledger import MemoryLedger, SQLLedger
+from tests.stats import assert_rate, assert_rate_at_most, rejects
+
+N = 500
+
+
+def table(seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, (X[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int)
+
+
+def session(seed=0, **budget):
+    X, y = table(seed)
+    return AdaptiveSession(
+        X, y, **{"epsilon": 1.0, "kept": 10, "bits": 100.0, **budget}
+    )
+
+
+class Promising(ClassifierMixin, BaseEstimator):
+    """Stands for any private estimator: it predicts 1 and carries a certificate."""
+
+    def __init__(self, guarantee=None, scope=Scope.MODEL, n=N):
+        self.guarantee = guarantee
+        self.scope = scope
+        self.n = n
+
+    def fit(self, X, y, units=None):
+        self.units_ = units
+        self.classes_ = np.array([0, 1])
+        self.certificate_ = claim(
+            self.guarantee, ReplaceOne(self.n), self.scope, statement="test"
+        )
+        return self
+
+    def predict(self, X):
+        return np.ones(len(X), dtype=int)
+
+
+def test_a_compression_step_pays_for_its_limit_not_for_what_it_kept():
+    s = session()
+    learner = CompressionClassifier(
+        SubsampleScheme(examples=4), report_error=False, classes=[0, 1]
+    )
+    assert len(s.fit(learner).kept_) == 4
+    assert s.spent == SessionCost(kept=4)
+    quick = CompressionClassifier("interval", classes=[0, 1])
+    s.fit(quick)
+    # 501 possible training errors take 9 bits.
+    assert s.spent == SessionCost(kept=6, bits=9.0)
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "cost"),
+    [
+        (PureDP(0.25), SessionCost(epsilon=0.25)),
+        (BoundedRange(0.25), SessionCost(epsilon=0.25)),
+        (ApproxDP(0.25, 1e-9), SessionCost(epsilon=0.25, delta=1e-9)),
+    ],
+)
+def test_a_private_model_pays_its_certificate(guarantee, cost):
+    s = session(delta=1e-6)
+    model = s.fit(Promising(guarantee))
+    assert model.predict([[0, 0]]) == [1]
+    assert s.spent == cost
+    assert [a.code for a in s.certificate.assumptions] == ["CLAIMED"]
+
+
+def test_a_private_predictor_pays_for_each_answer():
+    s = session(epsilon=0.5)
+    predictor = s.fit(Promising(PureDP(0.1), Scope.ANSWER))
+    assert s.spent.epsilon == 0
+    assert len(predictor.predict(np.zeros((4, 2)))) == 4
+    assert s.spent.epsilon == pytest.approx(0.4, abs=1e-8)
+    with pytest.raises(BudgetExhaustedError):
+        predictor.predict(np.zeros((2, 2)))
+    predictor.predict([[0, 0]])
+    assert s.spent.epsilon == pytest.approx(0.5, abs=1e-8)
+
+
+def test_few_bits_pay_the_number_of_outcomes():
+    s = session()
+    assert s.choose(lambda X, y: "b", ["a", "b", "c", "d"]) == "b"
+    assert s.spent.bits == 2
+    assert s.choose(lambda X, y: int(y.sum() > 0), range(3)) == 1
+    assert s.spent.bits == pytest.approx(2 + np.log2(3), abs=1e-6)
+    model = LogisticRegression().fit(*table(1))
+    right = np.mean(model.predict(table()[0]) == table()[1])
+    assert abs(s.score(model, levels=64) - right) <= 1 / 128
+    assert s.spent.bits == pytest.approx(8 + np.log2(3), abs=1e-6)
+
+
+def test_kept_examples_come_back_as_they_are():
+    X, y = table()
+    s = session()
+    kept = s.keep(lambda X, y: [7, 3, 3], at_most=4)
+    assert kept.indices.tolist() == [3, 7]
+    assert np.array_equal(kept.X, X[[3, 7]])
+    assert np.array_equal(kept.y, y[[3, 7]])
+    assert s.spent == SessionCost(kept=4)
+    s.keep(lambda X, y: 0, at_most=1)
+    assert s.spent == SessionCost(kept=5)
+
+
+def test_a_mean_has_noise_of_its_epsilon(seed):
+    # Noise beyond one scale, 1/(n eps), on either side: probability exp(-1).
+    X, y = table()
+    trials = 4000
+    s = AdaptiveSession(X, y, epsilon=1000.0, random_state=seed)
+    # Eight steps of the grid to a scale would show rounding; here there are thousands.
+    values = s.mean(lambda X, y: np.full((N, trials), 0.5), epsilon=0.2, queries=trials)
+    assert s.spent.epsilon == pytest.approx(trials * 0.2)
+    assert_rate(int((np.abs(values - 0.5) > 1 / (N * 0.2)).sum()), trials, np.exp(-1))
+    half = int((np.abs(values - 0.5) > 0.5 / (N * 0.2)).sum())
+    assert rejects(assert_rate, half, trials, np.exp(-1))
+
+
+def test_a_mean_is_about_units():
+    X, y = table()
+    units = np.arange(N) // 2
+    s = AdaptiveSession(X, y, epsilon=1e6, units=units)
+    assert s.mean(lambda X, y: y, epsilon=1e5) == pytest.approx(y.mean(), abs=1e-4)
+    assert s.promise.relation.n == N // 2
+    model = AdaptiveSession(X, y, epsilon=1, units=units).fit(
+        Promising(PureDP(0.1), n=N // 2)
+    )
+    assert np.array_equal(model.units_, units)
+
+
+def test_values_outside_the_unit_interval_are_cut():
+    s = session(epsilon=1e6)
+    wild = [np.nan, np.inf, -np.inf, 5.0] * (N // 4)
+    assert s.mean(lambda X, y: wild, epsilon=1e5) == pytest.approx(0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda s: s.mean(lambda X, y: y, epsilon=1.5),
+        lambda s: s.fit(Promising(PureDP(1.5))),
+        lambda s: s.fit(Promising(ApproxDP(0.1, 1e-9))),
+        lambda s: [s.choose(lambda X, y: 0, range(2**60)) for _ in range(2)],
+        lambda s: s.keep(lambda X, y: [0], at_most=11),
+        lambda s: s.fit(CompressionClassifier("svm")),
+    ],
+    ids=["mean", "pure", "delta", "bits", "keep", "compression"],
+)
+def test_a_step_that_would_break_the_promise_is_refused(step):
+    s = session()
+    promised = s.promise
+    with pytest.raises(BudgetExhaustedError, match="break the promised bound"):
+        step(s)
+    assert s.promise == promised
+    assert s.spent.within(s.budget)
+    s.choose(lambda X, y: 0, [0, 1])  # smaller steps still fit
+
+
+def test_budgets_can_be_used_to_the_last_bit():
+    s = session(bits=3.0, kept=0, epsilon=0.3)
+    for _ in range(3):
+        s.choose(lambda X, y: 0, [0, 1])
+        s.mean(lambda X, y: y, epsilon=0.1)
+    assert s.spent == SessionCost(epsilon=0.3, bits=3.0)
+    with pytest.raises(BudgetExhaustedError):
+        s.choose(lambda X, y: 0, [0, 1])
+    s.choose(lambda X, y: "only", ["only"])  # one possible answer is no answer
+
+
+def test_the_bound_grows_with_what_was_spent_up_to_the_promise():
+    s = session()
+    promised = s.promise.guarantee.epsilon
+    bounds = [s.bound]
+    for _ in range(10):
+        s.keep(lambda X, y: [0], at_most=1)
+        bounds.append(s.bound)
+    assert bounds == sorted(bounds)
+    assert bounds[0] < 0.5 * promised
+    assert bounds[-1] == promised
+    recheck(s.certificate)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda s: s.choose(lambda X, y: 1 / 0, [0, 1]),
+        lambda s: s.choose(lambda X, y: "secret 17", [0, 1]),
+        lambda s: s.keep(lambda X, y: [10**9], at_most=1),
+        lambda s: s.keep(lambda X, y: [0, 1, 2], at_most=1),
+        lambda s: s.keep(lambda X, y: [0.5], at_most=1),
+        lambda s: s.keep(lambda X, y: np.zeros(0, dtype=int), at_most=1),
+        lambda s: s.mean(lambda X, y: y[:3], epsilon=0.1),
+        lambda s: s.mean(lambda X, y: np.zeros((N, 2)), epsilon=0.1),
+        lambda s: s.fit(CompressionClassifier("threshold", classes=[0, 2])),
+    ],
+)
+def test_a_failure_is_charged_and_says_nothing(step):
+    s = session()
+    before = s.spent.bits
+    with pytest.raises(SolverError) as caught:
+        step(s)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert s.spent.bits >= before + 10
+    assert not s.closed
+    s.choose(lambda X, y: 0, [0, 1])
+
+
+def test_later_failures_cost_more():
+    s = session(bits=200.0)
+    costs = []
+    for _ in range(4):
+        before = s.spent.bits
+        with pytest.raises(SolverError):
+            s.choose(lambda X, y: 1 / 0, [0])
+        costs.append(s.spent.bits - before)
+    assert costs == sorted(costs)
+    assert costs[0] == pytest.approx(11.0)
+
+
+def test_a_failure_that_the_bits_do_not_cover_closes_the_session():
+    s = session(bits=5.0)
+    promised = s.bound, s.promise.guarantee.epsilon
+    with pytest.raises(SolverError, match="closed"):
+        s.choose(lambda X, y: 1 / 0, [0, 1])
+    assert s.closed
+    assert s.bound > promised[1]  # the failure is counted on top
+    for step in (
+        lambda: s.choose(lambda X, y: 0, [0]),
+        lambda: s.mean(lambda X, y: y, epsilon=0.1),
+        lambda: s.fit(Promising(PureDP(0.1))),
+    ):
+        with pytest.raises(BudgetExhaustedError, match="closed"):
+            step()
+
+
+def test_steps_that_do_not_fit_the_session_are_refused():
+    s = session()
+    with pytest.raises(InvalidParameterError, match="replacing one of n=500"):
+        s.fit(Promising(PureDP(0.1), n=N + 1))
+    with pytest.raises(InvalidParameterError, match="zCDP"):
+        s.fit(Promising(ZCDP(0.1)))
+    with pytest.raises(InvalidParameterError, match="no certificate_"):
+        s.fit(LogisticRegression())
+    with pytest.raises(InvalidParameterError, match="one outcome"):
+        s.choose(lambda X, y: 0, [])
+    with pytest.raises(InvalidDataError, match="labels for"):
+        AdaptiveSession(*[table()[0], table()[1][:-1]])
+
+
+def test_a_seed_makes_the_certificate_conditional():
+    X, y = table()
+    s = AdaptiveSession(X, y, epsilon=1.0, random_state=0)
+    s.mean(lambda X, y: y, epsilon=0.1)
+    assert s.certificate.assumptions == {SEEDED_NOISE}
+    t = AdaptiveSession(X, y, epsilon=1.0)
+    t.mean(lambda X, y: y, epsilon=0.1)
+    assert t.certificate.proved
+
+
+def test_copies_share_one_state_and_pickles_are_refused():
+    s = session()
+    assert copy.deepcopy(s) is s
+    assert copy.copy(s) is s
+    with pytest.raises(InvalidParameterError, match="AdaptiveSession"):
+        pickle.dumps(s)
+
+
+def open_again(path, name="trial", seed=0, **budget):
+    ledger = SQLLedger(f"sqlite:///{path}")
+    X, y = table(seed)
+    budget = {"epsilon": 1.0, "kept": 5, "bits": 30.0, **budget}
+    try:
+        return ledger, AdaptiveSession(X, y, **budget, ledger=ledger, name=name)
+    except Exception:
+        ledger.close()
+        raise
+
+
+def test_a_session_is_continued_where_it_stopped(tmp_path):
+    path = tmp_path / "session.db"
+    ledger, s = open_again(path)
+    s.keep(lambda X, y: [0, 1], at_most=2)
+    s.mean(lambda X, y: y, epsilon=0.3)
+    s.fit(Promising(PureDP(0.1)))
+    spent, certificate = s.spent, s.certificate
+    ledger.close()
+    ledger, s = open_again(path)
+    assert s.spent == spent
+    assert s.certificate == certificate  # the CLAIMED assumption included
+    with pytest.raises(BudgetExhaustedError):
+        s.keep(lambda X, y: [0], at_most=4)
+    with pytest.raises(SolverError):
+        s.choose(lambda X, y: 1 / 0, [0] * 2**18)
+    assert s.closed or s.spent.bits > spent.bits
+    ledger.verify()
+    ledger.close()
+
+
+def test_a_closed_session_stays_closed(tmp_path):
+    path = tmp_path / "session.db"
+    ledger, s = open_again(path, bits=1.0)
+    with pytest.raises(SolverError):
+        s.choose(lambda X, y: 1 / 0, [0, 1])
+    bound = s.bound
+    ledger.close()
+    ledger, s = open_again(path, bits=1.0)
+    assert s.closed
+    assert s.bound == bound
+    ledger.close()
+
+
+def test_a_promise_cannot_be_changed_after_the_first_look(tmp_path):
+    path = tmp_path / "session.db"
+    open_again(path)[0].close()
+    for change in ({"seed": 1}, {"kept": 6}, {"epsilon": 2.0}, {"confidence": 0.9}):
+        with pytest.raises(LedgerError, match="other data or parameters"):
+            open_again(path, **change)
+    open_again(path, name="another", kept=6)[0].close()
+
+
+def test_a_crash_between_charge_and_answer_leaves_the_charge(tmp_path, monkeypatch):
+    path = tmp_path / "session.db"
+    ledger, s = open_again(path)
+
+    class Crash(BaseException):
+        pass
+
+    def crash(X, y):
+        raise Crash
+
+    with pytest.raises(Crash):
+        s.keep(crash, at_most=3)
+    ledger.close()
+    ledger, s = open_again(path)
+    assert s.spent.kept == 3
+    ledger.close()
+
+
+def test_two_processes_at_once_never_overspend():
+    ledger = MemoryLedger()
+    X, y = table()
+    first, second = (
+        AdaptiveSession(X, y, kept=4, ledger=ledger, name="shared") for _ in range(2)
+    )
+    first.keep(lambda X, y: [0], at_most=3)
+    with pytest.raises(BudgetExhaustedError):
+        second.keep(lambda X, y: [0], at_most=2)
+    assert first.spent == second.spent
+
+
+def test_a_ledger_needs_a_name_and_no_seed():
+    X, y = table()
+    with pytest.raises(InvalidParameterError, match="both"):
+        AdaptiveSession(X, y, ledger=MemoryLedger())
+    with pytest.raises(InvalidParameterError, match="name='a b'"):
+        AdaptiveSession(X, y, ledger=MemoryLedger(), name="a b")
+    with pytest.raises(NotDeployableError, match="random_state=None"):
+        AdaptiveSession(X, y, ledger=MemoryLedger(), name="a", random_state=0)
+
+
+def evil_session(rng, n, *, bits, kept):
+    """Spend everything on overfitting, and return the gap and the promise.
+
+    Labels are coin flips. A kept example seeds a family of random functions, and a
+    few-bit answer names the member that agrees best with the labels.
+    """
+    X, y = rng.random((n, 1)), rng.integers(0, 2, n)
+    s = AdaptiveSession(X, y, kept=kept, bits=bits)
+
+    def member(seed, index, X):
+        phase = (
+            np.frombuffer(np.float64(seed).tobytes(), np.uint32).sum() + 31.7 * index
+        )
+        return (np.floor(np.abs(np.sin(X[:, 0] * 9e4 + phase)) * 1e6) % 2).astype(int)
+
+    if kept:
+        seeds = s.keep(
+            lambda X, y: [
+                int(np.argmax([np.mean(member(x[0], 0, X) == y) for x in X[:100]]))
+            ],
+            at_most=kept,
+        ).X[:, 0]
+    else:
+        seeds = [0.5]
+    size = 2 ** int(bits)
+    best = s.choose(
+        lambda X, y: int(
+            np.argmax([np.mean(member(seeds[0], i, X) == y) for i in range(size)])
+        ),
+        range(size),
+    )
+    gap = np.mean(member(seeds[0], best, X) == y) - 0.5
+    return gap, s.bound
+
+
+@pytest.mark.parametrize(("bits", "kept"), [(7, 0), (6, 1)])
+def test_bound_holds_and_is_not_slack_against_an_evil_analyst(bits, kept, seed):
+    rng = np.random.default_rng(seed)
+    found = [evil_session(rng, 300, bits=bits, kept=kept) for _ in range(60)]
+    gaps, bounds = np.array(found).T
+    assert_rate_at_most(int((gaps > bounds).sum()), len(gaps), 0.05)
+    assert gaps.mean() > 0.4 * bounds.mean()
+    # Control: the bound of a session without these answers does not hold.
+    blind = np.sqrt(np.log(2 / 0.05) / 600)
+    assert rejects(assert_rate_at_most, int((gaps > blind).sum()), len(gaps), 0.05)
