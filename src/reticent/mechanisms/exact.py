@@ -36,10 +36,11 @@ EXP_ERROR = 16 * _UNIT
 _DEEPEST = -700.0
 TINY = 2.0**-1000
 
-# Rows worked on at a time: a block of ten labels stays in the processor's cache.
+# Numbers worked on at a time, so that they stay in the processor's cache; and rows.
+_WORKSPACE = 1 << 17
 _BLOCK = 1 << 13
 # Above this many labels a row is searched by bisection instead of label by label.
-_MANY_LABELS = 64
+_MANY_LABELS = 512
 
 
 def draw_below(
@@ -277,9 +278,10 @@ def draw_categorical(log_weights: ArrayLike, source: RandomSource) -> NDArray[np
         for index, row in enumerate(rows):
             labels[index] = _draw_from_many(row, source)
         return labels
-    for start in range(0, len(rows), _BLOCK):
-        block = rows[start : start + _BLOCK]
-        labels[start : start + _BLOCK] = _draw_block(block, source)
+    size = min(_BLOCK, _WORKSPACE // rows.shape[1])
+    for start in range(0, len(rows), size):
+        part = slice(start, start + size)
+        labels[part] = _draw_block(rows[part], source)
     return labels
 
 
@@ -326,8 +328,10 @@ def _search(
     low = point - slack
     high = np.add(point, slack, out=point)
     high += total * 2.0**-bits
-    passed = np.zeros(len(heads), dtype=np.int8)
-    perhaps = np.zeros(len(heads), dtype=np.int8)
+    # Counting in bytes is fastest, as long as the labels fit.
+    passed, perhaps = np.zeros(
+        (2, len(heads)), np.int8 if len(sums) < 128 else np.int16
+    )
     for end in sums[:-1]:
         passed += (end <= low).view(np.int8)
         perhaps += (end <= high).view(np.int8)
