@@ -311,3 +311,44 @@ def test_spending_of_an_approximate_step_is_within_the_budget_at_the_edge():
     assert budget.covers(total)
     assert total.epsilon == pytest.approx(1.0, rel=1e-6)
     assert zcdp_epsilon(rho_within(1.0, 5e-7), 5e-7) <= 1.0
+
+
+def transcripts(budget, losses, history=(), first=1.0, second=1.0):
+    """Yield both probabilities of every transcript of an adaptive analyst.
+
+    The analyst asks for randomized responses, whose epsilons depend on the answers so
+    far, until the account refuses.
+    """
+    account = Account(budget)
+    for epsilon, _ in history:
+        account.charge(answer(PureDP(epsilon)))
+    epsilon = losses(history)
+    if len(history) == 8 or account.affords(answer(PureDP(epsilon))) == 0:
+        yield first, second
+        return
+    high = 1 / (1 + np.exp(-epsilon))
+    for bit, (mine, theirs) in enumerate([(1 - high, high), (high, 1 - high)]):
+        yield from transcripts(
+            budget, losses, (*history, (epsilon, bit)), first * mine, second * theirs
+        )
+
+
+def bold_when_ahead(history):
+    return 0.9 if history and history[-1][1] else 0.4
+
+
+def bold_when_behind(history):
+    return 0.4 if sum(bit for _, bit in history) * 2 > len(history) else 0.8
+
+
+@pytest.mark.parametrize("losses", [bold_when_ahead, bold_when_behind])
+@pytest.mark.parametrize("budget", [Budget(1.7), Budget(2.5, 0.05), Budget(2.0, 0.2)])
+def test_steps_chosen_after_each_answer_stay_within_the_budget(losses, budget):
+    pairs = np.array(list(transcripts(budget, losses)))
+    assert pairs.sum(axis=0) == pytest.approx([1.0, 1.0])
+    first, second = pairs.T
+    slack = np.maximum(first - np.exp(budget.epsilon) * second, 0).sum()
+    assert slack <= budget.delta + 1e-12
+    # The control: a quarter of the budget would not have covered it.
+    slack = np.maximum(first - np.exp(0.25 * budget.epsilon) * second, 0).sum()
+    assert slack > budget.delta
