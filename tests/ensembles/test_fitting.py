@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 from reticent.ensembles import check_base_estimator, fit_shards, partition_rows
 from reticent.ensembles.progress import with_progress
 from reticent.ensembles.silence import without_streams, without_warnings
-from reticent.errors import InvalidParameterError
+from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.mechanisms import noise_source
 from tests.ensembles.base_learners import (
     POISON,
@@ -161,6 +161,21 @@ def test_every_kind_of_table_gives_the_same_models(convert):
     for a, b in zip(plain.models, other.models, strict=True):
         assert np.allclose(a.coef_, b.coef_, rtol=0, atol=1e-3)
         assert hasattr(b, "feature_names_in_") == hasattr(convert(X), "columns")
+
+
+@pytest.mark.parametrize("kind", [pd.Series, pl.Series, list])
+def test_labels_are_taken_by_position(kind):
+    y = pd.Series(Y, index=range(120, 0, -1)) if kind is pd.Series else kind(Y)
+    plain, other = fit(LogisticRegression()), fit(LogisticRegression(), y=y)
+    for a, b in zip(plain.models, other.models, strict=True):
+        assert np.array_equal(a.coef_, b.coef_)
+
+
+def test_rows_labels_and_partition_must_fit_together():
+    partition = partition_rows(120, 6, noise_source(0))
+    for rows, labels in ((X[:-1], Y), (X, Y[:-1]), (X[:-1], Y[:-1])):
+        with pytest.raises(InvalidDataError, match="partition deals 120"):
+            fit_shards(Majority(), rows, labels, partition, noise_source(0))
 
 
 def test_an_object_without_parameters_is_copied_and_fitted():

@@ -16,10 +16,11 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from reticent._sklearn import MatrixLike, check_parameters, safe_indexing
 from reticent.ensembles.columns import Columns
+from reticent.ensembles.looped import n_rows
 from reticent.ensembles.progress import with_progress
 from reticent.ensembles.silence import without_streams, without_warnings
 from reticent.ensembles.units import Partition
-from reticent.errors import InvalidParameterError
+from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.mechanisms import RandomSource
 
 # scikit-learn takes seeds below 2^32; other libraries read them as signed 32 bits.
@@ -88,7 +89,7 @@ def check_base_estimator(estimator: Any, *methods: str) -> None:
 def fit_shards(
     estimator: Any,
     X: MatrixLike,
-    y: NDArray[Any],
+    y: Any,
     partition: Partition,
     source: RandomSource,
     *,
@@ -106,7 +107,7 @@ def fit_shards(
         The base estimator or pipeline, unfitted; it is cloned, never changed.
     X : array, sparse matrix or data frame of shape (n_rows, n_features)
         The rows.
-    y : ndarray of shape (n_rows,)
+    y : array-like of shape (n_rows,)
         The labels or targets.
     partition : Partition
         The shard of each row.
@@ -134,6 +135,12 @@ def fit_shards(
     check_base_estimator(estimator)
     if sparse.issparse(X):
         X = X.tocsr()
+    targets = np.asarray(y)
+    if not n_rows(X) == len(targets) == len(partition.shard_of_row):
+        raise InvalidDataError(
+            f"X has {n_rows(X)} rows and y {len(targets)}; the partition deals "
+            f"{len(partition.shard_of_row)}."
+        )
     names = _unseeded_parameters(estimator)
     seeds = _draw_seeds(partition.n_shards, len(names), source)
 
@@ -141,7 +148,7 @@ def fit_shards(
         for shard, rows in enumerate(partition.rows_by_shard()):
             settings = dict(zip(names, seeds[shard].tolist(), strict=True))
             shard_X = safe_indexing(X, rows)
-            yield delayed(_fit_one)(estimator, shard_X, y[rows], settings)
+            yield delayed(_fit_one)(estimator, shard_X, targets[rows], settings)
 
     shown = with_progress(
         tasks(),

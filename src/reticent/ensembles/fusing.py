@@ -25,7 +25,7 @@ from reticent.ensembles.pipelines import take_apart
 # per call. Up to so many rows, and rows times trees of a shard, the calls weigh more;
 # chosen by measurement.
 _TREE_ROWS = 1024
-_TREE_WALKS = 1 << 14
+_TREE_WALKS = 1 << 13
 
 
 @dataclass(frozen=True, slots=True, eq=False)
