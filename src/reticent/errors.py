@@ -15,6 +15,7 @@
     ├── NotDeployableError                      a certificate the service must refuse
     ├── SolverError (RuntimeError)              a preset target was not reached at fit
     ├── LedgerError                             the ledger cannot vouch for its state
+    ├── ModelFileError (ValueError)             a model directory not to be trusted
     └── InternalError                           a bug in reticent, please report it
 
 A message says what was asked, what is needed and what to do; it never holds a
@@ -31,6 +32,7 @@ __all__ = [
     "InvalidGuaranteeError",
     "InvalidParameterError",
     "LedgerError",
+    "ModelFileError",
     "NoDerivationError",
     "NotDeployableError",
     "RelationMismatchError",
@@ -91,6 +93,10 @@ class SolverError(ReticentError, RuntimeError):
 
 class LedgerError(ReticentError):
     """The ledger cannot vouch for its state, so it refuses to answer."""
+
+
+class ModelFileError(ReticentError, ValueError):
+    """A model directory is damaged, unsigned, open to others, or cannot be made."""
 
 
 class InternalError(ReticentError):

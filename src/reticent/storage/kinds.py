@@ -1,0 +1,110 @@
+"""Which models can be stored: a closed table, looked up by name, never imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.errors import InternalError, InvalidParameterError, ModelFileError
+from reticent.guarantees import Certificate
+from reticent.schemas import Encoder
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """A fitted model as JSON parameters and plain arrays."""
+
+    parameters: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
+
+
+class Answerer(Protocol):
+    """A model that answers encoded rows.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        What one answer promises, or what the release of the model promised. It is
+        derived anew from the stored parameters, by which the answers are drawn.
+    classes : tuple or None
+        The public labels as the schema spells them, or None for numbers.
+    n_units : int
+        Number of privacy units; public.
+    """
+
+    certificate: Certificate[Any]
+    classes: tuple[Any, ...] | None
+    n_units: int
+
+    def draw(self, X: NDArray[np.float64]) -> NDArray[Any]:
+        """Return one answer a row, freshly drawn: a place in `classes`, or a number."""
+        ...
+
+
+class ModelKind(Protocol):
+    """How one kind of model is taken apart and put together again.
+
+    Attributes
+    ----------
+    name : str
+        What the manifest calls it.
+    covers : str
+        What can be stored, for messages.
+    """
+
+    name: str
+    covers: str
+
+    def fits(self, fitted: Any) -> bool:
+        """Return whether a fitted model is of this kind."""
+        ...
+
+    def pack(self, fitted: Any, encoder: Encoder) -> Packed:
+        """Take a fitted model apart, or refuse it with ModelFileError."""
+        ...
+
+    def unpack(self, packed: Packed, encoder: Encoder) -> Answerer:
+        """Put a model together, checking every parameter and array."""
+        ...
+
+
+_KINDS: dict[str, ModelKind] = {}
+
+
+def register_kind(kind: ModelKind) -> ModelKind:
+    """Add a kind of model to the table."""
+    if kind.name in _KINDS:
+        raise InternalError(f"two kinds of models are called {kind.name!r}.")
+    _KINDS[kind.name] = kind
+    return kind
+
+
+def storable_kinds() -> dict[str, str]:
+    """Return the kinds of models that can be stored, with what each covers."""
+    return {name: kind.covers for name, kind in sorted(_KINDS.items())}
+
+
+def kind_of(fitted: Any) -> ModelKind:
+    """Return the kind of a fitted model."""
+    for kind in _KINDS.values():
+        if kind.fits(fitted):
+            return kind
+    known = "; ".join(kind.covers for kind in _KINDS.values())
+    raise InvalidParameterError(
+        f"{type(fitted).__name__}(...) cannot be stored. What can be: {known}."
+    )
+
+
+def kind_named(name: str) -> ModelKind:
+    """Return the kind that a manifest names."""
+    try:
+        return _KINDS[name]
+    except KeyError:
+        raise ModelFileError(
+            f"kind={name!r} of the manifest is not known to this reticent; it knows "
+            f"{', '.join(sorted(_KINDS))}."
+        ) from None

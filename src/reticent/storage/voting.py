@@ -1,0 +1,155 @@
+"""Stored votes: shards as arrays, and the rule that draws a label from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.ensembles import Fusion, fixed_ballots
+from reticent.errors import ModelFileError
+from reticent.guarantees import Certificate
+from reticent.mechanisms import SystemSource
+from reticent.prediction import PrivateVotingClassifier
+from reticent.prediction.base import over_shards
+from reticent.prediction.voting import RULES, Vote
+from reticent.schemas import Encoder
+from reticent.storage import parameters as read
+from reticent.storage.fused import STORABLE, fusion_of, pack_ensemble
+from reticent.storage.kinds import Packed, register_kind
+
+_NAMES = {
+    "classes",
+    "family",
+    "n_shards",
+    "n_units",
+    "parameter",
+    "public_labels",
+    "rule",
+    "scalars",
+}
+
+
+class Ballots:
+    """The votes of all shards on encoded rows, by arrays alone.
+
+    A shard whose model could not be fitted casts its fixed vote, and so does every
+    shard on a row that no model takes.
+    """
+
+    def __init__(self, fusion: Fusion, n_shards: int, n_labels: int) -> None:
+        self._fusion = fusion
+        self._n_labels = n_labels
+        fixed = fixed_ballots(n_shards, n_labels)
+        absent = np.setdiff1d(np.arange(n_shards), fusion.shards)
+        self._absent = np.bincount(fixed[absent], minlength=n_labels)
+        self._fixed = np.bincount(fixed, minlength=n_labels)
+
+    def votes(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Count the shards that vote for each label, one row a query."""
+        encoded = self._fusion.encode(X)
+        models = self._fusion.models
+        counts, (rows, places) = models.tally(encoded, self._n_labels)
+        if len(rows):
+            ballots = models.settle(encoded.values, rows, places)
+            np.add.at(counts, (rows, ballots), 1)
+        counts += self._absent
+        if len(counts) == len(X):
+            return counts
+        everyone = np.tile(self._fixed, (len(X), 1))
+        everyone[encoded.rows] = counts
+        return everyone
+
+
+class VotingAnswers:
+    """A stored `PrivateVotingClassifier`."""
+
+    def __init__(
+        self,
+        ballots: Ballots,
+        vote: Vote,
+        *,
+        classes: tuple[Any, ...],
+        n_units: int,
+        n_shards: int,
+        public_labels: bool,
+    ) -> None:
+        self.classes: tuple[Any, ...] | None = classes
+        self.n_units = n_units
+        self.n_shards = n_shards
+        self.public_labels = public_labels
+        self.votes = ballots.votes
+        self._vote = vote
+        self._source = SystemSource()
+        self.certificate: Certificate[Any] = over_shards(
+            vote.certificate(n_units),
+            shards=n_shards,
+            public_labels=public_labels,
+            seeded=False,
+        )
+
+    def draw(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Draw the place of one private label a row, with fresh randomness."""
+        return self._vote.response(self.votes(X)).draw(self._source)
+
+
+class VotingKind:
+    """How `PrivateVotingClassifier` is stored."""
+
+    name = "voting"
+    covers = f"PrivateVotingClassifier over {STORABLE}"
+
+    def fits(self, fitted: Any) -> bool:
+        """Return whether this is a fitted voting classifier."""
+        return isinstance(fitted, PrivateVotingClassifier)
+
+    def pack(self, fitted: Any, encoder: Encoder) -> Packed:
+        """Take it apart."""
+        models = pack_ensemble(fitted.ensemble_, encoder.n_features)
+        (mechanism,) = fitted.certificate_.premises
+        named = "scale" if fitted.rule_ == "gaussian" else "epsilon"
+        return Packed(
+            {
+                "classes": fitted.classes_.tolist(),
+                "family": models.family,
+                "n_shards": int(fitted.n_shards_),
+                "n_units": int(fitted.n_units_),
+                "parameter": mechanism.parameter(named),
+                "public_labels": fitted.classes is None,
+                "rule": fitted.rule_,
+                "scalars": models.scalars,
+            },
+            models.arrays,
+        )
+
+    def unpack(self, packed: Packed, encoder: Encoder) -> VotingAnswers:
+        """Put it together."""
+        given = packed.parameters
+        read.exactly(given, _NAMES)
+        if given["rule"] not in RULES:
+            raise ModelFileError(f"parameter 'rule' must be one of {', '.join(RULES)}.")
+        parameter = read.number(given, "parameter")
+        classes = read.stored_labels(encoder.schema, given["classes"])
+        if given["rule"] == "geometric" and len(classes) != 2:
+            raise ModelFileError("rule='geometric' is for two labels.")
+        n_shards = read.shards(given)
+        fusion = fusion_of(
+            given["family"],
+            given["scalars"],
+            packed.arrays,
+            n_shards=n_shards,
+            n_labels=len(classes),
+            n_features=encoder.n_features,
+        )
+        return VotingAnswers(
+            Ballots(fusion, n_shards, len(classes)),
+            Vote(given["rule"], parameter, parameter),
+            classes=classes,
+            n_units=read.count(given, "n_units"),
+            n_shards=n_shards,
+            public_labels=read.flag(given, "public_labels"),
+        )
+
+
+register_kind(VotingKind())

@@ -1,0 +1,417 @@
+"""What is stored answers as what was fitted, by the same law and certificate."""
+
+import dataclasses
+import os
+import stat
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+
+from reticent.errors import (
+    InvalidParameterError,
+    ModelFileError,
+    NotDeployableError,
+)
+from reticent.guarantees import Scope
+from reticent.prediction import PrivateAveragingRegressor, PrivateVotingClassifier
+from reticent.schemas import Categorical, ClassLabel, Encoder, Numeric, Schema
+from reticent.storage import (
+    Dataset,
+    load_model,
+    new_key,
+    public_key,
+    save_model,
+    storable_kinds,
+)
+from reticent.storage.voting import Ballots
+from tests.stats import assert_follows
+from tests.storage.workshop import (
+    AMOUNT,
+    CASES,
+    KEY,
+    THREE,
+    TWO,
+    fitted,
+    logistic,
+    table_for,
+)
+
+SECRET = new_key("aes-256-gcm")
+
+
+def stored(case, folder, **settings):
+    model, encoder, _ = fitted(case)
+    save_model(
+        folder, model, encoder.schema, encoder=encoder, signing_key=KEY, **settings
+    )
+    return load_model(
+        folder, signing_key=KEY, encryption_key=settings.get("encryption_key")
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_certificate_labels_and_columns_survive(case, tmp_path):
+    model, encoder, _ = fitted(case)
+    loaded = stored(case, tmp_path / "m", dataset=Dataset("clinic", "7"))
+    assert loaded.certificate == model.certificate_
+    assert loaded.schema == encoder.schema
+    assert loaded.encoder.settings() == encoder.settings()
+    assert loaded.dataset == Dataset("clinic", "7")
+    assert loaded.n_units == model.n_units_
+    assert loaded.charged
+    assert loaded.certificate.scope is Scope.ANSWER
+    wanted = None if loaded.schema == AMOUNT else getattr(model, "classes_", None)
+    assert loaded.classes == (None if wanted is None else tuple(wanted.tolist()))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "number" not in case])
+def test_stored_shards_vote_as_the_fitted_ones(case, tmp_path):
+    model, encoder, table = fitted(case)
+    loaded = stored(case, tmp_path / "m")
+    votes = model.ensemble_.votes(encoder.transform(table))
+    assert (loaded.votes(table) == votes).all()
+    assert (votes.sum(axis=1) == model.n_shards_).all()
+
+
+@pytest.mark.parametrize("case", ["averaging-three", "voting-gaussian"])
+def test_likely_labels_are_drawn_most_often(case, tmp_path):
+    loaded = stored(case, tmp_path / "m")
+    table = fitted(case)[2]
+    votes = loaded.votes(table)
+    sure = int((votes.max(axis=1) - np.sort(votes, axis=1)[:, -2]).argmax())
+    drawn = loaded.draw(table.take([sure] * 400))
+    assert np.bincount(drawn).argmax() == votes[sure].argmax()
+
+
+def test_rows_that_no_model_takes_get_the_fixed_votes(tmp_path):
+    _, encoder, table = fitted("voting-trees")
+    X = encoder.transform(table)
+    whole = ~np.isnan(X).any(axis=1)
+    model = PrivateVotingClassifier(logistic(), 1.0, THREE.classes, n_shards=5)
+    model.fit(X[whole], THREE.classes[table.label[whole]])
+    save_model(tmp_path / "m", model, THREE, encoder=encoder, signing_key=KEY)
+    votes = load_model(tmp_path / "m", signing_key=KEY).votes(table)
+    assert (votes == model.ensemble_.votes(X)).all()
+    assert (votes[~whole] == [2, 2, 1]).all()
+    assert not (votes[whole] == [2, 2, 1]).all()
+
+
+def test_ties_are_settled_by_the_arrays():
+    fusion = fitted("voting-linear")[0].ensemble_.fusion
+    nothing = {
+        name: np.zeros_like(getattr(fusion.models, name))
+        for name in ("weights", "intercepts", "bulk")
+    }
+    level = dataclasses.replace(
+        fusion, models=dataclasses.replace(fusion.models, **nothing)
+    )
+    ballots = Ballots(level, 12, 2)
+    # A score of zero is not positive: the first label.
+    assert ballots.votes(np.zeros((3, 6))).tolist() == [[12, 0]] * 3
+
+
+def test_ensembles_with_a_model_that_is_not_fused_are_refused(tmp_path):
+    model, encoder, _ = fitted("voting-linear")
+    ensemble = model.ensemble_
+    fusion, models = ensemble.fusion, ensemble.models
+    left_out = dataclasses.replace(
+        fusion.models,
+        **{
+            name: array[1:]
+            for name, array in fusion.models.to_arrays().items()
+            if array.ndim
+        },
+    )
+    try:
+        ensemble.fusion = dataclasses.replace(fusion, models=left_out)
+        ensemble.models = (logistic(), *models[1:])
+        with pytest.raises(ModelFileError, match="some shards hold models"):
+            save_model(tmp_path / "m", model, TWO, encoder=encoder, signing_key=KEY)
+    finally:
+        ensemble.fusion, ensemble.models = fusion, models
+
+
+def test_a_failed_shard_keeps_its_fixed_vote(tmp_path):
+    # One label in a shard is nothing that logistic regression can learn from.
+    schema = Schema({"x": Numeric(0, 1)}, label=ClassLabel("y", ["no", "yes"]))
+    columns = {"x": np.linspace(0, 1, 20), "y": ["no"] * 19 + ["yes"]}
+    table = schema.table(columns, labelled=True)
+    encoder = Encoder(schema)
+    model = PrivateVotingClassifier(
+        LogisticRegression(), 1.0, schema.classes, n_shards=5
+    ).fit(encoder.transform(table), schema.classes[table.label])
+    save_model(tmp_path / "m", model, schema, signing_key=KEY)
+    loaded = load_model(tmp_path / "m", signing_key=KEY)
+    assert len(model.ensemble_.fusion.shards) < 5
+    votes = model.ensemble_.votes(encoder.transform(table))
+    assert (loaded.votes(table) == votes).all()
+
+
+@pytest.mark.parametrize("case", ["voting-linear", "voting-trees", "averaging-two"])
+def test_stored_answers_follow_the_law_of_the_fitted_model(case, tmp_path):
+    model, encoder, table = fitted(case)
+    loaded = stored(case, tmp_path / "m")
+    law = model.response(encoder.transform(table.take([0]))).probabilities[0]
+    drawn = loaded.draw(table.take(np.zeros(20_000, dtype=int)))
+    assert_follows(np.bincount(drawn, minlength=len(law)), law)
+
+
+@pytest.mark.parametrize("case", ["averaging-number", "averaging-number-trees"])
+def test_stored_numbers_have_the_law_of_the_fitted_model(case, tmp_path):
+    model, encoder, table = fitted(case)
+    loaded = stored(case, tmp_path / "m")
+    mine = loaded.answerer.response(encoder.transform(table))
+    law = model.response(encoder.transform(table))
+    assert (mine.location == law.location).all()
+    assert (mine.scale, mine.law, mine.unit) == (law.scale, law.law, law.unit)
+    answers = np.array(loaded.answer(table))
+    assert ((answers >= 0) & (answers <= 50)).all()
+    assert len(np.unique(loaded.answer(table.take([0] * 50)))) > 10
+
+
+@pytest.mark.parametrize("case", ["voting-linear", "voting-trees", "averaging-number"])
+def test_answers_are_python_values_and_json(case, tmp_path):
+    import json
+
+    loaded = stored(case, tmp_path / "m")
+    table = table_for(loaded.schema).take(slice(0, 20))
+    kinds = {type(answer) for answer in loaded.answer(table)}
+    assert kinds == ({float} if loaded.classes is None else {str})
+    spelt = [json.loads(answer) for answer in loaded.answer_json(table)]
+    if loaded.classes is not None:
+        assert set(spelt) <= set(loaded.classes)
+
+
+def test_encrypted_arrays_need_their_key(tmp_path):
+    loaded = stored("voting-linear", tmp_path / "m", encryption_key=SECRET)
+    _, _, table = fitted("voting-linear")
+    assert (
+        loaded.votes(table) == stored("voting-linear", tmp_path / "n").votes(table)
+    ).all()
+    names = {path.name for path in (tmp_path / "m").iterdir()}
+    assert "weights.npy.sealed" in names
+    assert "weights.npy" not in names
+    with pytest.raises(ModelFileError, match="encrypted; give"):
+        load_model(tmp_path / "m", signing_key=KEY)
+    with pytest.raises(ModelFileError, match="does not open"):
+        load_model(
+            tmp_path / "m", signing_key=KEY, encryption_key=new_key("aes-256-gcm")
+        )
+    with pytest.raises(ModelFileError, match="not encrypted"):
+        load_model(tmp_path / "n", signing_key=KEY, encryption_key=SECRET)
+
+
+def test_sealed_files_cannot_change_places(tmp_path):
+    from reticent.storage.sealing import seal, unseal
+
+    sealed = seal(b"weights", SECRET, "weights.npy.sealed")
+    assert unseal(sealed, SECRET, "weights.npy.sealed") == b"weights"
+    assert b"weights" not in sealed
+    with pytest.raises(ModelFileError):
+        unseal(sealed, SECRET, "bulk.npy.sealed")
+    with pytest.raises(ModelFileError):
+        unseal(b"short", SECRET, "weights.npy.sealed")
+
+
+def test_ed25519_separates_signing_from_checking(tmp_path):
+    private = new_key("ed25519-private")
+    model, encoder, _ = fitted("voting-linear")
+    save_model(tmp_path / "m", model, encoder.schema, signing_key=private)
+    public = public_key(private)
+    assert load_model(tmp_path / "m", signing_key=public).kind == "voting"
+    assert load_model(tmp_path / "m", signing_key=private).kind == "voting"
+    with pytest.raises(InvalidParameterError, match="cannot make them"):
+        save_model(tmp_path / "n", model, encoder.schema, signing_key=public)
+    other = public_key(new_key("ed25519-private"))
+    with pytest.raises(ModelFileError, match="another key"):
+        load_model(tmp_path / "m", signing_key=other)
+
+
+def test_directory_is_for_its_owner_only_whatever_the_umask(tmp_path):
+    before = os.umask(0)
+    try:
+        stored("voting-linear", tmp_path / "m")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "m").stat().st_mode) == 0o700
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "m").iterdir()}
+    assert modes == {0o600}
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_saving_twice_needs_consent_and_replaces_as_a_whole(tmp_path):
+    first = stored("voting-linear", tmp_path / "m")
+    with pytest.raises(ModelFileError, match="replace=True"):
+        stored("voting-trees", tmp_path / "m")
+    assert load_model(tmp_path / "m", signing_key=KEY).id == first.id
+    second = stored("voting-trees", tmp_path / "m", replace=True)
+    assert second.id != first.id
+    assert not (tmp_path / "m" / "weights.npy").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_saving_where_nothing_can_be_written_says_so(tmp_path):
+    with pytest.raises(ModelFileError, match="cannot be written"):
+        stored("voting-linear", tmp_path / "nowhere" / "m")
+
+
+def test_equal_queries_have_equal_bytes_and_others_do_not(tmp_path):
+    loaded = stored("voting-linear", tmp_path / "m")
+    row = {"age": 41.0, "dose": None, "ward": "a"}
+    others = [
+        {**row, "age": 41.5},
+        {**row, "dose": 0},
+        {**row, "ward": "b"},
+        {**row, "age": 0},
+    ]
+    table = loaded.schema.rows([row, {**row, "age": 41}, *others])
+    first, again, *rest = loaded.queries(table)
+    assert first == again
+    assert len({first, *rest}) == 5
+    # Beyond the public range it is the same question; so is minus zero.
+    edge = loaded.schema.rows([{**row, "age": v} for v in (100, 1e300, 0, -0.0)])
+    a, b, c, d = loaded.queries(edge)
+    assert a == b
+    assert c == d
+
+
+def test_models_fitted_on_codes_answer_with_labels(tmp_path):
+    table, encoder = table_for(THREE), Encoder(THREE)
+    model = PrivateVotingClassifier(
+        LogisticRegression(max_iter=200), 50.0, [0, 1, 2], n_shards=3
+    ).fit(encoder.transform(table), table.label)
+    save_model(tmp_path / "m", model, THREE, signing_key=KEY)
+    loaded = load_model(tmp_path / "m", signing_key=KEY)
+    assert loaded.classes == ("none", "mild", "grave")
+    right = np.array(loaded.answer(table)) == THREE.classes[table.label]
+    assert right.mean() > 0.7
+
+
+def test_numbers_that_may_be_labels_or_codes_must_be_told_apart(tmp_path):
+    schema = Schema({"x": Numeric(0, 1)}, label=ClassLabel("y", [1, 0]))
+    x = np.linspace(0, 1, 60)
+    table = schema.table({"x": x, "y": (x > 0.5).astype(int)}, labelled=True)
+    encoder = Encoder(schema)
+    model = PrivateVotingClassifier(
+        LogisticRegression(C=1e3), 50.0, [0, 1], n_shards=3
+    ).fit(encoder.transform(table), schema.classes[table.label])
+    with pytest.raises(InvalidParameterError, match="labels='values'"):
+        save_model(tmp_path / "m", model, schema, signing_key=KEY)
+    save_model(tmp_path / "m", model, schema, signing_key=KEY, labels="values")
+    loaded = load_model(tmp_path / "m", signing_key=KEY)
+    assert loaded.answer(schema.rows([{"x": 0}, {"x": 1}])) == [0, 1]
+    save_model(tmp_path / "n", model, schema, signing_key=KEY, labels="codes")
+    turned = load_model(tmp_path / "n", signing_key=KEY)
+    assert turned.answer(schema.rows([{"x": 0}, {"x": 1}])) == [1, 0]
+    with pytest.raises(InvalidParameterError, match="labels='nonsense'"):
+        save_model(tmp_path / "o", model, schema, signing_key=KEY, labels="nonsense")
+
+
+def refused_fits():
+    X = np.random.default_rng(0).uniform(size=(60, 6))
+    y = np.where(X[:, 0] > 0.5, "yes", "no")
+
+    def voting(estimator, **settings):
+        return PrivateVotingClassifier(
+            estimator, 1.0, TWO.classes, n_shards=3, **settings
+        ).fit(X, y)
+
+    yield "not fused", voting(KNeighborsClassifier(1)), ModelFileError
+    polynomials = make_pipeline(PolynomialFeatures(2), LogisticRegression())
+    yield "encodes rows by itself", voting(polynomials), ModelFileError
+    seeded = voting(LogisticRegression(), random_state=0)
+    yield "SEEDED_NOISE", seeded, NotDeployableError
+    yield "fit it first", PrivateVotingClassifier(LogisticRegression()), ValueError
+    yield "has no certificate_", LogisticRegression(), ValueError
+    amount = PrivateAveragingRegressor(
+        LogisticRegression(), 1.0, bounds=(0, 7), n_shards=2
+    )
+    yield "has no certificate_", amount, ValueError
+
+
+@pytest.mark.parametrize(
+    ("message", "model", "error"), [*refused_fits()], ids=lambda v: str(v)[:20]
+)
+def test_what_cannot_be_stored_is_refused(message, model, error, tmp_path):
+    with pytest.raises(error, match=message):
+        save_model(tmp_path / "m", model, TWO, signing_key=KEY)
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_certified_stranger_is_refused_with_what_can_be_stored(tmp_path):
+    class Stranger:
+        certificate_ = fitted("voting-linear")[0].certificate_
+
+    with pytest.raises(InvalidParameterError, match="PrivateVotingClassifier over"):
+        save_model(tmp_path / "m", Stranger(), TWO, signing_key=KEY)
+    assert set(storable_kinds()) >= {
+        "averaging-classifier",
+        "averaging-regressor",
+        "voting",
+    }
+
+
+def test_encoder_and_schema_must_be_those_of_the_fit(tmp_path):
+    model, encoder, _ = fitted("voting-linear")
+    with pytest.raises(ModelFileError, match="6 features, the encoder makes 7"):
+        save_model(
+            tmp_path / "m",
+            model,
+            TWO,
+            encoder=Encoder(TWO, intercept=True),
+            signing_key=KEY,
+        )
+    with pytest.raises(InvalidParameterError, match="another schema"):
+        save_model(tmp_path / "m", model, THREE, encoder=encoder, signing_key=KEY)
+    with pytest.raises(InvalidParameterError, match="not the 3 labels"):
+        save_model(tmp_path / "m", model, THREE, signing_key=KEY)
+    with pytest.raises(InvalidParameterError, match="lists its classes"):
+        save_model(tmp_path / "m", model, AMOUNT, signing_key=KEY)
+    number, _, _ = fitted("averaging-number")
+    with pytest.raises(InvalidParameterError, match="label is numeric"):
+        save_model(tmp_path / "m", number, TWO, signing_key=KEY)
+    wide = Schema(AMOUNT.columns, label=type(AMOUNT.label)("cost", 0, 99))
+    with pytest.raises(InvalidParameterError, match="Fit with these"):
+        save_model(tmp_path / "m", number, wide, signing_key=KEY)
+
+
+def test_categories_numbered_by_boosted_trees_are_refused(tmp_path):
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    schema = Schema(
+        {"ward": Categorical(["a", "b", "c"])}, label=ClassLabel("y", ["no", "yes"])
+    )
+    encoder = Encoder(schema, style="ordinal")
+    ward = ["a", "b", "c"] * 40
+    table = schema.table(
+        {"ward": ward, "y": ["yes" if w == "b" else "no" for w in ward]}, labelled=True
+    )
+    base = HistGradientBoostingClassifier(
+        categorical_features=[0], max_iter=3, min_samples_leaf=1
+    )
+    model = PrivateVotingClassifier(base, 1.0, schema.classes, n_shards=2).fit(
+        encoder.transform(table), schema.classes[table.label]
+    )
+    with pytest.raises(ModelFileError, match="encodes rows by itself"):
+        save_model(tmp_path / "m", model, schema, encoder=encoder, signing_key=KEY)
+
+
+@pytest.mark.parametrize("bad", ["", "a/b", "..", "x" * 65, "ä", None, 3])
+def test_dataset_names_are_plain(bad):
+    with pytest.raises(InvalidParameterError, match="dataset name"):
+        Dataset(bad)
+
+
+def test_numbers_have_no_votes_and_models_are_not_pickled(tmp_path):
+    import pickle
+
+    loaded = stored("averaging-number", tmp_path / "m")
+    with pytest.raises(InvalidParameterError, match="has no votes"):
+        loaded.votes(table_for(AMOUNT))
+    with pytest.raises(InvalidParameterError, match="not pickled"):
+        pickle.dumps(loaded)
+    assert "weights" not in repr(loaded)
