@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -139,6 +140,14 @@ def test_a_seed_makes_the_certificate_conditional():
     assert "SEEDED_NOISE" in {a.code for a in model.certificate_.assumptions}
     again = clone(model).fit(X, Y)
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
+
+
+def test_a_part_that_came_fitted_is_an_assumption():
+    scaler = FrozenEstimator(StandardScaler().fit(X))
+    base = make_pipeline(scaler, LogisticRegression())
+    model = PrivateVotingClassifier(base, 1.0, [0, 1], 5).fit(X, Y)
+    assert [a.code for a in model.certificate_.assumptions] == ["PUBLIC_PARTS"]
+    recheck(model.certificate_)
 
 
 def test_the_rule_is_chosen_by_labels_and_budget():

@@ -38,6 +38,7 @@ from reticent.prediction.base import (
     checked_labels,
     checked_rows_and,
     checked_targets,
+    keeps_what_it_learned,
     over_shards,
 )
 from reticent.prediction.training import classifiers_of_shards, regressors_of_shards
@@ -201,6 +202,7 @@ class PrivateAveragingClassifier(ClassifierMixin, ShardedPredictor):
             "shards": self.n_shards_,
             "public_labels": self.classes is None,
             "seeded": seeded,
+            "frozen": keeps_what_it_learned(self.estimator),
         }
         # Two probabilities are one number.
         width = 1 if len(self.classes_) == 2 else len(self.classes_)
@@ -405,6 +407,7 @@ class PrivateAveragingRegressor(RegressorMixin, ShardedPredictor):
             shards=choice.n_shards,
             public_labels=False,
             seeded=source.seeded,
+            frozen=keeps_what_it_learned(self.estimator),
         )
         return self
 

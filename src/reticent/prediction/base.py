@@ -54,18 +54,54 @@ from reticent.prediction.shards import ShardChoice, choose_shards
     gives=(PureDP, BoundedRange, ApproxDP, ZCDP, Sensitivity),
 )
 def over_shards(
-    premise: Certificate[Any], *, shards: int, public_labels: bool, seeded: bool
+    premise: Certificate[Any],
+    *,
+    shards: int,
+    public_labels: bool,
+    seeded: bool,
+    frozen: bool = False,
 ) -> Conclusion[Any]:
     """Carry a mechanism's promise over to the rows behind its voters.
 
     `public_labels` says that the labels were read from the data, `seeded` that the
-    deal and the noise follow from a seed; both are assumptions then.
+    deal and the noise follow from a seed, `frozen` that parts of the base pipeline
+    came fitted; each is an assumption then.
     """
     return Conclusion(
         premise.guarantee,
         premise.relation,
         premise.scope,
-        Assumption.collect((PUBLIC_LABELS, public_labels), (SEEDED_NOISE, seeded)),
+        Assumption.collect(
+            (PUBLIC_LABELS, public_labels),
+            (SEEDED_NOISE, seeded),
+            (PUBLIC_PARTS, frozen),
+        ),
+    )
+
+
+PUBLIC_PARTS = Assumption(
+    "PUBLIC_PARTS",
+    "the parts of the pipeline that keep what they learned when cloned learned it "
+    "from public data",
+)
+
+
+def keeps_what_it_learned(estimator: Any) -> bool:
+    """Whether a clone of `estimator`, or of a part, is not a blank one.
+
+    Frozen estimators carry their fitted state into every shard; if it was learned
+    from the sensitive rows, one of them touches all shards.
+    """
+    nested = (
+        estimator.get_params(deep=True).values()
+        if hasattr(estimator, "get_params")
+        else ()
+    )
+    plain = BaseEstimator.__sklearn_clone__
+    return any(
+        getattr(type(part), "__sklearn_clone__", plain) is not plain
+        for part in (estimator, *nested)
+        if not isinstance(part, type)
     )
 
 

@@ -28,7 +28,7 @@ from reticent.mechanisms import (
     soft_vote_certificate,
     sparse_scale,
 )
-from reticent.prediction.base import over_shards
+from reticent.prediction.base import keeps_what_it_learned, over_shards
 from reticent.prediction.queries import canonical_rows
 from reticent.prediction.voting import PrivateVotingClassifier
 
@@ -217,6 +217,7 @@ class ConsensusInterface:
             shards=model.n_shards_,
             public_labels=model.classes is None,
             seeded=model._source.seeded,
+            frozen=keeps_what_it_learned(model.estimator),
         )
 
     def _pay(self, ledger: Ledger, dataset: str) -> None:

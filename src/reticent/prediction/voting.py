@@ -32,6 +32,7 @@ from reticent.prediction.base import (
     checked_base,
     checked_labels,
     checked_rows_and,
+    keeps_what_it_learned,
     over_shards,
 )
 from reticent.prediction.training import classifiers_of_shards
@@ -199,6 +200,7 @@ class PrivateVotingClassifier(ClassifierMixin, ShardedPredictor):
             shards=choice.n_shards,
             public_labels=self.classes is None,
             seeded=source.seeded,
+            frozen=keeps_what_it_learned(self.estimator),
         )
         return self
 
