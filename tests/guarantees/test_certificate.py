@@ -212,6 +212,7 @@ def test_details_keep_what_json_keeps():
     assert as_detail("x", np.int64(3)) == 3
     assert type(as_detail("x", np.int64(3))) is int
     assert as_detail("x", np.array([1, 2])) == (1, 2)
+    assert as_detail("x", [np.int64(1), np.float64(0.5)]) == (1, 0.5)
     assert as_detail("x", [1, None, "a", True]) == (1, None, "a", True)
     assert as_detail("x", Scope.MODEL) == "model"
 

@@ -126,7 +126,7 @@ def conversion(rho, delta):
 
 def test_conversion_is_the_minimum_and_never_below(seed):
     rng = np.random.default_rng(seed)
-    for _ in range(80):
+    for _ in range(40):
         rho = float(10 ** rng.uniform(-12, 4))
         delta = float(10 ** rng.uniform(-15, -0.1))
         ours, best = zcdp_epsilon(rho, delta), conversion(rho, delta)

@@ -45,8 +45,8 @@ def test_references_agree_sequence_by_sequence(step, count):
 
 def test_pure_delta_is_never_below_fifty_digits(seed):
     rng = np.random.default_rng(seed)
-    for _ in range(250):
-        count = int(10 ** rng.uniform(0, 4.7))
+    for _ in range(120):
+        count = int(10 ** rng.uniform(0, 3.7))
         step = float(10 ** rng.uniform(-4, 0.7))
         spread = step * math.sqrt(count)
         epsilon = min(count * step, count * step**2 / 2 + spread * rng.uniform(0, 7))
@@ -66,8 +66,8 @@ def test_pure_delta_of_a_million_steps():
 
 def test_pure_epsilon_is_enough_and_hardly_more(seed):
     rng = np.random.default_rng(seed)
-    for _ in range(60):
-        count = int(10 ** rng.uniform(0, 4))
+    for _ in range(30):
+        count = int(10 ** rng.uniform(0, 3.3))
         step = float(10 ** rng.uniform(-3, 0.5))
         delta = float(10 ** rng.uniform(-9, -1))
         epsilon = pure_epsilon(step, count, delta)
@@ -80,6 +80,7 @@ def test_pure_epsilon_at_the_ends():
     assert pure_epsilon(0.0, 10, 1e-6) == 0.0
     assert pure_epsilon(1e-9, 1, 0.5) == 0.0
     assert pure_epsilon(0.5, 1, 1e-300) == pytest.approx(0.5)
+    assert pure_epsilon(1e308, 10, 1e-6) == math.inf
     # Far beyond what exp can hold, the total stays between the trivial bounds.
     assert 700 < pure_epsilon(10.0, 1000, 1e-6) <= 10_000 * (1 + 1e-14)
 

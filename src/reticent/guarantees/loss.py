@@ -57,7 +57,7 @@ def pure_delta(epsilon: float, step: float, count: int) -> float:
         # One by one: the difference of tails below would cancel near the largest loss.
         hits = np.arange(max(0, least), count + 1)
         masses = binom.pmf(hits, count, sigmoid(step))
-        shares = np.maximum(0.0, -np.expm1(epsilon - (2.0 * hits - count) * step))
+        shares = -np.expm1(np.minimum(0.0, epsilon - (2.0 * hits - count) * step))
         rounding = 1e-15 * (1 + step * count)
         return float((masses * (shares + rounding)).sum()) * (1 + doubt)
     above = float(binom.sf(least, count, sigmoid(step))) * (1 + doubt)
@@ -72,6 +72,8 @@ def pure_epsilon(step: float, count: int, delta: float) -> float:
     if step == 0:
         return 0.0
     low, high = 0.0, up(step * count)
+    if not math.isfinite(high):
+        return math.inf
     if pure_delta(low, step, count) <= delta:
         return 0.0
     # delta falls in epsilon; keep the side that is surely enough.
@@ -119,8 +121,6 @@ def _distribution(step: Step, grid: float) -> Any:
 
     kind, epsilon, slack, _ = step
     cells = math.ceil(epsilon / grid)
-    if cells * grid < epsilon:
-        cells += 1
     wider = cells * grid  # a larger epsilon is promised all the more
     if kind == "pure":
         sure = 1 - slack
@@ -163,9 +163,11 @@ def pld_epsilon(steps: tuple[Step, ...], delta: float) -> float:
         part = part.self_compose(step[3]) if step[3] > 1 else part
         total = part if total is None else total.compose(part)
     try:
-        found = up(float(total.get_epsilon_for_delta(safe)) + 1e-9)  # type: ignore[union-attr]
+        found = float(total.get_epsilon_for_delta(safe))  # type: ignore[union-attr]
     except OverflowError:
         return math.inf
+    # A point of the grid may lie a last digit below the loss that it stands for.
+    found = up(found + 1e-9 + 1e-15 * span)
     # A transform that overflows can return any number; a total below what one group
     # of steps surely costs is no total.
     surely = max(
