@@ -4,10 +4,8 @@ Every answer of a predictor is differentially private; `certificate_` says how, 
 `PredictionInterface` keeps all answers within a budget.
 """
 
-from reticent.prediction.averaging import (
-    PrivateAveragingClassifier,
-    PrivateAveragingRegressor,
-)
+from reticent.prediction.averaging import PrivateAveragingClassifier
+from reticent.prediction.averaging_regressor import PrivateAveragingRegressor
 from reticent.prediction.consensus import ConsensusInterface
 from reticent.prediction.interface import PredictionInterface
 from reticent.prediction.relabeling import RelabelingClassifier

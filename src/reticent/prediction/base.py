@@ -52,6 +52,7 @@ from reticent.prediction.shards import ShardChoice, choose_shards
     source="S1 Thm 4.1",
     takes=(PureDP, BoundedRange, ApproxDP, ZCDP, Sensitivity),
     gives=(PureDP, BoundedRange, ApproxDP, ZCDP, Sensitivity),
+    same_kind=True,
 )
 def over_shards(
     premise: Certificate[Any],

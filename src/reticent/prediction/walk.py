@@ -45,6 +45,7 @@ from reticent.prediction.base import (
     source="S1 Fig. 1 and Lemma 5.2, ties in one step",
     takes=(PureDP, BoundedRange),
     gives=(PureDP, BoundedRange),
+    same_kind=True,
 )
 def projected_walk(
     premise: Certificate[Any], *, public_labels: bool

@@ -12,8 +12,9 @@ from reticent.errors import InvalidParameterError, ModelFileError
 from reticent.guarantees import Certificate
 from reticent.mechanisms import SystemSource, average_vote, average_vote_certificate
 from reticent.prediction import PrivateAveragingClassifier, PrivateAveragingRegressor
-from reticent.prediction.averaging import BoundedAnswers, _sum_noise
+from reticent.prediction.averaging_regressor import BoundedAnswers
 from reticent.prediction.base import over_shards
+from reticent.prediction.sums import sum_noise
 from reticent.schemas import Encoder
 from reticent.storage import parameters as read
 from reticent.storage.fused import STORABLE, fusion_of, pack_ensemble, regressors_of
@@ -47,7 +48,7 @@ class AveragedLabels:
                 n=n_units, voters=n_shards, epsilon=epsilon
             )
         else:
-            self._noise, promised = _sum_noise(
+            self._noise, promised = sum_noise(
                 n_units, len(classes), epsilon, delta, False
             )
         self.certificate: Certificate[Any] = over_shards(
@@ -74,7 +75,7 @@ class AveragedNumbers:
         self.n_units = n_units
         self._ensemble = ensemble
         self._source = SystemSource()
-        self._noise, promised = _sum_noise(n_units, 1, epsilon, delta, False)
+        self._noise, promised = sum_noise(n_units, 1, epsilon, delta, False)
         self.certificate: Certificate[Any] = over_shards(
             promised, shards=ensemble.n_shards, public_labels=False, seeded=False
         )
