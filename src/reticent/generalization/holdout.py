@@ -68,8 +68,11 @@ class ReusableHoldout(SingleState):
     overfits : int, default=10
         Most answers that contradict their guess; the holdout stops after the last.
     threshold : float or None, default=None
-        Distance from the guess that is let pass. None is the distance that the
-        averages of two samples of this size rarely reach in so many queries.
+        Distance from the guess that is let pass. None is the distance that honest
+        guesses rarely reach in so many queries.
+    guess_units : int or None, default=None
+        How many units guesses rest on, for example the rows of a validation part. None
+        is as many as the holdout has.
     method : {"auto", "rounding", "laplace"}, default="auto"
         "laplace" is Thresholdout: noise makes all answers together pure DP (R3).
         "rounding" uses no noise: answers take few values, so there are few transcripts
@@ -138,6 +141,7 @@ class ReusableHoldout(SingleState):
         queries: int = 1000,
         overfits: int = 10,
         threshold: float | None = None,
+        guess_units: int | None = None,
         method: str = "auto",
         scale: float | None = None,
         scoring: Any = "accuracy",
@@ -158,6 +162,7 @@ class ReusableHoldout(SingleState):
             queries=queries,
             overfits=overfits,
             threshold=threshold,
+            guess_units=guess_units,
             method=method,
             scale=scale,
             beta=self._failure,

@@ -68,6 +68,7 @@ def design_holdout(
     queries: int,
     overfits: int,
     threshold: float | None,
+    guess_units: int | None,
     method: str,
     scale: float | None,
     beta: float,
@@ -81,6 +82,8 @@ def design_holdout(
         raise InvalidParameterError(
             f"method={method!r} must be 'auto', 'laplace' or 'rounding'."
         )
+    guess_units = whole("ReusableHoldout", "guess_units", guess_units or n)
+    honest = _honest_distance(n, guess_units, queries, beta)
     if threshold is not None:
         threshold = real("ReusableHoldout", "threshold", threshold)
         if not 0 < threshold < 1:
@@ -88,7 +91,7 @@ def design_holdout(
                 f"threshold={threshold!r} must lie between 0 and 1."
             )
     designs = [
-        make(n, queries, overfits, threshold, scale, beta, seeded)
+        make(n, queries, overfits, threshold, honest, scale, beta, seeded)
         for name, make in (("rounding", _rounding), ("laplace", _laplace))
         if method in ("auto", name)
     ]
@@ -101,12 +104,12 @@ def _rounding(
     queries: int,
     overfits: int,
     threshold: float | None,
+    honest: float,
     scale: float | None,
     beta: float,
     seeded: bool,
 ) -> HoldoutDesign:
-    if threshold is None:
-        threshold = _honest_distance(n, queries, beta)
+    threshold = honest if threshold is None else threshold
     # Half a level is a quarter of the threshold. The bound would allow four times fewer
     # levels; finer answers cost it little and are usually nearer to the truth.
     levels = math.ceil(2 / threshold)
@@ -129,6 +132,7 @@ def _laplace(
     queries: int,
     overfits: int,
     threshold: float | None,
+    honest: float,
     scale: float | None,
     beta: float,
     seeded: bool,
@@ -137,7 +141,7 @@ def _laplace(
         # Far enough that noise alone does not take honest guesses for overfitting.
         safe = noise_at_most(
             scale=scale,
-            threshold=_honest_distance(n, queries, beta),
+            threshold=honest,
             overfits=overfits,
             queries=queries,
             failure=beta,
@@ -165,13 +169,14 @@ def _laplace(
     return design(math.exp(float(found.x)))
 
 
-def _honest_distance(n: int, queries: int, beta: float) -> float:
+def _honest_distance(n: int, guess_units: int, queries: int, beta: float) -> float:
     """Return a distance that honest guesses rarely reach.
 
-    Averages of one query over two samples of `n` units differ by more than this with
-    probability at most ``beta / queries``, by Hoeffding for both together.
+    Averages of one query over `n` units and over `guess_units` others differ by more
+    than this with probability at most ``beta / queries``, by Hoeffding for both.
     """
-    return min(0.5, math.sqrt(math.log(2 * queries / beta) / n))
+    spread = math.log(2 * queries / beta) * (1 / n + 1 / guess_units) / 2
+    return min(0.5, math.sqrt(spread))
 
 
 def _error(design: HoldoutDesign, beta: float) -> float:

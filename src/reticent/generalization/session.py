@@ -221,14 +221,15 @@ class AdaptiveSession(SessionCore):
         outcomes : sequence
             What may be returned. Costs ``log2(len(outcomes))`` bits.
         """
-        listed = outcomes if isinstance(outcomes, range) else list(outcomes)
+        listed: Any = outcomes if isinstance(outcomes, range) else list(outcomes)
         if not listed:
             raise InvalidParameterError("choose needs at least one outcome.")
         place = self._paid(
             SessionCost(bits=_log2(len(listed))),
             lambda: listed.index(function(self._table.X, self._table.y)),
         )
-        return listed[place]
+        chosen: T = listed[place]
+        return chosen
 
     def score(self, estimator: Any, *, levels: int = 100) -> float:
         """Return the accuracy of a fitted estimator on the data, rounded.
