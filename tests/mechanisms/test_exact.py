@@ -12,10 +12,15 @@ from reticent.errors import ReticentError
 from reticent.mechanisms import (
     SeededSource,
     SystemSource,
+    discrete_gaussian_law,
+    discrete_laplace_law,
     draw_below,
     draw_bernoulli,
     draw_bernoulli_exp,
     draw_categorical,
+    draw_discrete_gaussian,
+    draw_discrete_laplace,
+    exact,
 )
 from reticent.mechanisms.exact import exp_interval
 from tests.mechanisms.scripted import ScriptedSource, bits_of
@@ -116,9 +121,8 @@ def test_unlikely_success_is_possible():
 @pytest.mark.parametrize("p", [0.1, 1 / 3, 0.7, 1e-3, 2.0**-60, 3e-17])
 def test_bernoulli_takes_a_float_for_what_it_is(p):
     # Deep enough to hold every bit of p; p itself is no longer below p.
-    exact = Fraction(p)
-    at = int(exact * 2**181)
-    assert Fraction(at, 2**181) == exact
+    at = int(Fraction(p) * 2**181)
+    assert Fraction(at, 2**181) == Fraction(p)
     for value, expected in ((at - 1, True), (at, False)):
         source = ScriptedSource(bits_of(value, 2))
         assert draw_bernoulli([p], source)[0] == expected
@@ -251,6 +255,45 @@ def test_categorical_over_many_labels_follows_its_law(name, seed):
     assert_follows(counts, law)
     wrong = np.exp(1.2 * weights)
     assert rejects(assert_follows, counts, wrong / wrong.sum())
+
+
+@pytest.fixture
+def _nothing_is_sure(monkeypatch):
+    """Make every interval useless, so that whole numbers decide every draw."""
+
+    def useless(x, _error=0.0):
+        return np.zeros_like(x), np.ones_like(x)
+
+    monkeypatch.setattr(exact, "exp_interval", useless)
+    monkeypatch.setattr(exact, "_slack", lambda _n_labels: 2.0)
+
+
+@pytest.mark.usefixtures("_nothing_is_sure")
+@pytest.mark.parametrize("name", ["two", "five", "equal", "very many"])
+def test_slow_path_alone_follows_the_law(name, seed):
+    weights = np.array(LOG_WEIGHTS[name])
+    count = 100 if name == "very many" else 4_000
+    labels = draw_categorical(np.tile(weights, (count, 1)), SeededSource(seed))
+    law = np.exp(weights) / np.exp(weights).sum()
+    assert_follows(np.bincount(labels, minlength=len(law)), law)
+    hits = draw_bernoulli_exp(np.full(4_000, 0.7), SeededSource(seed))
+    assert_rate(int(hits.sum()), 4_000, np.exp(-0.7))
+
+
+@pytest.mark.usefixtures("_nothing_is_sure")
+@pytest.mark.parametrize("scale", [0.6, 3.7])
+def test_slow_path_alone_draws_the_right_noise(scale, seed):
+    k, zeros = np.arange(-200, 201), np.zeros(4_000, dtype=int)
+    for law, draw in (
+        (discrete_laplace_law, draw_discrete_laplace),
+        (discrete_gaussian_law, draw_discrete_gaussian),
+    ):
+        counts = np.bincount(
+            draw(zeros, scale, SeededSource(seed)) + 200, minlength=401
+        )
+        assert_follows(counts, np.exp(law(k, scale)))
+        wrong = np.exp(law(k, 1.3 * scale))
+        assert rejects(assert_follows, counts, wrong / wrong.sum())
 
 
 def test_rows_are_independent(seed):
