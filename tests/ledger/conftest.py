@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from reticent.ledger import Ledger, MemoryLedger, SQLLedger
-from tests.postgres import postgres_server, postgres_url
+from tests.postgres import postgres_database, postgres_server, postgres_url
 
-__all__ = ["ledger", "open_ledger", "postgres_server", "postgres_url", "sql_url"]
+__all__ = ["postgres_database", "postgres_server", "postgres_url"]
 
 
 @pytest.fixture

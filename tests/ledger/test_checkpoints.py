@@ -47,19 +47,19 @@ class Copies:
     """Take and put back copies of a whole database."""
 
     def __init__(self, url, postgres_server=None):
-        self._url, self._server = url, postgres_server
+        self.url, self._server = url, postgres_server
         self._copies = 0
 
     def take(self):
         """Copy the (closed) database; return the copy's address."""
         self._copies += 1
         if self._server is None:
-            path = Path(self._url.removeprefix("sqlite:///"))
+            path = Path(self.url.removeprefix("sqlite:///"))
             copy = path.with_name(f"copy{self._copies}.db")
             shutil.copy(path, copy)
             copy.chmod(0o600)
             return f"sqlite:///{copy}"
-        name = self._url.partition("@/")[2].partition("?")[0]
+        name = self.url.partition("@/")[2].partition("?")[0]
         copy = f"{name}_{self._copies}"
         with psycopg.connect(self._server.url("postgres"), autocommit=True) as admin:
             admin.execute(f"CREATE DATABASE {copy} TEMPLATE {name}")
@@ -68,15 +68,10 @@ class Copies:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def copies(request):
-    url = request.getfixturevalue(f"{request.param}_url")
-    server = (
-        request.getfixturevalue("postgres_server")
-        if request.param == "postgres"
-        else None
-    )
-    made = Copies(url, server)
-    made.url = url
-    return made
+    if request.param == "sqlite":
+        return Copies(request.getfixturevalue("sqlite_url"))
+    server = request.getfixturevalue("postgres_server")
+    return Copies(request.getfixturevalue("postgres_database"), server)
 
 
 @pytest.mark.parametrize("make", [HMACSigner, Ed25519Signer])

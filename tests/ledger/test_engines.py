@@ -161,26 +161,24 @@ def test_locked_postgres_is_waited_for_and_then_let_be(
 
 
 def test_postgres_commits_are_synchronous_whatever_the_database_says(
-    postgres_url, open_ledger
+    postgres_database, open_ledger
 ):
-    name = postgres_url.partition("@/")[2].partition("?")[0]
-    with psycopg.connect(postgres_url, autocommit=True) as admin:
+    name = postgres_database.partition("@/")[2].partition("?")[0]
+    with psycopg.connect(postgres_database, autocommit=True) as admin:
         admin.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
-    ledger = opened(open_ledger(postgres_url))
+    ledger = opened(open_ledger(postgres_database))
     with ledger._store.reading() as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
 
 
-def test_postgres_address_keeps_its_options_but_for_one(postgres_url, open_ledger):
-    with psycopg.connect(postgres_url, autocommit=True) as admin:
-        admin.execute("CREATE SCHEMA apart")
-    ledger = open_ledger(f"{postgres_url}&options=-c search_path=apart")
-    opened(ledger)
-    with psycopg.connect(postgres_url) as admin:
-        count = admin.execute("SELECT count(*) FROM apart.ledger_entries").fetchone()
-    assert count == (5,)
-    with pytest.raises(LedgerError, match="synchronous_commit"):
-        SQLLedger(f"{postgres_url}&options=-c synchronous_commit=off")
+def test_postgres_address_keeps_its_options_but_for_one(postgres_server, open_ledger):
+    with postgres_server.schema() as url:
+        opened(open_ledger(url)).close()
+        with psycopg.connect(url) as admin:  # found by the search path in the address
+            count = admin.execute("SELECT count(*) FROM ledger_entries").fetchone()
+        assert count == (5,)
+        with pytest.raises(LedgerError, match="synchronous_commit"):
+            SQLLedger(f"{url}%20-csynchronous_commit%3Doff")
 
 
 def test_postgres_that_does_not_sync_is_refused(postgres_server):

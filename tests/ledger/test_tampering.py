@@ -68,7 +68,8 @@ def test_flipped_field_is_refused(book, table, column):
     keys = list(table.primary_key.columns)
     with engine.connect() as connection:
         rows = connection.execute(select(table)).all()
-    for row in rows:
+    # Every row on one database, some on the other: the check is the same code.
+    for row in rows if engine.name == "sqlite" else rows[::4]:
         here = [key == getattr(row, key.name) for key in keys]
         value = getattr(row, column.name)
         change = flipped(value)

@@ -305,15 +305,13 @@ def _receipt(
     fresh: tuple[int, ...],
 ) -> Receipt:
     answers: tuple[bytes | None, ...] = (None,) * len(request.queries)
-    places: tuple[int, ...] = ()
-    if outcome is Outcome.DRAW and request.memory is None:
-        places = fresh
-    elif outcome is Outcome.DRAW:
+    places = fresh
+    if outcome is Outcome.DRAW and request.memory is not None:
         first = {request.hashes[position]: position for position in fresh}
         places = tuple(
             first.get(query, position) for position, query in enumerate(request.hashes)
         )
-    if outcome is not Outcome.SPENT:
+    if outcome is not Outcome.SPENT and len(fresh) < len(request.queries):
         drawing = {request.hashes[position] for position in fresh}
         answers = _known_answers(page, request, entry, drawing)
     return Receipt(
@@ -343,9 +341,7 @@ def _known_answers(
             )
         return opened[sequence][place]
 
-    if request.memory is None:
-        if drawing or entry is None:
-            return (None,) * len(request.queries)
+    if request.memory is None and entry is not None:
         return tuple(
             answer(entry.sequence, place) for place in range(len(request.queries))
         )

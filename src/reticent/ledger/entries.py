@@ -78,12 +78,11 @@ class Entry:
     marks: tuple[Mark, ...] = ()
 
     @classmethod
-    def from_row(cls, row: Iterable[Any], marks: Iterable[Mark]) -> Entry:
+    def from_row(cls, row: Iterable[Any], marks: Iterable[Sequence[Any]]) -> Entry:
         """Build an entry from its fields in order and its marks."""
         sequence, kind, request, settles, charges, body, sealed = row
-        return cls(
-            sequence, kind, request, settles, charges, body, sealed, tuple(marks)
-        )
+        noted = tuple(Mark(*mark) for mark in marks)
+        return cls(sequence, kind, request, settles, charges, body, sealed, noted)
 
     def content(self) -> dict[str, Any]:
         """Return the body as a dictionary."""
@@ -109,18 +108,22 @@ def seal(
     The fields hold no control characters (JSON escapes them, names and keys exclude
     them), so joining with two of them loses nothing.
     """
-    parts = [
+    text = (
         f"{previous}\x1f{sequence}\x1f{kind}\x1f"
         f"{'-' if request is None else '=' + request}\x1f"
         f"{'-' if settles is None else settles}\x1f{charges}\x1f{body}"
-    ]
-    parts += [f"{query}\x1f{account}\x1f{release}" for query, account, release in marks]
-    return hashlib.sha256("\x1e".join(parts).encode()).hexdigest()
+    )
+    for query, account, release in marks:
+        text += f"\x1e{query}\x1f{account}\x1f{release}"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def canonical(data: Any) -> str:
     """Return JSON with one spelling."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _encode.encode(data)
 
 
 def charges_text(costs: Mapping[str, Spend]) -> str:

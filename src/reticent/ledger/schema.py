@@ -71,7 +71,8 @@ accounts = Table(
 )
 
 # One tuple of statements per version. A released version is never edited: what it
-# made is on somebody's disk. `{whole}` is a 64-bit integer that can be a primary key.
+# made is on somebody's disk. `{whole}` is a 64-bit integer that can be a primary key,
+# `{clustered}` stores rows in its order where that must be asked for.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE ledger_meta (
@@ -96,7 +97,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             account TEXT NOT NULL,
             release BIGINT NOT NULL,
             PRIMARY KEY (sequence, position)
-        )""",
+        ){clustered}""",
         "CREATE INDEX ledger_marks_by_query ON ledger_marks (query, account)",
         """CREATE TABLE ledger_accounts (
             name TEXT PRIMARY KEY,
@@ -142,10 +143,12 @@ def migrate(connection: Connection) -> None:
             f"schema version={version} is newer than this reticent, which knows "
             f"{len(MIGRATIONS)}; use a newer reticent."
         )
-    whole = "INTEGER" if connection.dialect.name == "sqlite" else "BIGINT"
+    words = {"whole": "BIGINT", "clustered": ""}
+    if connection.dialect.name == "sqlite":
+        words = {"whole": "INTEGER", "clustered": " WITHOUT ROWID"}
     for statements in MIGRATIONS[version:]:
         for statement in statements:
-            connection.exec_driver_sql(statement.format(whole=whole))
+            connection.exec_driver_sql(statement.format(**words))
     if version == 0:
         _begin_chain(connection)
     elif version < len(MIGRATIONS):

@@ -41,9 +41,10 @@ from reticent.ledger.schema import (
 
 T = TypeVar("T")
 
-# Values in one IN (...) and entries in one reading; far below what databases bear.
+# Values in one IN (...), far below what databases bear, and entries in one reading,
+# few enough to stay in a processor's cache.
 _CHUNK = 500
-_READING = 5_000
+_READING = 1_000
 
 _spend = (
     update(accounts)
@@ -348,20 +349,22 @@ def _entries(connection: Connection, condition: Any, whole: set[int]) -> list[En
     return [Entry.from_row(row, noted.get(row.sequence, ())) for row in found]
 
 
-def _marks(connection: Connection, *conditions: Any) -> dict[int, list[Mark]]:
+def _marks(
+    connection: Connection, *conditions: Any
+) -> dict[int, list[tuple[Any, ...]]]:
     """Return marks by entry, in order; their places must have no gaps."""
-    noted: dict[int, list[Mark]] = {}
+    noted: dict[int, list[tuple[Any, ...]]] = {}
     found = connection.execute(
         select(marks).where(*conditions).order_by(marks.c.sequence, marks.c.position)
-    )
-    for sequence, position, query, account, release in found:
+    ).all()
+    for sequence, position, *mark in found:
         known = noted.setdefault(sequence, [])
         if position != len(known):
             raise LedgerError(
                 f"sequence={sequence} remembers a query in the wrong place; the ledger "
                 "was changed. Restore a good copy and write the budget off."
             )
-        known.append(Mark(query, account, release))
+        known.append(tuple(mark))
     return noted
 
 

@@ -1,0 +1,239 @@
+"""What durable charges cost, what sharing commits saves, how fast a start is.
+
+Requests per second (one charge and one stored answer each) with 32 threads: durable
+commits shared (group commit), one durable commit per operation, a checkpoint signed
+with every commit, no durability. The modes take turns, so their ratios are of one run.
+Then the verified start of a long ledger, with its memory.
+
+    python benchmarks/speed/bench_ledger.py [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from reticent.ledger import (
+    AccountId,
+    AccountScope,
+    Cap,
+    Charge,
+    Ledger,
+    MemoryLedger,
+    Outcome,
+    Request,
+    SQLLedger,
+)
+from reticent.ledger.decisions import Needs, charge, settle
+from reticent.ledger.store import Store, flush, load
+from tests.postgres import NoPostgresError, PostgresServer
+
+THREADS = 32
+DATASET = AccountId(AccountScope.DATASET, "d")
+MODEL = AccountId(AccountScope.MODEL, "m")
+CLIENTS = [AccountId(AccountScope.CLIENT, f"c{i}") for i in range(THREADS)]
+STEP = Charge.loss(epsilon=1e-6, certificate="step")
+ROOM = Cap.basic(epsilon=1000.0)
+
+
+def request(thread: int, number: int) -> Request:
+    key = f"{thread}.{number}"
+    return Request(
+        key=key,
+        accounts=(DATASET, MODEL, CLIENTS[thread]),
+        charge=STEP,
+        queries=(key.encode(),),
+        memory="d/m",
+    )
+
+
+def opened(ledger: Ledger) -> Ledger:
+    for account in (DATASET, MODEL, *CLIENTS):
+        ledger.open_account(account, ROOM)
+    return ledger
+
+
+def serve(ledger: Ledger, thread: int, numbers: range) -> None:
+    for number in numbers:
+        receipt = ledger.charge(request(thread, number))
+        if receipt.outcome is not Outcome.DRAW:
+            raise RuntimeError("a benchmark request was seen before")
+        ledger.settle(receipt, [b"yes"])
+
+
+def bench_requests(ledger: Ledger, numbers: range) -> float:
+    """Return requests per second with all threads at work."""
+    threads = [
+        threading.Thread(target=serve, args=(ledger, i, numbers))
+        for i in range(THREADS)
+    ]
+    begun = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return THREADS * len(numbers) / (time.perf_counter() - begun)
+
+
+@contextmanager
+def ledgers(new_url: Callable[[], str], folder: Path) -> Iterator[dict[str, Ledger]]:
+    """Open one ledger per mode, each in a database of its own."""
+    signed = {"checkpoints": folder / "checkpoint", "signer": b"k" * 32}
+    modes: dict[str, Ledger] = {
+        "group": opened(SQLLedger(new_url())),
+        "one commit each": opened(SQLLedger(new_url(), largest_commit=1)),
+        "group, checkpointed": opened(SQLLedger(new_url(), **signed)),
+        "no durability": opened(MemoryLedger()),
+    }
+    try:
+        yield modes
+    finally:
+        for ledger in modes.values():
+            ledger.close()
+
+
+def bench_modes(
+    new_url: Callable[[], str], folder: Path, rounds: int
+) -> dict[str, Any]:
+    """Return requests per second by mode (medians of rounds), and their ratios."""
+    # The slow mode gets fewer requests a round, so that rounds stay short.
+    sizes = {"one commit each": 4}
+    seen: dict[str, list[float]] = {}
+    with ledgers(new_url, folder) as modes:
+        for number in range(rounds):
+            for name, ledger in modes.items():
+                size = sizes.get(name, 20)
+                numbers = range(number * size, (number + 1) * size)
+                seen.setdefault(name, []).append(bench_requests(ledger, numbers))
+    rate = {name: statistics.median(rates) for name, rates in seen.items()}
+    return {
+        "requests_per_second": {name: round(value, 1) for name, value in rate.items()},
+        "ratios": {
+            "group / one commit each": rate["group"] / rate["one commit each"],
+            "group / no durability": rate["group"] / rate["no durability"],
+            "checkpointed / group": rate["group, checkpointed"] / rate["group"],
+        },
+    }
+
+
+def write_chain(url: str, requests: int) -> None:
+    """Write a ledger of `requests` charges with their answers, in big commits."""
+    with SQLLedger(url) as ledger:
+        opened(ledger)
+    store, done = Store(url), 0
+    while done < requests:
+        numbers = range(done, min(done + 20_000, requests))
+
+        def work(connection: Any, numbers: range = numbers) -> None:
+            names = {str(account) for account in (DATASET, MODEL, *CLIENTS)}
+            page = load(connection, Needs(accounts=names))
+            before = dict(page.accounts)
+            for number in numbers:
+                receipt = charge(page, request(number % THREADS, number))
+                settle(page, receipt, [b"yes"])
+            flush(connection, page, before)
+
+        store.write(work)
+        done = numbers.stop
+    store.close()
+
+
+STARTER = """
+import json, resource, sys, time
+from reticent.ledger import SQLLedger
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+url, start, place = sys.argv[1:]
+settings = {"checkpoints": place, "signer": b"k" * 32, "first_checkpoint": True}
+before, begun = peak(), time.perf_counter()
+with SQLLedger(url, start=start, **settings) as ledger:
+    seconds = time.perf_counter() - begun
+    print(json.dumps({"seconds": round(seconds, 3), "mebibytes": peak() - before}))
+"""
+
+
+def bench_start(url: str, place: Path, start: str) -> dict[str, float]:
+    """Open a ledger in a fresh process; return seconds and growth in memory."""
+    done = subprocess.run(
+        [sys.executable, "-c", STARTER, url, start, str(place)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return dict(json.loads(done.stdout))
+
+
+def bench_starts(folder: Path, sizes: list[int]) -> list[dict[str, Any]]:
+    results = []
+    for requests in sizes:
+        url = f"sqlite:///{folder / f'{requests}.db'}"
+        write_chain(url, requests)
+        place = folder / f"{requests}.checkpoint"
+        results.append(
+            {
+                "entries": 2 * requests + THREADS + 3,
+                "full": bench_start(url, place, "full"),
+                "tail": bench_start(url, place, "tail"),
+            }
+        )
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    quick = parser.parse_args().quick
+    rounds = 3 if quick else 11
+    sizes = [5_000, 20_000] if quick else [125_000, 500_000]
+    result: dict[str, Any] = {"threads": THREADS, "rounds": rounds}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        count = iter(range(1000))
+
+        def sqlite_url() -> str:
+            return f"sqlite:///{folder / f'bench{next(count)}.db'}"
+
+        result["sqlite"] = bench_modes(sqlite_url, folder, rounds)
+        (folder / "checkpoint").unlink()
+        try:
+            server = PostgresServer()
+        except NoPostgresError as reason:
+            result["postgresql"] = f"not measured: {reason}"
+        else:
+            try:
+                result["postgresql"] = bench_postgres(server, folder, rounds)
+            finally:
+                server.close()
+        result["start"] = bench_starts(folder, sizes)
+    result["peak_mebibytes"] = (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    )
+    print(json.dumps(result, indent=2))
+
+
+def bench_postgres(server: PostgresServer, folder: Path, rounds: int) -> dict[str, Any]:
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+
+        def new_url() -> str:
+            return stack.enter_context(server.database())
+
+        return bench_modes(new_url, folder, rounds)
+
+
+if __name__ == "__main__":
+    main()
