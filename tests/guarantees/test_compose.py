@@ -162,7 +162,7 @@ def test_equal_pure_steps_are_never_underestimated(seed):
             assert pure_slack(total.epsilon, epsilon, times) <= delta
         best = repeat(answer(PureDP(epsilon)), times, delta=delta).guarantee.epsilon
         # The control: one per cent less would be an underestimate.
-        if best < 0.99 * epsilon * times:
+        if 0 < best < min(700, 0.99 * epsilon * times):
             assert pure_slack(0.99 * best, epsilon, times) > delta
 
 

@@ -96,7 +96,7 @@ def delta_left(delta: float, slack: float, count: int) -> float:
         context.Emin, context.Emax = -99999, 99999
         kept = (1 - Decimal(repr(slack))).ln() * count
         left = 1 - ((1 - Decimal(repr(delta))).ln() - kept).exp()
-        return math.nextafter(float(left), -1.0)
+        return math.nextafter(float(left), -math.inf)
 
 
 def range_masses(step: float, cells: int) -> NDArray[np.float64]:
