@@ -316,6 +316,15 @@ def test_sparse_rows_are_answered_as_the_models_do(n_classes, seed):
         assert_same_votes(classifiers(pipeline, X, y, np.arange(n_classes)), X[:50])
 
 
+def test_sparse_rows_that_are_not_finite_get_fixed_votes(seed):
+    X, y = problem(seed)
+    ensemble = classifiers(LogisticRegression(), sparse.csr_matrix(X), y, [0, 1])
+    queries = X[:20].copy()
+    queries[3, 1], queries[9, 2] = np.nan, np.inf
+    assert_same_votes(ensemble, sparse.csr_matrix(queries))
+    assert ensemble.votes(sparse.csr_matrix(queries))[[3, 9]].tolist() == [[6, 6]] * 2
+
+
 def test_large_batches_are_answered_in_pieces(seed):
     X, y = problem(seed)
     ensemble = classifiers(RidgeClassifier(), X, y, [0, 1], n_shards=150)
@@ -401,11 +410,27 @@ def test_arrays_are_stored_without_pickle(seed):
     assert np.array_equal(stored.votes(queries), ensemble.votes(queries))
 
 
-def test_ties_without_models_are_settled_by_the_arrays(seed):
-    ensemble, X = on_the_border(seed, (StandardScaler(),))
+@pytest.mark.parametrize("imputes", [False, True])
+def test_ties_without_models_are_settled_by_the_arrays(imputes, seed):
+    steps = (SimpleImputer(), StandardScaler()) if imputes else (StandardScaler(),)
+    ensemble, X = on_the_border(seed, steps)
     stored = ClassifierEnsemble(
         [None] * 40, ensemble.columns, [0, 1], fusion=ensemble.fusion
     )
     votes = stored.votes(X)
     assert (votes.sum(axis=1) == 40).all()
     assert np.abs(votes - ensemble.votes(X)).max() <= 1
+
+
+def test_ties_of_several_labels_without_models_go_to_the_first(seed):
+    X, y = problem(seed)
+    y = np.arange(len(y)) % 3
+    ensemble = classifiers(LogisticRegression(max_iter=5), X, y, [0, 1, 2])
+    for model in ensemble.models:
+        model.coef_[:], model.intercept_[:] = 0, [-1, 2, 2]
+    tied = ClassifierEnsemble(ensemble.models, ensemble.columns, [0, 1, 2])
+    assert_same_votes(tied, X[:5])
+    stored = ClassifierEnsemble(
+        [None] * 12, tied.columns, [0, 1, 2], fusion=tied.fusion
+    )
+    assert stored.votes(X[:5]).tolist() == [[0, 12, 0]] * 5

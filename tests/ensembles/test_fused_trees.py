@@ -20,7 +20,12 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+)
 from sklearn.tree import (
     DecisionTreeClassifier,
     DecisionTreeRegressor,
@@ -261,6 +266,41 @@ def test_trees_behind_declared_encoders_are_fused(seed):
     ):
         ensemble = classifiers(pipeline, frame, y, [0, 1], n_shards=4)
         assert_same_votes(ensemble, frame[:10])
+
+
+def test_several_blocks_before_numbered_categories_are_fused(seed):
+    """The numbers before are scaled by declared rules, and categories come second."""
+    frame, y = with_categories(seed, "pandas")
+    frame["colour"] = (
+        frame["colour"].astype(object).where(frame["colour"].notna(), "red")
+    )
+    columns = ColumnTransformer(
+        [
+            ("b", FunctionTransformer(np.arctan), ["b"]),
+            ("colour", OrdinalEncoder(categories=[COLOURS]), ["colour"]),
+        ]
+    )
+    ensemble = classifiers(
+        make_pipeline(columns, boosted(categorical_features=[1])),
+        frame,
+        y,
+        [0, 1],
+        n_shards=4,
+    )
+    assert_same_votes(ensemble, frame[:10])
+
+
+def test_boosted_ties_are_decided_by_the_models_or_settled_by_the_arrays(seed):
+    X, y = problem(seed)
+    ensemble = classifiers(boosted(), X, y, [0, 1], n_shards=6)
+    for model in ensemble.models:
+        for turn in model._predictors:
+            turn[0].nodes["value"] = 0
+        model._baseline_prediction[:] = 0
+    tied = ClassifierEnsemble(ensemble.models, ensemble.columns, [0, 1])
+    assert_same_votes(tied, X[:5])
+    stored = ClassifierEnsemble([None] * 6, tied.columns, [0, 1], fusion=tied.fusion)
+    assert stored.votes(X[:5]).tolist() == [[6, 0]] * 5
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,32 @@ def test_shards_that_cannot_be_trained_cast_fixed_votes(seed):
     assert (votes >= 1).all()  # shards 1 and 4 vote for different labels
 
 
+@pytest.mark.parametrize("value", [1e300, 1e160, 1e80])
+@pytest.mark.parametrize(
+    "estimator", [LogisticRegression(), RidgeClassifier()], ids=str
+)
+def test_a_record_that_overflows_changes_its_own_shard_only(estimator, value, seed):
+    X, y = problem(seed)
+    partition = dealt(y, 6, seed)
+    before = weights_of(X, y, partition, estimator)
+    X[partition.rows_by_shard()[2][0], 1] = value
+    after = weights_of(X, y, partition, estimator)
+    for shard in {0, 1, 3, 4, 5}:
+        for a, b in zip(before[shard], after[shard], strict=True):
+            assert np.array_equal(a, b)
+    votes = train_classifiers(estimator, X, y, partition, [0, 1]).votes(X[:20])
+    assert (votes.sum(axis=1) == 6).all()
+
+
+def test_targets_that_are_no_numbers_fail_their_shard_only(seed):
+    X, _ = problem(seed)
+    y = X[:, 1].copy()
+    partition = dealt(y, 6, seed)
+    y[partition.rows_by_shard()[2][0]] = np.nan
+    ensemble = train_regressors(Ridge(), X, y, partition, (0, 10))
+    assert ensemble.fusion.shards.tolist() == [0, 1, 3, 4, 5]
+
+
 def test_an_ensemble_of_which_nothing_can_be_trained_still_votes(seed):
     X, y = problem(seed)
     partition = dealt(y, 5, seed)

@@ -70,6 +70,12 @@ class Folded:
     missing: NDArray[np.float64]
     bulk: float
 
+    @property
+    def largest(self) -> float:
+        """The largest number in the model; NaN if one is NaN."""
+        numbers = np.abs([*self.weights.ravel(), *self.intercepts, self.bulk])
+        return float(numbers.max())
+
 
 def fuse_linear(parts: dict[int, Parts], labels: Labels | None) -> FusedLinear | None:
     """Return the models of the given shards as one matrix, as far as they fit in.
@@ -150,14 +156,9 @@ def _fold(parts: Parts, labels: Labels | None) -> Folded | None:
             # Once for the offset, and for a missing value once more on either side.
             bulk=float((np.abs(intercepts) + 3 * (size @ maps.bulk)).max()),
         )
-        largest = max(
-            size.max(initial=0),
-            np.abs(maps.slope).max(initial=0),
-            np.abs(folded.weights).max(initial=0),
-            folded.bulk,
-        )
-        smallest = max(np.abs(folded.weights).max(initial=0), folded.bulk)
-    tame = smallest >= 1 / MAGNITUDE_LIMIT and largest <= MAGNITUDE_LIMIT
+        inner = max(size.max(initial=0), np.abs(maps.slope).max(initial=0))
+    largest = max(inner, folded.largest)
+    tame = largest <= MAGNITUDE_LIMIT and folded.largest >= 1 / MAGNITUDE_LIMIT
     return folded if tame else None
 
 

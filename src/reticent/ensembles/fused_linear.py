@@ -207,6 +207,7 @@ class FusedLinear:
         """
         lengths = np.sqrt((self.weights**2).sum(axis=2)).max(axis=1)
         sizes = np.maximum(lengths, self.bulk)
+        sizes = np.where(sizes > 0, sizes, 1)
         if self.weights.shape[1] == 1:
             sizes = np.where(self.labels[:, 1] == 1, sizes, -sizes)
         return np.repeat(sizes, self.weights.shape[1])[:, None]

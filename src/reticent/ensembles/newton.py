@@ -7,6 +7,7 @@ one problem does not depend on the others beside it, to the last bit.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,8 +108,8 @@ def minimise(
 ) -> NDArray[np.float64]:
     """Minimise every problem's loss from zero; return (problems, scores, columns).
 
-    Stops a problem when no entry of its gradient exceeds `tol` per row, or after
-    `max_iter` steps.
+    Stops a problem when no entry of its gradient exceeds `tol` per row, when no step
+    makes its loss smaller, or after `max_iter` steps.
     """
     n_problems, n_rows, n_columns = design.shape
     result = np.zeros((n_problems, target.shape[2], n_columns))
@@ -116,17 +117,20 @@ def minimise(
     for _ in range(max_iter):
         gradient, share = loss.gradient(design, target, result[active])
         steep = np.abs(gradient).max(axis=(1, 2)) > tol * n_rows
-        if not steep.any():
-            break
         if not steep.all():
             active, design, target = active[steep], design[steep], target[steep]
             gradient, share = gradient[steep], share[steep]
+        if not len(active):
+            break
         flat = gradient.reshape(len(active), -1, 1)
-        solved = np.linalg.solve(loss.hessian(design, share), -flat)
-        step = np.asarray(solved, dtype=np.float64)
+        step = solve_each(loss.hessian(design, share), -flat)
         slope = (flat * step).sum(axis=(1, 2))
         step = step.reshape(gradient.shape)
-        result[active] += _searched(loss, design, target, result[active], step, slope)
+        moved = _searched(loss, design, target, result[active], step, slope)
+        result[active] += moved
+        stuck = ~moved.any(axis=(1, 2))
+        if stuck.any():
+            active, design, target = active[~stuck], design[~stuck], target[~stuck]
     return result
 
 
@@ -138,7 +142,11 @@ def _searched(
     step: NDArray[np.float64],
     slope: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return each step, halved until the loss falls by what the slope promises."""
+    """Return each step, halved until the loss falls by what the slope promises.
+
+    A problem whose matrix could not be solved, or whose loss does not fall, stays
+    where it is.
+    """
     start = loss.value(design, target, weights)
     length = np.ones(len(step))
     pending = np.arange(len(step))
@@ -151,4 +159,28 @@ def _searched(
         if not len(pending):
             break
         length[pending] /= 2
-    return length[:, None, None] * step
+    length[pending] = 0
+    return np.where(length[:, None, None] > 0, length[:, None, None] * step, 0)
+
+
+def solve_each(
+    matrices: NDArray[np.float64], right: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Solve a stack of positive definite systems, NaN where one is singular.
+
+    Rows and columns are scaled by powers of two, which rounds nothing, to diagonals
+    near one: columns of very different size would look singular otherwise.
+    """
+    diagonal = np.diagonal(matrices, axis1=1, axis2=2)
+    scale = np.ldexp(1.0, -(np.frexp(diagonal)[1] // 2))
+    scaled = matrices * scale[:, :, None] * scale[:, None, :]
+    target = right * scale[:, :, None]
+    try:
+        solved = np.linalg.solve(scaled, target)
+    except np.linalg.LinAlgError:
+        solved = np.full_like(right, np.nan)
+        for place in range(len(scaled)):
+            with suppress(np.linalg.LinAlgError):
+                one = slice(place, place + 1)
+                solved[one] = np.linalg.solve(scaled[one], target[one])
+    return np.asarray(solved * scale[:, :, None], dtype=np.float64)
