@@ -1,7 +1,9 @@
 """The reusable holdout: what it answers, what it counts, what it refuses."""
 
 import copy
+import os
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -352,3 +354,36 @@ def test_a_constant_classifier_is_scored_on_sparse_and_listed_rows():
     model = DummyClassifier(strategy="constant", constant=1).fit([[0], [1]], [0, 1])
     h = ReusableHoldout([[0.0]] * 50 + [[1.0]] * 50, [0] * 50 + [1] * 50)
     assert h.score(model, guess=0.5).value == 0.5
+
+
+def test_threads_never_ask_more_than_was_allowed():
+    h = holdout(queries=40, overfits=40)
+    answered, refused = [], []
+
+    def ask():
+        for _ in range(10):
+            try:
+                answered.append(h.query(always(1.0), guess=0.0))
+            except BudgetExhaustedError:
+                refused.append(1)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answered) == 40
+    assert len(refused) == 40
+
+
+def test_a_forked_copy_is_refused(monkeypatch):
+    h = holdout()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(BudgetExhaustedError, match="forked"):
+        h.query(always(1.0), guess=1.0)
+
+
+def test_labels_are_needed_to_score():
+    h = ReusableHoldout(np.zeros((10, 1)))
+    with pytest.raises(InvalidParameterError, match="y="):
+        h.score(DummyClassifier(), guess=0.5)

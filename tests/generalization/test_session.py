@@ -21,6 +21,7 @@ from reticent.generalization import (
     CompressionClassifier,
     SessionCost,
     SubsampleScheme,
+    overfitting,
 )
 from reticent.guarantees import (
     SEEDED_NOISE,
@@ -34,6 +35,7 @@ from reticent.guarantees import (
     recheck,
 )
 from reticent.ledger import MemoryLedger, SQLLedger
+from reticent.prediction import PrivateVotingClassifier
 from tests.stats import assert_rate, assert_rate_at_most, rejects
 
 N = 500
@@ -439,3 +441,21 @@ def test_bound_holds_and_is_not_slack_against_an_evil_analyst(bits, kept, seed):
     # Control: the bound of a session without these answers does not hold.
     blind = np.sqrt(np.log(2 / 0.05) / 600)
     assert rejects(assert_rate_at_most, int((gaps > blind).sum()), len(gaps), 0.05)
+
+
+def test_a_session_runs_private_predictors_of_the_library():
+    X, y = table(n=600)
+    s = AdaptiveSession(X, y, epsilon=1.0)
+    voting = PrivateVotingClassifier(
+        LogisticRegression(), epsilon=0.2, classes=[0, 1], n_shards=15
+    )
+    predictor = s.fit(voting)
+    answers = predictor.predict([[3.0, 0.0], [-3.0, 0.0], [2.0, 0.0]])
+    assert len(answers) == 3
+    assert set(answers) <= {0, 1}
+    assert s.spent.epsilon == pytest.approx(0.6, abs=1e-8)
+    with pytest.raises(BudgetExhaustedError):
+        predictor.predict(np.zeros((3, 2)))
+    assert overfitting(voting.fit(X, y), answers=3).bound <= s.promise.guarantee.epsilon
+    with pytest.raises(InvalidParameterError, match="y="):
+        AdaptiveSession(X).score(voting)

@@ -152,6 +152,7 @@ class ReusableHoldout(SingleState):
         ledger: Ledger | None = None,
         name: str | None = None,
     ) -> None:
+        super().__init__()
         self._source: RandomSource = noise_source(random_state)
         self._table = Table(X, y, units, rows_per_unit)
         self._failure = failure_of(confidence)
@@ -203,12 +204,13 @@ class ReusableHoldout(SingleState):
             If the function failed; what it said is withheld.
         """
         guesses = _guesses(guess)
-        self._admit(guesses.size)
-        try:
-            totals = self._totals(function, guesses.shape)
-        except Exception:  # noqa: BLE001 - any failure may tell about a record
-            self._fail(guesses.size)
-        values, overfit = self._answered(totals, np.atleast_1d(guesses))
+        with self._alone():
+            self._admit(guesses.size)
+            try:
+                totals = self._totals(function, guesses.shape)
+            except Exception:  # noqa: BLE001 - any failure may tell about a record
+                self._fail(guesses.size)
+            values, overfit = self._answered(totals, np.atleast_1d(guesses))
         if guesses.ndim == 0:
             return HoldoutAnswer(float(values[0]), bool(overfit[0]))
         return HoldoutAnswer(values, overfit)
@@ -229,6 +231,8 @@ class ReusableHoldout(SingleState):
         """
         if (guess is None) == (train is None):
             raise InvalidParameterError("score needs either guess=... or train=(X, y).")
+        if self._table.y is None:
+            raise InvalidParameterError("score needs a holdout with labels, y=...")
         if train is not None:
             guess = self.average_score(estimator, *train)
         return self.query(

@@ -113,6 +113,7 @@ class Ladder(SingleState):
         ledger: Ledger | None = None,
         name: str | None = None,
     ) -> None:
+        super().__init__()
         labels = np.asarray(y)
         self._table = Table(labels, labels, units)
         self._metric = metric
@@ -161,19 +162,16 @@ class Ladder(SingleState):
                 f"a submission needs one prediction for each of "
                 f"n_rows={self._table.n_rows} rows; got shape {given.shape}."
             )
-        self._admit()
-        self._seen += 1
-        try:
-            values = unit_values(
-                self._metric(self._table.y, given),  # type: ignore[arg-type]
-                self._table.positions,
-                self._table.n_units,
-            ).reshape(self._table.n_units)
-        except Exception:  # noqa: BLE001 - any failure may tell about a record
-            self._fail()
-        self._judge(values)
-        self._remember()
-        return self.best
+        with self._alone():
+            self._admit()
+            self._seen += 1
+            try:
+                values = self._values_of(given)
+            except Exception:  # noqa: BLE001 - any failure may tell about a record
+                self._fail()
+            self._judge(values)
+            self._remember()
+            return self.best
 
     @property
     def best(self) -> float:
@@ -204,6 +202,12 @@ class Ladder(SingleState):
     def closed(self) -> bool:
         """Whether all improvements are used up, though a better score is possible."""
         return self._rises >= self.improvements and self._shown < self._values
+
+    def _values_of(self, predictions: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the score of each unit, in grid steps."""
+        table = self._table
+        rows = self._metric(table.y, predictions)  # type: ignore[arg-type]
+        return unit_values(rows, table.positions, table.n_units).reshape(table.n_units)
 
     def _judge(self, values: NDArray[np.int64]) -> None:
         n = self._table.n_units

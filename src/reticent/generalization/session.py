@@ -243,6 +243,8 @@ class AdaptiveSession(SessionCore):
             Costs ``log2(levels)`` bits.
         """
         levels = whole("score", "levels", levels)
+        if self._table.y is None:
+            raise InvalidParameterError("score needs a session with labels, y=...")
 
         def level(X: Any, y: Any) -> int:
             right = np.asarray(estimator.predict(X) == y)

@@ -46,6 +46,7 @@ class SessionCore(SingleState):
         ledger: Ledger | None,
         name: str | None,
     ) -> None:
+        super().__init__()
         self.budget = budget
         self._table = Table(X, y, units)
         self._units = None if units is None else np.asarray(units)
@@ -121,7 +122,8 @@ class SessionCore(SingleState):
                 "the session is closed: a step failed on the data and the bits did not "
                 "cover that. What was returned before keeps its bound."
             )
-        self._purse.pay(cost)
+        with self._alone():
+            self._purse.pay(cost)
 
     def _paid(self, cost: SessionCost, compute: Callable[[], T]) -> T:
         """Pay, then run something on the data; a failure is an answer that costs.
@@ -129,11 +131,12 @@ class SessionCore(SingleState):
         Each run has its own number, the count of payments, on which the price of a
         failure depends.
         """
-        self._pay(cost)
-        try:
-            return compute()
-        except Exception:  # noqa: BLE001 - any failure may tell about a record
-            self._fail()
+        with self._alone():
+            self._pay(cost)
+            try:
+                return compute()
+            except Exception:  # noqa: BLE001 - any failure may tell about a record
+                self._fail()
 
     def _fail(self) -> NoReturn:
         bits = failure_bits(self._purse.steps)

@@ -1,18 +1,37 @@
-"""Objects that spend a budget: one state, however often they are copied."""
+"""Objects that spend a budget: one state, one process, one thread at a time."""
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn, Self
 
-from reticent.errors import InvalidParameterError
+from reticent.errors import BudgetExhaustedError, InvalidParameterError
 
 
 class SingleState:
-    """Copies are the object itself, and pickling is refused.
+    """Copies are the object itself; pickles and forked processes are refused.
 
     scikit-learn clones and copies what it gets as a parameter. A copy with a budget of
     its own would spend the same budget twice.
     """
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let one thread at a time spend, in the process that made the object."""
+        if self._process != os.getpid():
+            raise BudgetExhaustedError(
+                f"this {type(self).__name__} belongs to the process that made it; a "
+                "forked copy would spend its budget twice. Keep its state in a ledger."
+            )
+        with self._lock:
+            yield
 
     def __copy__(self) -> Self:
         return self
