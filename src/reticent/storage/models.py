@@ -81,11 +81,14 @@ class StoredModel:
 
     def answer_json(self, table: Table) -> list[bytes]:
         """Return one answer a row, each as JSON."""
-        drawn = self.draw(table).tolist()
+        return self.spelt(self.draw(table))
+
+    def spelt(self, drawn: NDArray[Any]) -> list[bytes]:
+        """Return what `draw` returned as JSON values."""
         if self.classes is None:
-            return [repr(number).encode() for number in drawn]
-        spelt = self._spelt_classes
-        return [spelt[place] for place in drawn]
+            return [repr(number).encode() for number in drawn.tolist()]
+        labels = self._spelt_classes
+        return [labels[place] for place in drawn.tolist()]
 
     def draw(self, table: Table) -> NDArray[Any]:
         """Return one answer a row: a place in `classes`, or a number."""

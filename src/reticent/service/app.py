@@ -1,0 +1,129 @@
+"""The application: routes, layers and collaborators, put together once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+import reticent
+from reticent.ledger import Ledger
+from reticent.service import problems
+from reticent.service.admin import admin_routes
+from reticent.service.documents import PredictBody
+from reticent.service.envelope import Envelope
+from reticent.service.keys import KeyStore
+from reticent.service.parts import Parts, build
+from reticent.service.registry import Registry
+from reticent.service.routes import v1_routes
+from reticent.service.settings import Settings
+from reticent.service.telemetry import start_metrics
+
+log = logging.getLogger("reticent.service")
+
+_DESCRIPTION = """\
+Private predictions from models that never leave the machine. Every answer is
+differentially private, as its certificate says, and is charged durably before it is
+computed. Send an API key as `Authorization: Bearer ...` or `X-API-Key: ...`.
+"""
+
+
+def create_app(
+    settings: Settings,
+    *,
+    ledger: Ledger | None = None,
+    keys: KeyStore | None = None,
+    registry: Registry | None = None,
+) -> FastAPI:
+    """Return the service as an ASGI application.
+
+    Parameters
+    ----------
+    settings : Settings
+        Everything it needs to know.
+    ledger, keys, registry : optional
+        Collaborators to use instead of those that the settings name.
+
+    Raises
+    ------
+    ReticentError
+        If anything would weaken privacy: a model that is unsigned, changed, open to
+        others or seeded, a dataset without a budget, a ledger behind its checkpoint.
+
+    Guarantee
+    ---------
+    No answer leaves before its charge and the answer itself are durable in the
+    ledger; all workers and replicas on one ledger share its caps. Charges, refusals
+    and errors depend on requests and budgets alone, never on a record.
+    """
+    parts = build(settings, ledger=ledger, keys=keys, registry=registry)
+    app = FastAPI(
+        title="reticent",
+        version=reticent.__version__,
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan(parts),
+        debug=False,
+    )
+    app.state.parts = parts
+    problems.install(app)
+    app.include_router(v1_routes(parts))
+    app.include_router(admin_routes(parts))
+    app.add_middleware(Envelope, gate=parts.gate, metrics=parts.metrics)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _lifespan(parts: Parts) -> Any:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        stop = None
+        settings = parts.settings
+        if settings.metrics_port is not None and settings.workers == 1:
+            port, stop = start_metrics(
+                parts.metrics.registry, settings.metrics_host, settings.metrics_port
+            )
+            app.state.metrics_port = port
+        log.info("started", extra={"fields": {"models": sorted(parts.registry.models)}})
+        try:
+            yield
+        finally:
+            parts.gate.closing = True
+            if stop is not None:
+                stop()
+            parts.close()
+            log.info("stopped", extra={"fields": {}})
+
+    return lifespan
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """Return the description of the API, with how keys are sent."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+        )
+        parts = document["components"]
+        body = PredictBody.model_json_schema()
+        parts["schemas"]["PredictBody"] = body
+        # FastAPI's own error bodies are never sent.
+        for name in ("HTTPValidationError", "ValidationError"):
+            parts["schemas"].pop(name, None)
+        parts["securitySchemes"] = {
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+        }
+        for path, operations in document["paths"].items():
+            for operation in operations.values():
+                if path.startswith(("/v1/", "/v2/models")):
+                    operation["security"] = [{"bearer": []}, {"header": []}]
+        app.openapi_schema = document
+    return app.openapi_schema

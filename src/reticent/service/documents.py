@@ -1,0 +1,254 @@
+"""The bodies of the API as documented types; admin bodies are read through them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from reticent.service.settings import BudgetSettings, Name
+
+Cell = str | float | bool | None
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ErrorBody(_Document):
+    """What went wrong."""
+
+    code: Annotated[str, Field(description="Stable name, for programs.")]
+    message: Annotated[str, Field(description="A sentence, for people.")]
+    details: dict[str, Any]
+
+
+class Problem(_Document):
+    """The body of every error."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "error": {
+                        "code": "budget_exhausted",
+                        "message": "client:ward-7: epsilon 4 of 4, delta 0 of 0 is "
+                        "spent; 1 more answers at this charge do not fit. Ask for at "
+                        "most 0, or have the cap raised.",
+                        "details": {},
+                    },
+                    "request_id": "5f1c0a9e7b3d4c21",
+                }
+            ]
+        },
+    )
+
+    error: ErrorBody
+    request_id: str
+
+
+class PredictBody(_Document):
+    """Rows to be answered."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"rows": [{"age": 41, "ward": "a"}, {"age": 17, "ward": "c"}]}]
+        },
+    )
+
+    rows: Annotated[
+        list[dict[str, Cell]],
+        Field(
+            min_length=1,
+            description="One object a row, with every column of the model's schema "
+            "and no other; null for a missing value where the schema allows one.",
+        ),
+    ]
+
+
+class Loss(_Document):
+    """What is charged, and for what."""
+
+    per: Literal["answer", "session", "nothing"]
+    epsilon: float | None
+    delta: float | None
+    rho: float | None
+
+
+class ChargeDocument(_Document):
+    """What a request cost the client."""
+
+    answers: Annotated[int, Field(description="Answers paid for with this request.")]
+    each: Loss
+
+
+class Prediction(_Document):
+    """Private answers."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "triage",
+                    "answers": ["no", "yes"],
+                    "certificate": "0" * 32,
+                    "charge": {
+                        "answers": 2,
+                        "each": {
+                            "per": "answer",
+                            "epsilon": 0.1,
+                            "delta": 0.0,
+                            "rho": 0.005,
+                        },
+                    },
+                    "answers_left": 38,
+                    "sequence": 17,
+                    "request_id": "5f1c0a9e7b3d4c21",
+                }
+            ]
+        },
+    )
+
+    model: str
+    answers: Annotated[
+        list[str | float | bool | int],
+        Field(description="One a row: a label as the schema spells it, or a number."),
+    ]
+    certificate: Annotated[str, Field(description="Id of what the answers promise.")]
+    charge: ChargeDocument
+    answers_left: Annotated[
+        int | None, Field(description="How many more at this price; null if free.")
+    ]
+    sequence: Annotated[
+        int | None,
+        Field(description="Place in the ledger; null if nothing was charged."),
+    ]
+    request_id: str
+
+
+class ModelDocument(_Document):
+    """What may be known about a model."""
+
+    name: str
+    id: str
+    dataset: str
+    dataset_version: str
+    method: str
+    answers: dict[str, Any]
+    certificate: str
+    promise: str
+    loss: Loss
+    columns: list[dict[str, Any]]
+
+
+class ModelList(_Document):
+    """The models that a key is for."""
+
+    models: list[ModelDocument]
+
+
+class BalanceDocument(_Document):
+    """An account."""
+
+    account: str
+    method: str
+    spent: dict[str, float]
+    cap: dict[str, float]
+    promise: dict[str, float | None]
+    answers: int
+
+
+class ModelBudget(_Document):
+    """How much of a model is left for the caller."""
+
+    model: str
+    certificate: str
+    loss: Loss
+    answers_left: int | None
+
+
+class BudgetDocument(_Document):
+    """What the caller has spent and may spend."""
+
+    client: str
+    accounts: list[BalanceDocument]
+    models: list[ModelBudget]
+
+
+class CertificateDocument(_Document):
+    """A certificate with its derivation."""
+
+    id: str
+    headline: str
+    proved: bool
+    text: Annotated[str, Field(description="The derivation as a tree, for people.")]
+    certificate: dict[str, Any]
+
+
+class NewKey(_Document):
+    """A key to be made."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "client": "ward-7",
+                    "role": "analyst",
+                    "models": ["triage"],
+                    "budget": {"epsilon": 4.0, "delta": 1e-6},
+                }
+            ]
+        },
+    )
+
+    client: Annotated[
+        Name,
+        Field(
+            description="Who will hold it; all keys of a client share an account.",
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        ),
+    ]
+    role: Literal["analyst", "admin"] = "analyst"
+    models: Annotated[
+        list[Name] | None,
+        Field(min_length=1, max_length=1000, description="Null for all models."),
+    ] = None
+    budget: Annotated[
+        BudgetSettings | None,
+        Field(description="Opens the client's account if it has none yet."),
+    ] = None
+
+
+class KeyDocument(_Document):
+    """What is known about a key."""
+
+    id: str
+    client: str
+    role: Literal["analyst", "admin"]
+    models: list[str] | None
+    created: int
+    revoked: bool
+
+
+class CreatedKey(_Document):
+    """A fresh key; its text is shown this once."""
+
+    key: str
+    record: KeyDocument
+    account: BalanceDocument | None
+
+
+class KeyList(_Document):
+    """All keys."""
+
+    keys: list[KeyDocument]
+
+
+class AccountList(_Document):
+    """All accounts."""
+
+    accounts: list[BalanceDocument]

@@ -1,0 +1,208 @@
+"""One error body for every route, and what each error of reticent becomes.
+
+``{"error": {"code", "message", "details"}, "request_id"}``. Messages never repeat what
+a client sent, and never depend on a record.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from reticent.errors import (
+    BudgetExhaustedError,
+    InvalidDataError,
+    InvalidParameterError,
+    LedgerError,
+    ReticentError,
+    RuleError,
+)
+
+log = logging.getLogger("reticent.service")
+
+_PHRASES = {
+    400: ("bad_request", "the request cannot be read."),
+    401: ("unauthenticated", "a valid API key is needed."),
+    403: ("forbidden", "this key may not do that."),
+    404: ("not_found", "there is nothing here."),
+    405: ("method_not_allowed", "this route takes another method."),
+    413: ("too_large", "the request is too large."),
+    415: ("unsupported_media_type", "the content type or encoding is not taken here."),
+    500: ("internal", "something went wrong; the request id finds it in the log."),
+}
+
+
+class ProblemError(Exception):
+    """An error that goes to the client as it is.
+
+    Parameters
+    ----------
+    status : int
+        HTTP status.
+    code : str
+        What programs look at; stable.
+    message : str
+        What people read.
+    details : mapping, default={}
+        Numbers and names that programs may need.
+    headers : mapping, default={}
+        Headers of the response.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        details: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.details = dict(details or {})
+        self.headers = dict(headers or {})
+
+
+def plain(status: int, message: str | None = None) -> ProblemError:
+    """Return the usual error of a status."""
+    code, phrase = _PHRASES[status]
+    headers = {"www-authenticate": "Bearer"} if status == 401 else {}
+    return ProblemError(status, code, message or phrase, headers=headers)
+
+
+def problem_of(error: ReticentError) -> ProblemError:
+    """Return what an error of reticent is called over HTTP."""
+    if isinstance(error, BudgetExhaustedError):
+        return ProblemError(403, "budget_exhausted", str(error))
+    if isinstance(error, InvalidDataError):
+        return ProblemError(422, "invalid_rows", str(error))
+    if isinstance(error, LedgerError):
+        # Its message is about files and hosts: for the log, not for clients.
+        return ProblemError(
+            503,
+            "ledger_unavailable",
+            "the ledger cannot take charges now; nothing was answered. Retry with the "
+            "same idempotency key.",
+            headers={"retry-after": "1"},
+        )
+    if isinstance(error, InvalidParameterError | RuleError):
+        return ProblemError(422, "invalid_parameter", str(error))
+    return plain(500)
+
+
+def body_of(problem: ProblemError, request_id: str) -> bytes:
+    """Return the body of an error."""
+    error = {
+        "code": problem.code,
+        "message": problem.message,
+        "details": problem.details,
+    }
+    return json.dumps({"error": error, "request_id": request_id}).encode()
+
+
+def reply(problem: ProblemError, scope: Mapping[str, Any]) -> Response:
+    """Return the response of an error; inference clients get text under ``error``."""
+    request_id = scope.get("reticent.request_id", "")
+    scope.get("reticent.outcome", {})["code"] = problem.code
+    if _speaks_inference(scope):
+        content = json.dumps(
+            {
+                "error": problem.message,
+                "code": problem.code,
+                "details": problem.details,
+                "request_id": request_id,
+            }
+        ).encode()
+    else:
+        content = body_of(problem, request_id)
+    return Response(content, problem.status, problem.headers, "application/json")
+
+
+def _speaks_inference(scope: Mapping[str, Any]) -> bool:
+    path: str = scope.get("path", "")
+    return path == "/v2" or path.startswith("/v2/")
+
+
+def install(app: FastAPI) -> None:
+    """Turn every error of an application into the one body."""
+
+    async def on_problem(request: Request, error: Exception) -> Response:
+        if not isinstance(error, ProblemError):
+            raise error
+        return reply(error, request.scope)
+
+    async def on_reticent(request: Request, error: Exception) -> Response:
+        if not isinstance(error, ReticentError):
+            raise error
+        if isinstance(error, LedgerError):
+            log.error("ledger", extra={"fields": {"error": str(error)}})
+        problem = problem_of(error)
+        if problem.status == 500:
+            _log_failure(request, error)
+        return reply(problem, request.scope)
+
+    async def on_http(request: Request, error: Exception) -> Response:
+        if not isinstance(error, HTTPException):
+            raise error
+        status = error.status_code if error.status_code in _PHRASES else 400
+        problem = plain(status)
+        problem.headers.update(error.headers or {})
+        return reply(problem, request.scope)
+
+    async def on_invalid(request: Request, error: Exception) -> Response:
+        if not isinstance(error, RequestValidationError):
+            raise error
+        return reply(_invalid(error), request.scope)
+
+    async def on_failure(request: Request, error: Exception) -> Response:
+        _log_failure(request, error)
+        return reply(plain(500), request.scope)
+
+    app.add_exception_handler(ProblemError, on_problem)
+    app.add_exception_handler(ReticentError, on_reticent)
+    app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(Exception, on_failure)
+
+
+def _invalid(error: RequestValidationError) -> ProblemError:
+    """Name the fields that are wrong; what was sent in them is left out."""
+    fields = []
+    for found in error.errors():
+        place = [str(part) for part in found["loc"]]
+        if found["type"] == "extra_forbidden":
+            place[-1] = "(unknown)"
+        fields.append({"field": ".".join(place), "problem": found["type"]})
+    return ProblemError(
+        422,
+        "invalid_body",
+        "the body does not have the form that this route takes.",
+        details={"fields": fields},
+    )
+
+
+def _log_failure(request: Request, error: Exception) -> None:
+    """Log where an error came from; its message may hold what was sent."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
+    log.error(
+        "failure",
+        extra={
+            "fields": {
+                "error": type(error).__name__,
+                "where": where[-6:],
+                "request_id": request.scope.get("reticent.request_id", ""),
+            }
+        },
+    )

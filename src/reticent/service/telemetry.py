@@ -1,0 +1,114 @@
+"""Structured logs and counters: codes, counts and account names, nothing else."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+
+log = logging.getLogger("reticent.service")
+
+
+class JSONLines(logging.Formatter):
+    """One JSON object a line; an exception is shown as its type, without message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        line: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
+            "level": record.levelname.lower(),
+            "event": record.msg if isinstance(record.msg, str) else "log",
+        }
+        fields = getattr(record, "fields", None)
+        if isinstance(fields, dict):
+            line.update(fields)
+        if record.exc_info and record.exc_info[0] is not None:
+            line["error"] = record.exc_info[0].__name__
+        return json.dumps(line, ensure_ascii=True, default=str)
+
+
+def configure_logging(stream: TextIO | None = None) -> None:
+    """Send the service's log, as JSON lines, to a stream; standard error by default.
+
+    uvicorn's own loggers go the same way: their messages are fixed sentences, and
+    their arguments, which may quote addresses and queries, are left out.
+    """
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JSONLines())
+    for name, level in (
+        ("reticent.service", logging.INFO),
+        ("uvicorn", logging.WARNING),
+        ("uvicorn.error", logging.WARNING),
+    ):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.setLevel(level)
+        logger.propagate = False
+
+
+class Metrics:
+    """Counters that depend on requests and budgets, never on records.
+
+    There are no latencies: how long an answer takes may depend on the votes behind
+    it, and a scraper needs no certificate.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "reticent_requests",
+            "Requests by route, status and error code.",
+            ["route", "status", "code"],
+            registry=self.registry,
+        )
+        self.answers = Counter(
+            "reticent_answers",
+            "Answers sent, by model; drawn ones were charged, others remembered.",
+            ["model", "source"],
+            registry=self.registry,
+        )
+        self.shed = Counter(
+            "reticent_shed",
+            "Requests refused before any charge, by reason.",
+            ["reason"],
+            registry=self.registry,
+        )
+        self.in_flight = Gauge(
+            "reticent_in_flight",
+            "Requests being answered.",
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
+        self._children: dict[tuple[str, str, str], Any] = {}
+
+    def count(self, route: str, status: int, code: str) -> None:
+        """Count a request."""
+        key = (route, str(status), code)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = self.requests.labels(*key)
+        child.inc()
+
+
+def start_metrics(
+    registry: CollectorRegistry, host: str, port: int
+) -> tuple[int, Callable[[], None]]:
+    """Serve metrics on a listener of their own; return its port and how to stop it."""
+    started: tuple[WSGIServer, threading.Thread] = start_http_server(
+        port, addr=host, registry=registry
+    )
+    server, thread = started
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return int(server.server_port), stop
