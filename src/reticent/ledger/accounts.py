@@ -120,8 +120,8 @@ class Cap:
 
     References
     ----------
-    Rogers, Roth, Ullman, Vadhan 2016 for filters on sums of epsilon and delta;
-    Feldman, Zrnic 2021 and Whitehouse, Ramdas, Rogers, Wu 2023 for sums of rho.
+    :cite:`RogersEtAl2016` for filters on sums of epsilon and delta;
+    :cite:`WhitehouseEtAl2023` for sums of rho.
     """
 
     method: Method
