@@ -131,8 +131,8 @@ def guarded_holdout(
     train_score = float(vote.right(data.train_X, data.train_y).mean())
     try:
         value = float(holdout.query(vote.right, guess=train_score).value)
-    except BudgetExhaustedError:  # an honest "I cannot say" claims nothing wrong
-        value = TRUTH
+    except BudgetExhaustedError:  # a report that cannot be made is not within a bound
+        value = float("nan")
     return Report(value, holdout.error_at_most)
 
 

@@ -84,18 +84,17 @@ def test_it_stops_after_the_last_query():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_many_queries_at_once_are_answered_like_one_by_one(method):
-    X, y = rows(20_000)
     guesses = np.array([0.5, 0.1, 0.9, 0.5, 0.1, 0.5, 0.5, 0.1, 0.1])
     values = np.random.default_rng(1).random((20_000, 9)) < guesses
     together, single = (
-        ReusableHoldout(X, y, method=method, queries=9, overfits=5) for _ in range(2)
+        ReusableHoldout(values, method=method, queries=9, overfits=5) for _ in range(2)
     )
-    all_at_once = together.query(lambda X, y: values, guess=0 * guesses + 0.5)
+    all_at_once = together.query(lambda X, y: X, guess=0 * guesses + 0.5)
     one_by_one = []
-    for column in values.T:
+    for column in range(9):
         if single.stopped:
             break
-        answer = single.query(lambda X, y, column=column: column, guess=0.5)
+        answer = single.query(lambda X, y, column=column: X[:, column], guess=0.5)
         one_by_one.append(answer)
     found = [answer.value for answer in one_by_one]
     assert all_at_once.value[: len(found)] == pytest.approx(found, abs=0.05)
@@ -257,9 +256,9 @@ def test_a_failing_query_costs_and_says_nothing():
 
 
 def test_values_outside_the_unit_interval_are_cut():
-    h = holdout(threshold=0.01)
-    wild = np.resize([np.nan, np.inf, -np.inf, 7.0], 2000)
-    assert not h.query(lambda X, y: wild, guess=0.5).overfit
+    h = ReusableHoldout(np.resize([np.nan, np.inf, -np.inf, 7.0], 2000)[:, None])
+    assert not h.query(lambda X, y: X[:, 0], guess=0.5).overfit
+    assert h.query(lambda X, y: X[:, 0], guess=0.0).overfit
 
 
 def test_copies_share_one_state_and_pickles_are_refused():
@@ -387,3 +386,22 @@ def test_labels_are_needed_to_score():
     h = ReusableHoldout(np.zeros((10, 1)))
     with pytest.raises(InvalidParameterError, match="y="):
         h.score(DummyClassifier(), guess=0.5)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda X, y: X[:, 0] > X[:, 0].mean(),
+        lambda X, y: (X[:, 0] - X[:, 0].min()) / np.ptp(X[:, 0]),
+        lambda X, y: np.full(len(X), abs(X[:, 0].mean())),
+        lambda X, y: np.arange(len(X)) / 2000,
+        lambda X, y: np.random.default_rng().random(len(X)),
+    ],
+    ids=["centred", "scaled", "statistic", "position", "random"],
+)
+def test_a_query_that_looks_beyond_the_row_is_a_failure(query):
+    h = ReusableHoldout(np.random.default_rng(0).normal(size=(2000, 1)) ** 3)
+    before = h.error_at_most
+    with pytest.raises(SolverError):
+        h.query(query, guess=0.5)
+    assert h.error_at_most > before

@@ -145,7 +145,9 @@ def test_a_mean_has_noise_of_its_epsilon(seed):
     trials = 4000
     s = AdaptiveSession(X, y, epsilon=1000.0, random_state=seed)
     # Eight steps of the grid to a scale would show rounding; here there are thousands.
-    values = s.mean(lambda X, y: np.full((N, trials), 0.5), epsilon=0.2, queries=trials)
+    values = s.mean(
+        lambda X, y: np.full((len(X), trials), 0.5), epsilon=0.2, queries=trials
+    )
     assert s.spent.epsilon == pytest.approx(trials * 0.2)
     assert_rate(int((np.abs(values - 0.5) > 1 / (N * 0.2)).sum()), trials, np.exp(-1))
     half = int((np.abs(values - 0.5) > 0.5 / (N * 0.2)).sum())
@@ -165,9 +167,9 @@ def test_a_mean_is_about_units():
 
 
 def test_values_outside_the_unit_interval_are_cut():
-    s = session(epsilon=1e6)
-    wild = [np.nan, np.inf, -np.inf, 5.0] * (N // 4)
-    assert s.mean(lambda X, y: wild, epsilon=1e5) == pytest.approx(0.5, abs=1e-3)
+    wild = np.resize([np.nan, np.inf, -np.inf, 5.0], N)[:, None]
+    s = AdaptiveSession(wild, epsilon=1e6)
+    assert s.mean(lambda X, y: X[:, 0], epsilon=1e5) == pytest.approx(0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +228,8 @@ def test_the_bound_grows_with_what_was_spent_up_to_the_promise():
         lambda s: s.keep(lambda X, y: [0.5], at_most=1),
         lambda s: s.keep(lambda X, y: np.zeros(0, dtype=int), at_most=1),
         lambda s: s.mean(lambda X, y: y[:3], epsilon=0.1),
-        lambda s: s.mean(lambda X, y: np.zeros((N, 2)), epsilon=0.1),
+        lambda s: s.mean(lambda X, y: np.zeros((len(X), 2)), epsilon=0.1),
+        lambda s: s.mean(lambda X, y: X[:, 0] > X[:, 0].mean(), epsilon=0.1),
         lambda s: s.fit(CompressionClassifier("threshold", classes=[0, 2])),
     ],
 )

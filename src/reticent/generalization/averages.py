@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._sklearn import safe_indexing
 from reticent.errors import InvalidDataError
+from reticent.mechanisms import RandomSource
 
 #: Values are rounded to multiples of this, so that sums are whole numbers of steps.
 GRID_BITS = 20
 GRID = 2.0**-GRID_BITS
 
 _BLOCK = 256
+# Matrix products may round differently: one value in ten thousand may flip.
+_FLIPS = 1e-4
 
 
 def unit_values(
@@ -58,6 +63,43 @@ def unit_totals(
         for start in range(0, table.shape[1], _BLOCK)
     ]
     return np.concatenate([np.zeros(0, np.int64), *blocks])
+
+
+def row_values(
+    function: Callable[[Any, Any], Any], X: Any, y: Any, source: RandomSource
+) -> NDArray[Any]:
+    """Return what a query says about each row, if it looks at each row alone.
+
+    An average moves by ``1/n`` only if a row's value depends on that row. A query that
+    centres its columns, or counts them, does not do so. The query is asked again about
+    a random half of the rows, and its values there must be the same. Nobody can check
+    a query that means to cheat; this catches those that do not.
+    """
+    values = np.asarray(function(X, y))
+    n_rows = int(X.shape[0])
+    half = np.sort(source.subset(n_rows, (n_rows + 1) // 2))
+    labels = None if y is None else y[half]
+    again = np.asarray(function(safe_indexing(X, half), labels))
+    first = _checked(values, n_rows)[half]
+    if first.shape != again.shape or _differing(first, again) > _FLIPS:
+        raise InvalidDataError(
+            "a query's value at a row must depend on that row alone."
+        )
+    return values
+
+
+def _differing(first: NDArray[Any], again: NDArray[Any]) -> float:
+    """Return the share of values that differ by more than rounding."""
+    if first.dtype == np.bool_ and again.dtype == np.bool_:
+        return float(np.mean(first != again))
+    close = np.isclose(
+        first.astype(np.float64),
+        again.astype(np.float64),
+        rtol=1e-6,
+        atol=1e-9,
+        equal_nan=True,
+    )
+    return float(np.mean(~close))
 
 
 def _checked(values: Any, n_rows: int) -> NDArray[Any]:

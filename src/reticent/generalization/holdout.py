@@ -15,7 +15,7 @@ from reticent.errors import (
     InvalidParameterError,
     SolverError,
 )
-from reticent.generalization.averages import GRID_BITS, unit_totals
+from reticent.generalization.averages import GRID_BITS, row_values, unit_totals
 from reticent.generalization.comparisons import comparison
 from reticent.generalization.confidence import failure_of
 from reticent.generalization.failures import SET_ASIDE, failure_bits
@@ -113,12 +113,12 @@ class ReusableHoldout(SingleState):
     With probability `confidence`, every value that was ever returned is within
     `error_at_most` of the query's expectation on the distribution that the holdout was
     drawn from, however queries depend on earlier answers: rules R3 or R3-rounding, and
-    R3-accuracy. The holdout's rows must be independent draws, and neither the guesses
-    nor the models may have been made from them. That models and guesses depend on a
-    training set does not matter: given the training set they are queries like others.
-    A query whose code fails on the holdout is counted, and that it failed is an answer
-    that widens the bound (see `reticent.generalization.failures`). Copies share one
-    state, and pickling is refused, so that no budget is spent twice.
+    R3-accuracy. The holdout's rows must be independent draws, neither guesses nor
+    models may have been made from them, and a query must look at each row alone. That
+    models and guesses depend on a training set does not matter: given the training set
+    they are queries like others. A query that fails on the holdout is counted, and that
+    it failed is an answer that widens the bound (`reticent.generalization.failures`).
+    Copies share one state, so that no budget is spent twice.
 
     Examples
     --------
@@ -190,9 +190,11 @@ class ReusableHoldout(SingleState):
         Parameters
         ----------
         function : callable
-            ``function(X, y)`` returns one value a row of the holdout, or a table with
-            one column for each of several queries. Values outside [0, 1] are clipped.
-            Try it on training rows first: a failure on the holdout costs.
+            ``function(X, y)`` returns one value a row, which depends on that row
+            alone, or a table with one column for each of several queries. Values
+            outside [0, 1] are clipped. It is also called with a random half of the
+            rows, to see whether it looks at others. Try it on training rows first: a
+            failure on the holdout costs.
         guess : float or array-like of shape (n_queries,)
             What the average is believed to be, found without the holdout.
 
@@ -204,6 +206,12 @@ class ReusableHoldout(SingleState):
             If the function failed; what it said is withheld.
         """
         guesses = _guesses(guess)
+        return self._ask(lambda X, y: row_values(function, X, y, self._source), guesses)
+
+    def _ask(
+        self, function: Callable[[Any, Any], ArrayLike], guesses: NDArray[np.float64]
+    ) -> HoldoutAnswer:
+        """Admit, evaluate, compare, remember, answer."""
         with self._alone():
             self._admit(guesses.size)
             try:
@@ -235,9 +243,9 @@ class ReusableHoldout(SingleState):
             raise InvalidParameterError("score needs a holdout with labels, y=...")
         if train is not None:
             guess = self.average_score(estimator, *train)
-        return self.query(
+        return self._ask(
             lambda X, y: self._score(estimator, X, y, self._table.positions),
-            guess=0.0 if guess is None else guess,
+            _guesses(0.0 if guess is None else guess),
         )
 
     def scorer(self, estimator: Any, X: Any, y: Any) -> float:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from reticent._sklearn import safe_indexing
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.generalization.averages import GRID, GRID_BITS, unit_totals
+from reticent.generalization.averages import GRID, GRID_BITS, row_values, unit_totals
 from reticent.generalization.compression import CompressionClassifier
 from reticent.generalization.costs import SessionCost, subset_bits
 from reticent.generalization.kept import KeptExamples
@@ -178,7 +178,8 @@ class AdaptiveSession(SessionCore):
         Parameters
         ----------
         query : callable
-            ``query(X, y)`` returns one value a row.
+            ``query(X, y)`` returns one value a row, which depends on that row alone.
+            It is also called with a random half of the rows, to see whether it does.
         epsilon : float
             Privacy loss of each average; its noise has scale ``1 / (n epsilon)``.
         queries : int, default=None
@@ -199,7 +200,7 @@ class AdaptiveSession(SessionCore):
         )
 
         def totals() -> NDArray[np.int64]:
-            values = query(self._table.X, self._table.y)
+            values = row_values(query, self._table.X, self._table.y, self._source)
             sums = unit_totals(values, self._table.positions, n)
             if sums.shape != shape:
                 raise InvalidDataError("a query must return as many columns as asked.")
