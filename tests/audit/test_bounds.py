@@ -1,0 +1,84 @@
+"""Black-box bounds: sound for right mechanisms, sharp for broken ones."""
+
+import numpy as np
+import pytest
+
+from reticent.audit import epsilon_at_least, lower_bound, trials_needed
+from reticent.errors import InvalidParameterError
+from reticent.mechanisms import SystemSource, geometric_vote, soft_vote
+from tests.stats import assert_rate_at_most
+
+SOURCE = SystemSource()
+
+
+def vote(rule, epsilon):
+    def mechanism(votes):
+        return int(rule([votes], epsilon).draw(SOURCE)[0])
+
+    return mechanism
+
+
+def test_a_broken_vote_is_refuted():
+    doubled = vote(soft_vote, 2.0)  # exp(votes) where exp(votes / 2) was meant
+    found = lower_bound(doubled, [3, 2], [2, 3], trials=6000)
+    honest = lower_bound(vote(soft_vote, 1.0), [3, 2], [2, 3], trials=6000)
+    assert not honest.refutes(1.0)
+    assert found.epsilon > honest.epsilon
+    tight = lower_bound(vote(geometric_vote, 2.0), [3, 2], [2, 3], trials=6000)
+    assert tight.refutes(1.0)
+    assert not tight.refutes(2.0)
+
+
+def test_the_bound_is_sound_over_many_audits():
+    rng = np.random.default_rng(0)
+    wrong, audits, epsilon = 0, 400, 1.0
+    flip = 1 / (1 + np.exp(epsilon))
+    for _ in range(audits):
+        hits = rng.binomial(500, 1 - flip)
+        others = rng.binomial(500, flip)
+        wrong += epsilon_at_least(hits, others, 500, level=0.05) > epsilon
+    assert_rate_at_most(wrong, audits, 0.05)
+
+
+def test_choosing_and_testing_on_the_same_samples_is_not_sound():
+    # The control: the same mechanism on the same data, many outcomes, and an event
+    # picked on the samples that then test it, looks like a large loss.
+    rng = np.random.default_rng(0)
+    left, right = rng.integers(0, 400, (2, 400))
+    counts = np.stack([np.bincount(s, minlength=400) for s in (left, right)])
+    event = counts[0] > counts[1]
+    naive = epsilon_at_least(
+        int(counts[0, event].sum()), int(counts[1, event].sum()), 400, level=0.001
+    )
+    samples = iter([*left, *right])
+    sound = lower_bound(lambda _: int(next(samples)), 0, 1, trials=400)
+    assert naive > 0.5
+    assert sound.epsilon == 0.0
+
+
+def test_a_delta_is_allowed_for():
+    assert epsilon_at_least(10, 0, 1000, level=0.01, delta=0.5) == 0.0
+    free = epsilon_at_least(900, 100, 1000, level=0.01)
+    assert epsilon_at_least(900, 100, 1000, level=0.01, delta=0.2) < free
+    assert 1.9 < free < np.log(9)
+
+
+def test_the_planned_number_of_samples_refutes():
+    needed = trials_needed(0.5, 1.0, rate=0.5)
+    assert needed < trials_needed(0.9, 1.0, rate=0.5)
+    rng = np.random.default_rng(1)
+    refuted = 0
+    for _ in range(60):
+        n = int(needed * 0.7)
+        hits, others = rng.binomial(n, 0.5), rng.binomial(n, 0.5 * np.exp(-1.0))
+        refuted += epsilon_at_least(hits, others, n, level=0.0005) > 0.5
+    assert refuted >= 50
+
+
+def test_wrong_uses_are_named():
+    with pytest.raises(InvalidParameterError, match="above claimed"):
+        trials_needed(1.0, 1.0)
+    with pytest.raises(ValueError, match="trials"):
+        lower_bound(lambda x: x, 0, 1, trials=1)
+    with pytest.raises(ValueError, match="confidence"):
+        lower_bound(lambda x: x, 0, 1, confidence=1.0)

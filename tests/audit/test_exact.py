@@ -1,0 +1,118 @@
+"""Exact verification accepts what is right and rejects what is not."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from reticent.audit import verify
+from reticent.errors import InvalidParameterError
+from reticent.guarantees import (
+    ZCDP,
+    ApproxDP,
+    BoundedRange,
+    PureDP,
+    RobustGeneralization,
+    UniformStability,
+    repeat,
+)
+from reticent.mechanisms import SoftmaxResponse, geometric_vote, soft_vote
+from reticent.prediction import PrivateVotingClassifier, ProjectedWalkClassifier
+from tests.prediction.learners import Table
+
+BINARY = list(product((0, 1), (0, 1)))
+EPSILON = 0.7
+
+
+def voting(rule="geometric", epsilon=EPSILON, **settings):
+    return lambda: PrivateVotingClassifier(
+        Table(), epsilon, (0, 1), 3, rule, random_state=3, **settings
+    )
+
+
+def test_a_tight_rule_is_verified_rigorously():
+    report = verify(voting(), BINARY, 3)
+    assert report.holds
+    assert report.rigorous
+    assert report.tightness > 0.99
+    assert report.datasets == 64
+    assert "holds" in str(report)
+
+
+@pytest.mark.parametrize("rule", ["soft", "permute-and-flip"])
+def test_other_rules_hold(rule):
+    assert verify(voting(rule), BINARY, 3).holds
+
+
+def test_zcdp_and_delta_are_verified():
+    report = verify(voting("gaussian", delta=1e-3), BINARY, 3)
+    assert report.holds
+    approximate = verify(
+        voting("gaussian", delta=1e-3), BINARY, 3, claim=ApproxDP(EPSILON, 1e-3)
+    )
+    assert approximate.holds
+    assert not verify(voting("gaussian", delta=1e-3), BINARY, 3, claim=ZCDP(1e-4)).holds
+
+
+def test_a_smaller_claim_is_refuted():
+    for claim in (
+        PureDP(0.99 * EPSILON),
+        BoundedRange(0.9 * EPSILON),
+        ApproxDP(0.5 * EPSILON, 1e-3),
+        UniformStability(0.01),
+    ):
+        report = verify(voting(), BINARY, 3, claim=claim)
+        assert not report.holds
+        assert "VIOLATED" in str(report)
+
+
+def test_the_vote_with_factor_two_is_refuted():
+    def doubled(model, queries):
+        return soft_vote(model.ensemble_.votes(queries), 2 * EPSILON)
+
+    assert not verify(voting("soft"), BINARY, 3, law=doubled).holds
+
+
+def test_a_pure_rule_is_not_of_bounded_range():
+    assert not verify(voting(), BINARY, 4, claim=BoundedRange(EPSILON)).holds
+
+
+def test_add_remove_neighbours_are_compared():
+    def make():
+        return ProjectedWalkClassifier(
+            EPSILON, error=0.9, classes=[0, 1], relation="add-remove"
+        )
+
+    report = verify(make, BINARY, 3, symmetric=True)
+    assert report.holds
+    assert report.tightness > 0.99
+
+
+def test_a_law_that_can_exclude_a_label_is_refuted():
+    class Certain(SoftmaxResponse):
+        @property
+        def log_probabilities(self):
+            with np.errstate(divide="ignore"):
+                return np.log((self.log_weights > 0).astype(float))
+
+    def law(model, queries):
+        votes = model.ensemble_.votes(queries)
+        return Certain((votes[:, ::-1] < votes) * 1.0)
+
+    assert not verify(voting(), BINARY, 3, law=law).holds
+
+
+def test_wrong_uses_are_named():
+    with pytest.raises(InvalidParameterError, match="neighbouring"):
+        verify(voting(), BINARY, 3, claim=RobustGeneralization(0.1, 0.1))
+    with pytest.raises(InvalidParameterError, match="smaller domain"):
+        verify(voting(), [(x, y) for x in range(100) for y in (0, 1)], 4)
+
+
+def test_a_geometric_vote_composes_as_certified():
+    # Two answers to one query, exactly: the joint law loses at most twice epsilon.
+    certificate = voting()().fit([[0], [1], [0]], [0, 1, 1]).certificate_
+    twice = repeat(certificate, 2).guarantee.epsilon
+    laws = geometric_vote([[3, 0], [2, 1], [1, 2], [0, 3]], EPSILON).log_probabilities
+    joint = (laws[:, :, None] + laws[:, None, :]).reshape(4, -1)
+    assert np.abs(np.diff(joint, axis=0)).max() <= twice * (1 + 1e-12)
