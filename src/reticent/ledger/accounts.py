@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
 from typing import Any
 
 from reticent.errors import InvalidParameterError, RelationMismatchError
@@ -269,12 +268,15 @@ class Cap:
 
     def to_json(self) -> str:
         """Return canonical JSON."""
-        return _cap_text(self)
+        data = {name: getattr(self, name) for name in _CAP_FIELDS}
+        data["method"] = self.method.value
+        return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Cap:
         """Read what `to_json` wrote."""
-        return _cap_of(text)
+        data: Mapping[str, Any] = json.loads(text)
+        return cls(**{**data, "method": Method(data["method"])})
 
 
 def _limits(cap: Cap) -> Spend:
@@ -287,22 +289,6 @@ def _limits(cap: Cap) -> Spend:
         limited = {"answers": cap.answers}
     everything = Spend(LARGEST, LARGEST, LARGEST, LARGEST)
     return everything._replace(**{k: v for k, v in limited.items() if v is not None})
-
-
-@lru_cache(maxsize=1024)
-def _cap_text(cap: Cap) -> str:
-    data = {
-        "method": cap.method.value,
-        **{name: getattr(cap, name) for name in _CAP_FIELDS},
-    }
-    return json.dumps(data, sort_keys=True, separators=(",", ":"))
-
-
-# Most accounts share a few caps, and each commit reads its accounts anew.
-@lru_cache(maxsize=1024)
-def _cap_of(text: str) -> Cap:
-    data: Mapping[str, Any] = json.loads(text)
-    return Cap(**{**data, "method": Method(data["method"])})
 
 
 @dataclass(frozen=True, slots=True)

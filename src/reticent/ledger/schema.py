@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -193,9 +194,8 @@ def balance_of(row: Row[Any, Any]) -> Balance:
     name, text = row[0], row[1]
     units: tuple[int, ...] = tuple(row[2:])
     try:
-        cap = Cap.from_json(text)
-        balance = Balance(AccountId.parse(name), cap, Spend(*units[:4]))
-        sound = cap.to_json() == text and cap.limits == units[4:]
+        account, cap = _read_account(name, text)
+        sound = cap.limits == units[4:]
     except (AttributeError, KeyError, TypeError, ValueError):
         sound = False
     if not sound:
@@ -203,7 +203,16 @@ def balance_of(row: Row[Any, Any]) -> Balance:
             f"account={name!r} does not agree with its own cap; its row was changed. "
             "Restore a good copy and write the budget off."
         )
-    return balance
+    return Balance(account, cap, Spend(*units[:4]))
+
+
+# Each commit reads its accounts anew, and names and caps hardly ever change.
+@lru_cache(maxsize=4096)
+def _read_account(name: str, text: str) -> tuple[AccountId, Cap]:
+    account, cap = AccountId.parse(name), Cap.from_json(text)
+    if cap.to_json() != text:
+        raise ValueError("not the canonical text of a cap")
+    return account, cap
 
 
 def identity(connection: Connection) -> Identity:
