@@ -81,8 +81,15 @@ def test_pure_epsilon_at_the_ends():
     assert pure_epsilon(1e-9, 1, 0.5) == 0.0
     assert pure_epsilon(0.5, 1, 1e-300) == pytest.approx(0.5)
     assert pure_epsilon(1e308, 10, 1e-6) == math.inf
+    # Tiny slacks are resolved as well, although all atoms are summed one by one.
+    assert pure_epsilon(1.0, 1000, 1e-15) < 0.75 * 1000
+    assert pure_slack(pure_epsilon(1.0, 1000, 1e-15), 1.0, 1000) <= 1e-15
     # Far beyond what exp can hold, the total stays between the trivial bounds.
     assert 700 < pure_epsilon(10.0, 1000, 1e-6) <= 10_000 * (1 + 1e-14)
+    large = pure_epsilon(0.5, 20_000, 1e-6)
+    mean, spread = 10_000 * math.tanh(0.25), math.sqrt(20_000) / math.cosh(0.25) / 2
+    assert mean < large < mean + 6 * spread
+    assert pure_slack(large, 0.5, 20_000) <= 1e-6
 
 
 def test_delta_left_never_leaves_too_much(seed):

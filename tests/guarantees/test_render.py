@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+
 from reticent.guarantees import (
     ApproxDP,
     BoundedRange,
     Certificate,
+    Conclusion,
     PureDP,
     any_on_subsample,
     claim,
@@ -13,6 +16,8 @@ from reticent.guarantees import (
     dp_to_stability,
     explain,
     flip_stable,
+    rule,
+    rules,
 )
 from reticent.guarantees.subject import ReplaceOne, Scope
 from tests.guarantees.cases import answer, derivations
@@ -26,6 +31,25 @@ def test_a_proved_certificate_prints_headline_and_step():
         "scope=answer; S0 Lemma 22]"
     )
     assert explain(certificate) == str(certificate)
+
+
+def test_the_line_of_the_theorem_sheet(monkeypatch):
+    registry = importlib.import_module("reticent.guarantees.rule")
+    monkeypatch.setattr(registry, "_REGISTRY", dict(rules))
+
+    @rule(
+        "T9",
+        name="a vote",
+        statement="one vote moves",
+        source="this file",
+        gives=PureDP,
+    )
+    def vote(*, epsilon: float) -> Conclusion[PureDP]:
+        return Conclusion(PureDP(epsilon), ReplaceOne(30162), Scope.ANSWER)
+
+    first, *steps = str(vote(epsilon=1.0)).splitlines()
+    assert first == "1-DP for one answer, replace one unit of 30162; proved"
+    assert len(steps) == 1
 
 
 def test_a_chain_prints_as_a_tree_with_ids_and_sources():

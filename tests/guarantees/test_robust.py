@@ -544,7 +544,7 @@ def test_g20_covers_random_private_losses(units, epsilon, seed):
     kinds = 3
     data = list(itertools.product(range(kinds), repeat=units))
     for _ in range(20):
-        raw = rng.exponential(size=(len(data), kinds)) * 10 ** rng.uniform(-2, 2)
+        raw = rng.exponential(size=(len(data), kinds)) * 10 ** rng.uniform(-2, 2) + 0.01
         for i, word in enumerate(data):
             for z in set(word):
                 raw[i, z] = 0.01
@@ -562,7 +562,7 @@ def test_g20_covers_random_private_losses(units, epsilon, seed):
             made = prediction_to_risk_multiple(answer(PureDP(epsilon)), beta=beta)
             failed = np.mean(test >= made.guarantee.factor * train.max())
             assert failed <= beta
-        assert (test > train).any()
+        assert (test > train).any()  # the predictor does remember
 
 
 def test_g20_at_the_ends():

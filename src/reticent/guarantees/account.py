@@ -38,15 +38,19 @@ def _units(value: Fraction, scale: int) -> int:
 
 
 class _Price:
-    """What one step of a certificate costs, and how many were charged."""
+    """What one step of a certificate costs, and how many were charged.
 
-    __slots__ = ("certificate", "count", "loss", "slack")
+    Of the `granted` steps that fit when the account turned to this certificate, so
+    many are `left`; `count` is what was charged before.
+    """
+
+    __slots__ = ("certificate", "count", "granted", "left", "loss", "slack")
 
     def __init__(self, certificate: Any, loss: int, slack: int) -> None:
         self.certificate = certificate
         self.loss = loss
         self.slack = slack
-        self.count = 0
+        self.count = self.granted = self.left = 0
 
 
 class Account:
@@ -135,23 +139,18 @@ class Account:
                 price = self._turn_to(certificate)
             if times.__class__ is not int or times < 1:
                 times = whole("charge", "times", times)
-            loss = self._loss + price.loss * times
-            slack = self._slack + price.slack * times
-            if loss > self._loss_cap or slack > self._slack_cap:
+            if times > price.left:
                 raise BudgetExhaustedError(
                     f"{times} x {certificate.guarantee} does not fit: "
                     f"{self._share()} of the budget ({self.budget}) is spent. Ask for "
-                    f"at most {self._affords(price)} more, or raise the budget."
+                    f"at most {price.left} more, or raise the budget."
                 )
-            self._loss = loss
-            self._slack = slack
-            self._started = True
-            price.count += times
+            price.left -= times  # all that a charge costs, however many came before
 
     def affords(self, certificate: Certificate[Any]) -> int:
         """Return how many more steps with this certificate fit."""
         with self._lock:
-            return self._affords(self._turn_to(certificate))
+            return self._turn_to(certificate).left
 
     def spent(self) -> Certificate[Any] | None:
         """Return what everything charged so far costs, or None if nothing was."""
@@ -193,13 +192,26 @@ class Account:
         return most
 
     def _share(self) -> str:
+        self._bank()
         spent = max(
             self._loss / max(1, self._loss_cap), self._slack / max(1, self._slack_cap)
         )
         return f"{100 * spent:.3g} %"
 
+    def _bank(self) -> None:
+        """Add up what was charged since the account turned to its certificate."""
+        price = self._current
+        used = price.granted - price.left
+        if used:
+            self._loss += used * price.loss
+            self._slack += used * price.slack
+            self._started = True
+            price.count += used
+            price.granted = price.left
+
     def _settle(self) -> None:
         """Write the counts into the tally, where equal certificates are one."""
+        self._bank()
         for price in self._prices.values():
             if price.count:
                 known = self._counts.get(price.certificate, 0)
@@ -208,9 +220,11 @@ class Account:
 
     def _turn_to(self, certificate: Certificate[Any]) -> _Price:
         """Return the price of a certificate, worked out if it is new."""
+        self._bank()
         price = self._prices.get(id(certificate))
         if price is None or not self._started:
             price = self._priced(certificate)
+        price.granted = price.left = self._affords(price)
         self._current = price
         return price
 
