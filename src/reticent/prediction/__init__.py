@@ -11,6 +11,10 @@ from reticent.prediction.interface import PredictionInterface
 from reticent.prediction.relabeling import RelabelingClassifier
 from reticent.prediction.selection import StableSelectionClassifier
 from reticent.prediction.shards import ShardChoice
+from reticent.prediction.stable_linear import (
+    StableLinearClassifier,
+    StableLinearRegressor,
+)
 from reticent.prediction.voting import PrivateVotingClassifier
 from reticent.prediction.walk import ProjectedWalkClassifier
 
@@ -23,5 +27,7 @@ __all__ = [
     "ProjectedWalkClassifier",
     "RelabelingClassifier",
     "ShardChoice",
+    "StableLinearClassifier",
+    "StableLinearRegressor",
     "StableSelectionClassifier",
 ]

@@ -1,0 +1,358 @@
+"""Private answers of one linear model, stable by convexity (P3)."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
+from reticent.ensembles import check_bounds
+from reticent.errors import InvalidParameterError
+from reticent.mechanisms import Response
+from reticent.prediction.base import (
+    checked_labels,
+    checked_rows_and,
+    checked_targets,
+)
+from reticent.prediction.centred_answers import CentredAnswers
+from reticent.prediction.convex import classification_loss, regression_loss
+from reticent.prediction.linear_plan import LinearPlan, row_bound, rows_in_ball
+from reticent.prediction.noisy_sign import noisy_sign
+
+_CONSTRAINTS: dict[str, list[Any]] = {
+    "epsilon": [Interval(Real, 0, None, closed="neither")],
+    "solver": [StrOptions({"erm", "psgd"})],
+    "width": [Interval(Real, 0, None, closed="neither")],
+    "norm_bound": [Interval(Real, 0, None, closed="neither")],
+    "radius": [Interval(Real, 0, None, closed="neither")],
+    "regularization": [
+        StrOptions({"auto"}),
+        Interval(Real, 0, None, closed="neither"),
+    ],
+    "fit_intercept": ["boolean"],
+    "tolerance": [Interval(Real, 0, None, closed="neither")],
+    "n_shards": [Interval(Integral, 1, None, closed="left")],
+    "delta": [Interval(Real, 0, 1, closed="left")],
+}
+
+
+class _StableLinear(BaseEstimator):
+    """What both stable linear models share: rows, training, noise."""
+
+    def _rows(self, X: MatrixLike, *, reset: bool) -> NDArray[np.float64]:
+        rows = validate_data(self, X, dtype=np.float64, reset=reset)
+        return rows_in_ball(rows, self.norm_bound, self.fit_intercept)
+
+    def _train(
+        self,
+        rows: NDArray[np.float64],
+        targets: NDArray[np.float64],
+        loss: Any,
+        units: Any,
+        *,
+        public_labels: bool,
+    ) -> None:
+        plan = LinearPlan.of(self, loss, rows.shape, units)
+        # Certificate and noise come first: a mistaken epsilon must not cost a fit.
+        self._noise, self.certificate_ = plan.noise(public_labels=public_labels)
+        self.coefficients_ = plan.coefficients(rows, targets)
+        self.n_units_ = plan.n_units
+        self.n_shards_ = plan.n_shards
+        self.regularization_ = plan.problem.regularization
+        self.sensitivity_ = plan.sensitivity(public_labels=public_labels)
+        self._source = plan.source
+        self._reach = plan.problem.radius * plan.problem.feature_bound
+
+    def _scores(self, X: MatrixLike) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        return np.asarray(self._rows(X, reset=False) @ self.coefficients_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # every answer draws fresh noise
+        return tags
+
+
+class StableLinearClassifier(ClassifierMixin, _StableLinear):
+    r"""Linear classifier whose every answer is differentially private, without shards.
+
+    One model is trained on all the data. It is so regular that one unit hardly moves
+    its scores, and the sign of a score with noise is the answer.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy cost of one predicted label.
+    solver : {"erm", "psgd"}, default="erm"
+        "erm" minimises the regularised risk over a ball. "psgd" takes one pass of
+        projected gradient steps through the units, in an order drawn at random.
+    loss : {"logistic", "hinge"}, default="logistic"
+        The loss; the hinge is smoothed over `width`.
+    width : float, default=1.0
+        Where the hinge bends.
+    norm_bound : float, default=1.0
+        Public bound on the Euclidean norm of a row, known without looking at the
+        data. Longer rows, queries too, are scaled down to it.
+    radius : float, default=3.0
+        Bound on the norm of the coefficients, for rows divided by `norm_bound`.
+    regularization : float or "auto", default="auto"
+        Strength of the penalty for "erm"; "auto" takes
+        :math:`2L/(R\sqrt{n\varepsilon/(1+\varepsilon)})`.
+    fit_intercept : bool, default=True
+        Whether a constant feature of size `norm_bound` is added to the rows. It
+        counts in their norm, and its coefficient in the radius.
+    tolerance : float, default=1e-3
+        How precisely the minimiser is found, as a share of the sensitivity, which it
+        is added to. A fit that does not get there raises SolverError.
+    n_shards : int, default=1
+        Above 1, the mean of models on disjoint shards. Less noise for "psgd", by the
+        root of it; none the less for "erm".
+    delta : float, default=0.0
+        Above 0 the noise is Gaussian instead of Laplace, and the certificate states
+        its zCDP.
+    classes : array-like of shape (2,), default=None
+        The two public labels. None reads them from `y` and assumes them public.
+    random_state : int, RandomState instance or None, default=None
+        None draws from the operating system; anything else is for experiments.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        What one answer promises.
+    sensitivity_ : Certificate
+        How far one unit moves a score; public.
+    classes_, n_units_, n_shards_
+        As for the other predictors.
+    regularization_ : float
+        Strength of the penalty; public.
+    coefficients_ : ndarray
+        For rows divided by `norm_bound`, that of the constant last. Not private: never
+        release them.
+
+    Guarantee
+    ---------
+    One answer is `epsilon`-DP, or zCDP as the certificate says, under replacement of
+    one unit. *Proof.* P3 bounds the move of a score, solver's tolerance and rounding
+    included; G6 divides it by the shards; G5 adds noise for it; the sign is
+    post-processing. A unit of several rows weighs as much as one of a single row.
+
+    References
+    ----------
+    :cite:`DworkFeldman2018`, Sec. 4.4; THEOREMS P3, G5, G6.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = StableLinearClassifier(1.0, norm_bound=64.0, classes=[False, True])
+    >>> print(model.fit(X, y == 0).certificate_.headline())
+    1-DP for one answer, replace one unit of 1797; proved
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_CONSTRAINTS,
+        "loss": [StrOptions({"logistic", "hinge"})],
+        "classes": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        solver: str = "erm",
+        *,
+        loss: str = "logistic",
+        width: float = 1.0,
+        norm_bound: float = 1.0,
+        radius: float = 3.0,
+        regularization: float | str = "auto",
+        fit_intercept: bool = True,
+        tolerance: float = 1e-3,
+        n_shards: int = 1,
+        delta: float = 0.0,
+        classes: ArrayLike | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.solver = solver
+        self.loss = loss
+        self.width = width
+        self.norm_bound = norm_bound
+        self.radius = radius
+        self.regularization = regularization
+        self.fit_intercept = fit_intercept
+        self.tolerance = tolerance
+        self.n_shards = n_shards
+        self.delta = delta
+        self.classes = classes
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+        """Train the model and issue the certificate; nothing is released.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Numbers; rows beyond `norm_bound` are scaled down.
+        y : array-like of shape (n_rows,)
+            Two labels.
+        units : array-like of shape (n_rows,), default=None
+            The person, or other unit, that each row belongs to. A unit's loss is the
+            mean over its rows. None makes every row a unit.
+
+        Raises
+        ------
+        SolverError
+            If the preset tolerance is not reached.
+        """
+        loss = classification_loss(self.loss, self.width)
+        rows = self._rows(X, reset=True)
+        labels, y = checked_labels(self.classes, y)
+        checked_rows_and(rows, y)
+        if len(labels) != 2:
+            raise InvalidParameterError(
+                "Only binary classification is supported. The stable linear classifier "
+                f"got {len(labels)} classes."
+            )
+        ones = labels.indices(y).astype(np.float64)
+        self._train(rows, ones, loss, units, public_labels=self.classes is None)
+        self.classes_ = labels.classes
+        return self
+
+    def response(self, X: MatrixLike) -> Response:
+        """Return the exact law of the answers: for trusted eyes only."""
+        return noisy_sign(self._scores(X), self._noise, reach=self._reach)
+
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Draw one private label a row; m rows spend m certificates."""
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self.response(X).draw(self._source)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class StableLinearRegressor(RegressorMixin, _StableLinear):
+    r"""Linear regressor whose every predicted number is private, without shards.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy cost of one predicted number.
+    bounds : (float, float)
+        Public bounds on the target, known without looking at the data. Targets and
+        answers outside are clipped.
+    solver : {"erm", "psgd"}, default="erm"
+        As for `StableLinearClassifier`.
+    loss : {"huber", "squared"}, default="huber"
+        The loss, of targets whose bounds are mapped to -1 and 1.
+    width : float, default=0.1
+        Where Huber's loss turns from a square into a straight line.
+    norm_bound, radius, regularization, fit_intercept, tolerance, n_shards, delta, \
+random_state
+        As for `StableLinearClassifier`; `radius`, 1 by default, is for targets mapped
+        to [-1, 1].
+
+    Attributes
+    ----------
+    certificate_, sensitivity_, n_units_, n_shards_, regularization_, coefficients_
+        As for `StableLinearClassifier`, for targets mapped to [-1, 1].
+
+    Guarantee
+    ---------
+    One answer is `epsilon`-DP, or zCDP as the certificate says, under replacement of
+    one unit; P3, G6 and G5 as for `StableLinearClassifier`.
+
+    References
+    ----------
+    :cite:`DworkFeldman2018`, Sec. 4.4; THEOREMS P3, G5, G6.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = StableLinearRegressor(1.0, (0, 400), norm_bound=0.25)
+    >>> print(model.fit(X, y).certificate_.headline())
+    1-DP for one answer, replace one unit of 442; proved
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_CONSTRAINTS,
+        "loss": [StrOptions({"huber", "squared"})],
+        "bounds": ["array-like"],
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        bounds: tuple[float, float] = (0.0, 1.0),
+        solver: str = "erm",
+        *,
+        loss: str = "huber",
+        width: float = 0.1,
+        norm_bound: float = 1.0,
+        radius: float = 1.0,
+        regularization: float | str = "auto",
+        fit_intercept: bool = True,
+        tolerance: float = 1e-3,
+        n_shards: int = 1,
+        delta: float = 0.0,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.solver = solver
+        self.loss = loss
+        self.width = width
+        self.norm_bound = norm_bound
+        self.radius = radius
+        self.regularization = regularization
+        self.fit_intercept = fit_intercept
+        self.tolerance = tolerance
+        self.n_shards = n_shards
+        self.delta = delta
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+        """Train the model and issue the certificate; nothing is released.
+
+        Parameters
+        ----------
+        X, units
+            As for `StableLinearClassifier`.
+        y : array-like of shape (n_rows,)
+            Targets; values outside the bounds are clipped.
+
+        Raises
+        ------
+        SolverError
+            If the preset tolerance is not reached.
+        """
+        low, high = check_bounds(self.bounds)
+        reach = self.radius * row_bound(self.fit_intercept)
+        loss = regression_loss(self.loss, self.width, reach)
+        rows = self._rows(X, reset=True)
+        y = np.clip(checked_targets(y), low, high)
+        checked_rows_and(rows, y)
+        middle, half = low / 2 + high / 2, high / 2 - low / 2
+        targets = np.clip((y - middle) / half, -1.0, 1.0)
+        self._train(rows, targets, loss, units, public_labels=False)
+        self._bounds = (low, high)
+        return self
+
+    def response(self, X: MatrixLike) -> CentredAnswers:
+        """Return the exact law of the answers before clipping: for trusted eyes."""
+        inside = np.clip(self._scores(X), -1.0, 1.0)
+        return CentredAnswers(self._noise.response(inside), self._bounds)
+
+    def predict(self, X: MatrixLike) -> NDArray[np.float64]:
+        """Draw one private number a row; m rows spend m certificates."""
+        return self.response(X).draw(self._source)
