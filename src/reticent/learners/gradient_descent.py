@@ -1,0 +1,215 @@
+"""From public quantities to the steps of noisy gradient descent, and taking them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.ensembles import unit_positions
+from reticent.errors import InternalError, InvalidParameterError, RuleError
+from reticent.guarantees import Certificate, Sensitivity
+from reticent.guarantees.numbers import below_one, positive, whole
+from reticent.learners.gradient_rules import (
+    clipped_sum,
+    noisy_steps,
+    noisy_steps_zcdp,
+)
+from reticent.learners.gradient_sums import (
+    ClippedSums,
+    Float,
+    Residual,
+    fixed_point,
+    sum_grid,
+)
+from reticent.mechanisms import (
+    RandomSource,
+    draw_discrete_gaussian,
+    gaussian_ratio,
+    noise_source,
+)
+from reticent.mechanisms.gaussian_curve import ROUNDING_VARIANCE
+from reticent.prediction.linear_plan import rows_in_ball
+
+# The constant feature, for rows in the unit ball; a multiple of 2^-17.
+CONSTANT = 0.5
+_LARGEST_SQUARE = 1.0 + CONSTANT**2
+# Defaults, chosen once on public data sets and not from anybody's records: gradients
+# of more than 0.3 row norms are clipped; coefficients of about this size are looked
+# for; steps are this much longer than the inverse of the largest curvature, which
+# momentum, averaging and data that are never the worst case allow.
+_CLIP = 0.3
+_COEFFICIENT = 4.0
+_LONGEST_STEP = 12.0
+_FEWEST_STEPS, _MOST_STEPS = 20, 200
+
+
+@dataclass(frozen=True)
+class DescentPlan:
+    """Noisy gradient descent as planned from public quantities.
+
+    Attributes
+    ----------
+    n_units, n_scores, n_features : int
+        Sizes; `n_features` counts the constant.
+    epsilon, delta : float
+        What the model may cost.
+    clip, steps, learning_rate, momentum : float or int
+        The descent.
+    scale, grid : float
+        The noise of one step.
+    sensitivity : Certificate
+        How far one unit moves one sum.
+    source : RandomSource
+        Where noise comes from.
+    """
+
+    n_units: int
+    n_features: int
+    n_scores: int
+    epsilon: float
+    delta: float
+    clip: float
+    steps: int
+    learning_rate: float
+    momentum: float
+    scale: float
+    grid: float
+    sensitivity: Certificate[Sensitivity]
+    source: RandomSource
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        *,
+        n_units: int,
+        n_features: int,
+        n_scores: int,
+        curvature: float,
+        public_labels: bool,
+    ) -> DescentPlan:
+        """Check a model's parameters and fill in those that are "auto".
+
+        `curvature` bounds the loss's second derivative in the scores.
+        """
+        owner = type(model).__name__
+        epsilon = positive(owner, "epsilon", model.epsilon)
+        delta = below_one(owner, "delta", model.delta)
+        if delta == 0:
+            raise InvalidParameterError(
+                f"{owner} adds Gaussian noise, which needs delta > 0; got delta=0. Use "
+                "OutputPerturbation or ObjectivePerturbation for a pure guarantee."
+            )
+        clip = _CLIP if _auto(model.clip) else positive(owner, "clip", model.clip)
+        momentum = below_one(owner, "momentum", model.momentum)
+        ratio = gaussian_ratio(epsilon, delta)
+        # Coefficients need this much time to be reached, and more time brings only
+        # more noise: in time t noise moves a coefficient by 2 clip t / (ratio n).
+        time = _COEFFICIENT * ratio * n_units / (2 * clip)
+        longest = _LONGEST_STEP / (curvature * _LARGEST_SQUARE)
+        if _auto(model.steps):
+            needed = time * (1 - momentum) / longest
+            steps = math.ceil(min(max(needed, _FEWEST_STEPS), _MOST_STEPS))
+        else:
+            steps = whole(owner, "steps", model.steps)
+        rate = (
+            min(longest, time * (1 - momentum) / steps)
+            if _auto(model.learning_rate)
+            else positive(owner, "learning_rate", model.learning_rate)
+        )
+        source = noise_source(model.random_state)
+        one = clipped_sum(
+            n=n_units,
+            clip=clip,
+            dimension=n_features * n_scores,
+            public_labels=public_labels,
+            seeded=source.seeded,
+        )
+        continuous = 2 * clip * math.sqrt(steps) / ratio
+        grid = sum_grid(n_units, clip, continuous)
+        return cls(
+            n_units=n_units,
+            n_features=n_features,
+            n_scores=n_scores,
+            epsilon=epsilon,
+            delta=delta,
+            clip=clip,
+            steps=steps,
+            learning_rate=rate,
+            momentum=momentum,
+            scale=math.sqrt(continuous**2 + ROUNDING_VARIANCE * grid**2),
+            grid=grid,
+            sensitivity=one,
+            source=source,
+        ).certified()[0]
+
+    def certified(self) -> tuple[DescentPlan, Certificate[Any]]:
+        """Return the plan with noise that its certificate covers, and that."""
+        growth = 0.0
+        while growth < 1e-3:
+            scale = self.scale * (1 + growth)
+            try:
+                certificate = noisy_steps(
+                    self.sensitivity,
+                    steps=self.steps,
+                    scale=scale,
+                    grid=self.grid,
+                    epsilon=self.epsilon,
+                    delta=self.delta,
+                )
+            except RuleError:
+                growth = max(2 * growth, 2.0**-48)
+                continue
+            return DescentPlan(**{**self.__dict__, "scale": scale}), certificate
+        raise InternalError("no noise scale near the calibrated one is enough.")
+
+    def concentrated(self) -> Certificate[Any]:
+        """Return the certificate as concentrated DP."""
+        return noisy_steps_zcdp(self.sensitivity, steps=self.steps, scale=self.scale)
+
+    def descend(self, sums: ClippedSums, residual: Residual) -> Float:
+        """Take the steps; return the average of the second half of the iterates."""
+        point = np.zeros((self.n_features, self.n_scores))
+        velocity, total = np.zeros_like(point), np.zeros_like(point)
+        scale = self.scale / self.grid
+        for step in range(self.steps):
+            # Nesterov's step looks at the gradient where momentum is about to lead.
+            ahead = point + self.momentum * velocity
+            steps = (sums(ahead, residual) / self.grid).astype(np.int64)
+            noisy = draw_discrete_gaussian(steps, scale, self.source)
+            mean = noisy * (self.grid / self.n_units)
+            velocity = self.momentum * velocity - self.learning_rate * mean
+            point = point + velocity
+            if step >= self.steps // 2:
+                total += point
+        return total / (self.steps - self.steps // 2)
+
+
+def _auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def descent_rows(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:
+    """Return rows in the unit ball, in fixed point, with the constant last."""
+    rows = fixed_point(rows_in_ball(X, norm_bound, False))
+    if fit_intercept:
+        rows = np.concatenate([rows, np.full((len(rows), 1), CONSTANT)], axis=1)
+    return rows
+
+
+def unit_after_unit(
+    rows: Float, targets: NDArray[Any], units: Any
+) -> tuple[Float, NDArray[Any], NDArray[np.int64] | None, int]:
+    """Sort rows by unit; return them, where units start (or None), and their number."""
+    positions, n_units = unit_positions(units, len(rows))
+    # Not by whether some unit has several rows: that is for one unit to decide.
+    if units is None:
+        return rows, targets, None, n_units
+    order = np.argsort(positions, kind="stable")
+    sizes = np.bincount(positions, minlength=n_units)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    return rows[order], targets[order], starts, n_units
