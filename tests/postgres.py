@@ -118,11 +118,12 @@ class PostgresServer:
         return True
 
     def _copied(self, folder: Path) -> Path:
-        """Copy binaries from a folder that only we can read."""
-        copy = self.folder / "install"
-        shutil.copytree(folder.parent, copy, symlinks=True, dirs_exist_ok=True)
-        libraries = folder.parents[1].with_name(folder.parents[1].name + ".libs")
-        if libraries.exists():  # wheels keep their libraries beside the package
+        """Copy binaries from a folder that only we can read, libraries included."""
+        install, package = folder.parents[0], folder.parents[1]
+        copy = self.folder / package.name / install.name
+        shutil.copytree(install, copy, symlinks=True, dirs_exist_ok=True)
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.exists():  # wheels keep them beside the package
             shutil.copytree(libraries, self.folder / libraries.name, dirs_exist_ok=True)
         return copy / "bin"
 

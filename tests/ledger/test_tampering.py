@@ -152,6 +152,17 @@ def test_raised_cap_in_the_row_alone_is_refused(book):
     refused(url)
 
 
+def test_cap_spelled_otherwise_is_refused(book):
+    url, engine = book
+    with engine.begin() as connection:
+        text_ = connection.execute(select(accounts.c.cap).limit(1)).scalar_one()
+        spaced = json.dumps(json.loads(text_), indent=1)
+        connection.execute(
+            update(accounts).where(accounts.c.cap == text_).values(cap=spaced)
+        )
+    refused(url)
+
+
 def test_unknown_kind_is_refused_even_with_a_right_hash(book):
     url, engine = book
     with engine.begin() as connection:
