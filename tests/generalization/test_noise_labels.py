@@ -34,7 +34,7 @@ def check_cure(reports):
 
 
 def test_guards_keep_reports_within_their_bounds():
-    reports = simulate(12, Sizes(2000, 1500))
+    reports = simulate(10, Sizes(2000, 1200))
     check_cure(reports)
     # Control: what the naive analysts report does not pass for the same bound.
     bound = max(r.bound for r in reports["ReusableHoldout"])

@@ -72,19 +72,20 @@ def row_values(
 
     An average moves by ``1/n`` only if a row's value depends on that row. A query that
     centres its columns, or counts them, does not do so. The query is asked again about
-    a random half of the rows, and its values there must be the same. Nobody can check
-    a query that means to cheat; this catches those that do not.
+    two random halves of the rows, and must say the same. Nobody can check a query that
+    means to cheat; this catches those that do not.
     """
-    values = np.asarray(function(X, y))
     n_rows = int(X.shape[0])
-    half = np.sort(source.subset(n_rows, (n_rows + 1) // 2))
-    labels = None if y is None else y[half]
-    again = np.asarray(function(safe_indexing(X, half), labels))
-    first = _checked(values, n_rows)[half]
-    if first.shape != again.shape or _differing(first, again) > _FLIPS:
-        raise InvalidDataError(
-            "a query's value at a row must depend on that row alone."
-        )
+    values = _checked(function(X, y), n_rows)
+    order = source.permutation(n_rows)
+    for half in (order[: n_rows // 2], order[n_rows // 2 :]):
+        labels = None if y is None else y[half]
+        again = np.asarray(function(safe_indexing(X, half), labels))
+        first = values[half]
+        if first.shape != again.shape or _differing(first, again) > _FLIPS:
+            raise InvalidDataError(
+                "a query's value at a row must depend on that row alone."
+            )
     return values
 
 

@@ -192,7 +192,7 @@ class ReusableHoldout(SingleState):
         function : callable
             ``function(X, y)`` returns one value a row, which depends on that row
             alone, or a table with one column for each of several queries. Values
-            outside [0, 1] are clipped. It is also called with a random half of the
+            outside [0, 1] are clipped. It is also called with two random halves of the
             rows, to see whether it looks at others. Try it on training rows first: a
             failure on the holdout costs.
         guess : float or array-like of shape (n_queries,)

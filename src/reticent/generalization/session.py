@@ -179,7 +179,7 @@ class AdaptiveSession(SessionCore):
         ----------
         query : callable
             ``query(X, y)`` returns one value a row, which depends on that row alone.
-            It is also called with a random half of the rows, to see whether it does.
+            It is also called with random halves of the rows, to see whether it does.
         epsilon : float
             Privacy loss of each average; its noise has scale ``1 / (n epsilon)``.
         queries : int, default=None
