@@ -1,5 +1,6 @@
 """Release: models that are themselves private, and may be shared."""
 
+from reticent.learners.confident import HighConfidence
 from reticent.learners.cover import PublicCoverClassifier
 from reticent.learners.exponential import ExponentialMechanismClassifier
 from reticent.learners.noisy_gradient import (
@@ -17,14 +18,18 @@ from reticent.learners.perfect import (
     PerfectlyGeneralizingClassifier,
     perfect_sample_size,
 )
+from reticent.learners.resampling import Resampled, Subsampled
 
 __all__ = [
     "ExponentialMechanismClassifier",
+    "HighConfidence",
     "NoisyGradientClassifier",
     "NoisyGradientRegressor",
     "OptimalAlgorithm",
     "PerfectlyGeneralizingClassifier",
     "PublicCoverClassifier",
+    "Resampled",
+    "Subsampled",
     "best_epsilon",
     "optimal_learner",
     "optimal_predictor",
