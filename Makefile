@@ -22,8 +22,8 @@ help:  ## Say what each command does
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/make \1|\2/p' Makefile | \
 	while IFS='|' read -r command text; do printf '%-16s %s\n' "$$command" "$$text"; done
 
-demo: $(VENV)/.package  ## Derive a certificate end to end and print it
-	@$(BIN)/python examples/1_quickstart/first_certificate.py $(ARGS)
+demo: $(VENV)/.package  ## Serve private answers on census rows; ARGS=--once ends by itself
+	@$(BIN)/reticent demo $(ARGS)
 
 test: $(VENV)/.package  ## Run the full suite, the checks of make lint included
 	@scripts/test $(ARGS)

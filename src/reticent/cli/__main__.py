@@ -1,0 +1,5 @@
+"""``python -m reticent.cli`` is ``reticent``."""
+
+from reticent.cli import main
+
+main()

@@ -1,0 +1,35 @@
+"""``reticent ledger``: who has spent what, and whether the book is whole."""
+
+from __future__ import annotations
+
+import typer
+
+from reticent.cli.home import Home
+from reticent.cli.options import HOME, AsJson, HomeOption
+from reticent.cli.output import Output
+from reticent.service.parts import open_ledger
+
+ledger_app = typer.Typer(
+    help="Show what was spent and verify the chain.", no_args_is_help=True
+)
+
+
+@ledger_app.command("show")
+def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
+    """Show every account: what is spent, and of how much."""
+    with open_ledger(Home.existing(home).settings()) as ledger:
+        balances = ledger.balances()
+    lines = [str(balance) for balance in balances] or ["nothing has been spent yet."]
+    data = {"accounts": [balance.as_dict() for balance in balances]}
+    Output(as_json).result(data, lines)
+
+
+@ledger_app.command("verify")
+def verify(home: HomeOption = HOME, as_json: AsJson = False) -> None:
+    """Recompute every hash and every total of the ledger, and compare."""
+    with open_ledger(Home.existing(home).settings()) as ledger:
+        found = ledger.verify()
+    Output(as_json).result(
+        {"entries": found.entries, "head": found.head, "whole": True},
+        [f"the ledger is whole: {found.entries} entries, head {found.head[:16]}."],
+    )

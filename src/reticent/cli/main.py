@@ -1,0 +1,83 @@
+"""The command line: parse, call one function, print what it returned."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from reticent import __version__
+from reticent._sklearn import InvalidParameterError as SklearnError
+from reticent.cli.certificate import certificate_app
+from reticent.cli.demo import demo
+from reticent.cli.fit import fit
+from reticent.cli.keys import keys_app
+from reticent.cli.ledger import ledger_app
+from reticent.cli.output import FAILED, MISUSED, Output
+from reticent.cli.predict import predict
+from reticent.cli.schema import schema_app
+from reticent.cli.serve import serve
+from reticent.errors import InvalidParameterError, ReticentError
+
+# Typer keeps its parser's exceptions to itself; a bad parameter is one of them.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    name="reticent",
+    help="Use models trained on sensitive records without giving the records away.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(schema_app, name="schema")
+app.command("fit")(fit)
+app.command("predict")(predict)
+app.command("serve")(serve)
+app.add_typer(keys_app, name="keys")
+app.add_typer(ledger_app, name="ledger")
+app.add_typer(certificate_app, name="certificate")
+app.command("demo")(demo)
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: bool = typer.Option(False, "--version", help="Print the version."),
+) -> None:
+    if version:
+        Output(False).result({}, [f"reticent {__version__}"])
+        raise typer.Exit
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; a mistake ends in one sentence, never in a traceback."""
+    given = sys.argv[1:] if arguments is None else arguments
+    sys.exit(_run(lambda: app(given, standalone_mode=False), "--json" in given))
+
+
+def _run(command: Callable[[], Any], as_json: bool) -> int:
+    output = Output(as_json)
+    try:
+        result = command()
+    except typer.Exit as ended:
+        return int(ended.exit_code)
+    except _UsageError as error:
+        if as_json:
+            return output.error(InvalidParameterError(error.format_message()))
+        error.show()
+        return MISUSED
+    except (typer.Abort, KeyboardInterrupt):
+        output.note("stopped.")
+        return FAILED
+    except (ReticentError, OSError, SklearnError) as error:
+        return output.error(_readable(error))
+    return result if isinstance(result, int) else 0
+
+
+def _readable(error: Exception) -> Exception:
+    if isinstance(error, SklearnError):
+        return InvalidParameterError(str(error))
+    if isinstance(error, OSError) and error.filename is not None:
+        return ReticentError(f"{error.filename}: {error.strerror}.")
+    return error

@@ -1,0 +1,67 @@
+"""The one place that prints: text for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from reticent.errors import InvalidParameterError, ReticentError
+
+DONE, FAILED, MISUSED = 0, 1, 2
+
+
+class Output:
+    """What a command says, as text or as one JSON document.
+
+    Parameters
+    ----------
+    as_json : bool
+        Whether to print one JSON document instead of text.
+    """
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+
+    def result(self, data: dict[str, Any], lines: Iterable[str]) -> None:
+        """Print what a command found: `lines` for people, `data` for programs."""
+        if self.as_json:
+            print(json.dumps(data, indent=1, default=str))
+            return
+        for line in lines:
+            print(line)
+
+    def note(self, text: str) -> None:
+        """Tell a person what is going on; silent in JSON."""
+        if not self.as_json:
+            print(text, file=sys.stderr)
+
+    def error(self, error: BaseException) -> int:
+        """Say in one sentence what went wrong; return the exit code."""
+        code = exit_code(error)
+        kind = type(error).__name__ if isinstance(error, ReticentError) else "Error"
+        message = " ".join(str(error).split())
+        if self.as_json:
+            print(json.dumps({"error": {"code": kind, "message": message}}))
+        else:
+            print(f"reticent: {message}", file=sys.stderr)
+        return code
+
+
+def exit_code(error: BaseException) -> int:
+    """Return 2 for a mistake in what was asked, 1 for everything else."""
+    return MISUSED if isinstance(error, InvalidParameterError) else FAILED
+
+
+def aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Return rows of text as lines with columns under each other."""
+    if not rows:
+        return []
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,90 @@
+"""``reticent predict``: private answers for the rows of a file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from reticent.cli.home import Home, open_client
+from reticent.cli.options import HOME, AsJson, HomeOption
+from reticent.cli.output import Output
+from reticent.errors import InvalidParameterError
+from reticent.schemas import Table, read_table
+from reticent.service.answering import idempotency_key
+from reticent.service.keys import KeyRecord, Role
+from reticent.service.parts import build
+
+
+def predict(
+    model: Annotated[str, typer.Argument(help="The name of a model.")],
+    data: Annotated[
+        Path | None, typer.Argument(help="Rows to ask about: CSV or Parquet.")
+    ] = None,
+    row: Annotated[
+        str | None, typer.Option(help="One row as JSON, instead of a file.")
+    ] = None,
+    client: Annotated[str, typer.Option(help="Whose account is charged.")] = "local",
+    key: Annotated[
+        str | None,
+        typer.Option(help="Idempotency key: the same again costs nothing more."),
+    ] = None,
+    home: HomeOption = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Answer rows privately, charged to the ledger like every other answer.
+
+    Example: reticent predict income queries.csv
+    """
+    settings = Home.existing(home).settings()
+    if model not in settings.models:
+        raise InvalidParameterError(
+            f"there is no model {model!r}; this home has "
+            f"{', '.join(sorted(settings.models))}."
+        )
+    parts = build(settings)
+    try:
+        served = parts.registry.models[model]
+        table = _table(served.stored.schema, data, row)
+        record = KeyRecord(
+            id="0" * 16,
+            client=client,
+            role=Role.ANALYST,
+            models=None,
+            digest="-",
+            created=0,
+        )
+        open_client(parts.ledger, settings, client)
+        answered = asyncio.run(
+            parts.desk.answer(served, record, table, idempotency_key(record, key))
+        )
+    finally:
+        parts.close()
+    answers = [json.loads(answer) for answer in answered.answers]
+    Output(as_json).result(
+        {
+            "answers": answers,
+            "paid": answered.paid,
+            "answers_left": answered.left,
+            "certificate": served.stored.certificate.id,
+        },
+        [str(answer) for answer in answers],
+    )
+
+
+def _table(schema: Any, data: Path | None, row: str | None) -> Table:
+    if (data is None) == (row is None):
+        raise InvalidParameterError("give a file of rows or --row with one, not both.")
+    if data is not None:
+        return read_table(data, schema, labelled=False)
+    try:
+        parsed = json.loads(row or "")
+    except ValueError:
+        raise InvalidParameterError(
+            '--row must be JSON, for example \'{"age": 41, "job": "nurse"}\'.'
+        ) from None
+    table: Table = schema.rows([parsed])
+    return table

@@ -1,0 +1,240 @@
+"""The command line: three commands to a private answer, and one sentence a mistake."""
+
+import csv
+import gzip
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from reticent.cli.main import main
+from reticent.datasets import adult_sample_files
+
+FILES = adult_sample_files()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A home with one fitted model, made by the command line itself."""
+    place = tmp_path_factory.mktemp("cli") / "home"
+    run = [
+        *("fit", FILES.data, "--schema", FILES.schema, "--name", "income"),
+        *("--learner", "linear", "--epsilon", "0.5", "--budget", "3"),
+        *("--shards", "9", "--home", place),
+    ]
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in run])
+    assert ended.value.code == 0
+    return place
+
+
+@pytest.fixture
+def reticent(capsys, home):
+    def run(*words, code=0, at_home=True):
+        words = [str(word) for word in words]
+        if at_home:
+            words += ["--home", str(home)]
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        said = capsys.readouterr()
+        assert ended.value.code == code, said
+        return said
+
+    return run
+
+
+@pytest.fixture
+def queries(tmp_path):
+    with gzip.open(FILES.data, "rt") as file:
+        rows = [row for row, _ in zip(csv.DictReader(file), range(4), strict=False)]
+    path = tmp_path / "queries.csv"
+    with path.open("w", newline="") as file:
+        names = [name for name in rows[0] if name != "income"]
+        writer = csv.DictWriter(file, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def test_answers_are_charged_and_remembered(reticent, queries):
+    first = json.loads(reticent("predict", "income", queries, "--json").out)
+    assert set(first["answers"]) <= {"<=50K", ">50K"}
+    assert first["paid"] == 4
+    again = json.loads(reticent("predict", "income", queries, "--json").out)
+    assert again["answers"] == first["answers"]
+    assert again["paid"] == 0
+    accounts = json.loads(reticent("ledger", "show", "--json").out)["accounts"]
+    assert {a["answers"] for a in accounts} == {4}
+    assert "whole" in reticent("ledger", "verify").out
+
+
+def test_the_certificate_is_shown_and_checked(reticent):
+    shown = reticent("certificate", "show", "income").out
+    assert "0.5-bounded-range DP for one answer" in shown
+    assert "P1-soft" in shown
+    many = reticent("certificate", "show", "income", "--answers", 50, "--delta", 1e-6)
+    assert "50 answers" in many.out
+    assert "it follows" in reticent("certificate", "check", "income").out
+
+
+def test_keys_come_and_go(reticent):
+    made = json.loads(reticent("keys", "create", "ward-7", "--json").out)
+    assert made["key"].startswith("rk_")
+    assert "ward-7" in reticent("keys", "list").out
+    assert made["key"] not in reticent("keys", "list").out
+    reticent("keys", "revoke", made["id"])
+    assert "revoked" in reticent("keys", "list").out
+
+
+def test_schemas_are_drafted_shown_and_checked(reticent, tmp_path):
+    sample = tmp_path / "public.csv"
+    sample.write_text("age,job,sick\n30,nurse,no\n51,cook,yes\n44,nurse,no\n")
+    out = tmp_path / "schema.json"
+    reticent(
+        *("schema", "draft", sample, "--public", "--label", "sick", "-o", out),
+        at_home=False,
+    )
+    assert "age" in reticent("schema", "show", out, at_home=False).out
+    checked = reticent("schema", "check", sample, "--schema", out, at_home=False)
+    assert "3 rows fit" in checked.out
+
+
+def test_help_and_version_work(reticent):
+    assert "fit" in reticent("--help", at_home=False).out
+    assert "reticent 0." in reticent("--version", at_home=False).out
+    assert "Example" in reticent("fit", "--help", at_home=False).out
+
+
+def test_an_exhausted_budget_is_one_sentence(reticent, home, tmp_path):
+    place = tmp_path / "small"
+    run = [
+        *("fit", FILES.data, "--schema", FILES.schema, "--learner", "linear"),
+        *("--epsilon", "1", "--budget", "1", "--delta", "0", "--shards", "5"),
+        *("--home", place),
+    ]
+    reticent(*run, at_home=False)
+    row = {
+        "age": 41, "workclass": "Private", "education_num": 9,
+        "marital_status": "Divorced", "occupation": "Sales",
+        "relationship": "Unmarried", "race": "White", "sex": "Female",
+        "capital_gain": 0, "capital_loss": 0, "hours_per_week": 40,
+        "native_country": "United-States",
+    }  # fmt: skip
+    ask = ["predict", "model", "--home", place, "--row"]
+    reticent(*ask, json.dumps(row), at_home=False)
+    said = reticent(*ask, json.dumps({**row, "age": 42}), code=1, at_home=False)
+    assert "dataset:data" in said.err
+    assert "Traceback" not in said.err
+
+
+WRONG = [
+    ("bogus",),
+    ("fit",),
+    ("fit", "nowhere.csv", "--schema", FILES.schema),
+    ("fit", FILES.data, "--schema", "nowhere.json"),
+    ("fit", FILES.data, "--schema", FILES.data),
+    ("fit", FILES.data, "--schema", FILES.schema, "--epsilon", "0"),
+    ("fit", FILES.data, "--schema", FILES.schema, "--epsilon", "nan"),
+    ("fit", FILES.data, "--schema", FILES.schema, "--epsilon", "-1"),
+    ("fit", FILES.data, "--schema", FILES.schema, "--epsilon", "lots"),
+    ("fit", FILES.data, "--schema", FILES.schema, "--budget", "0"),
+    ("fit", FILES.data, "--schema", FILES.schema, "--delta", "1"),
+    ("fit", FILES.data, "--schema", FILES.schema, "--delta", "nan"),
+    ("fit", FILES.data, "--schema", FILES.schema, "--shards", "0"),
+    ("fit", FILES.data, "--schema", FILES.schema, "--shards", "100000"),
+    ("fit", FILES.data, "--schema", FILES.schema, "--learner", "magic"),
+    ("fit", FILES.licence, "--schema", FILES.schema),
+    ("predict", "nobody", "--row", "{}"),
+    ("predict", "income"),
+    ("predict", "income", "--row", "not json"),
+    ("predict", "income", "--row", "[]"),
+    ("predict", "income", "--row", "{}"),
+    ("predict", "income", "--row", '{"age": "old"}'),
+    ("predict", "income", "nowhere.csv"),
+    ("predict", "income", FILES.schema),
+    ("certificate", "show", "nobody"),
+    ("certificate", "check", FILES.schema),
+    ("certificate", "show", "income", "--answers", "0"),
+    ("certificate", "show", "income", "--answers", "5", "--delta", "2"),
+    ("keys", "revoke", "nobody"),
+    ("keys", "create", "two words"),
+    ("keys", "create", ""),
+    ("schema", "show", "nowhere.json"),
+    ("schema", "check", FILES.data, "--schema", "nowhere.json"),
+    ("schema", "draft", FILES.data, "--label", "income", "-o", "s.json"),
+    ("serve", "--port", "99999"),
+    ("ledger", "verify", "--bogus"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words", WRONG, ids=lambda words: " ".join(map(str, words))[-60:]
+)
+def test_a_wrong_use_is_one_clear_sentence(words, reticent, capsys, home):
+    own_home = words[0] not in ("schema", "bogus")
+    arguments = [str(word) for word in words]
+    arguments += ["--home", str(home)] if own_home else []
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    said = capsys.readouterr()
+    assert ended.value.code in (1, 2)
+    assert "Traceback" not in said.err + said.out
+    assert 10 < len(said.err.strip()) < 1000
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--json"])
+    shown = capsys.readouterr().out.strip().splitlines()[-1]
+    assert json.loads(shown)["error"]["message"]
+
+
+def test_a_home_that_others_can_enter_is_refused(reticent, tmp_path):
+    open_home = tmp_path / "open"
+    open_home.mkdir(mode=0o755)
+    said = reticent(
+        *("fit", FILES.data, "--schema", FILES.schema, "--home", open_home),
+        code=2,
+        at_home=False,
+    )
+    assert "chmod 700" in said.err
+
+
+def test_a_busy_port_is_named(reticent):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = reticent("serve", "--port", port, code=1)
+    assert f"--port {port}" in said.err
+
+
+def test_a_damaged_model_is_refused(reticent, home, tmp_path):
+    import shutil
+
+    copy = tmp_path / "home"
+    shutil.copytree(home, copy)
+    os.chmod(copy, 0o700)
+    array = next((copy / "models" / "income").glob("*.npy"))
+    content = bytearray(array.read_bytes())
+    content[-1] ^= 1
+    array.write_bytes(content)
+    said = reticent(
+        "certificate", "show", "income", "--home", copy, code=1, at_home=False
+    )
+    assert "Traceback" not in said.err
+
+
+def test_the_demo_answers_a_query_and_ends(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "reticent.cli", "demo", "--once", "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert len(shown["answers"]) == 5
+    assert {a["answers"] for a in shown["budget"]["accounts"]} == {5}
