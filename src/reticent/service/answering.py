@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 from dataclasses import dataclass
 from typing import Any
 
 from reticent.errors import InvalidParameterError
 from reticent.ledger import Ledger, Outcome, Receipt, Request
+from reticent.mechanisms import SystemSource
 from reticent.schemas import Table
+from reticent.service.drawing import Drawing
 from reticent.service.keys import KeyRecord
 from reticent.service.problems import ProblemError
 from reticent.service.registry import ServedModel, client_account
 from reticent.service.telemetry import Metrics
 
-# Up to so many rows are computed where they are: a thread costs more than they do.
-_INLINE_ROWS = 32
+# Buffered, so that a request does not cost a system call.
+_bits = SystemSource()
 _KEY = re.compile(r"[!-~]{1,100}")
 
 
@@ -47,7 +48,7 @@ class Answered:
 def idempotency_key(record: KeyRecord, given: str | None) -> str:
     """Return the ledger's key of a request: a client cannot meet another's."""
     if given is None:
-        return f"{record.client}/r/{secrets.token_hex(16)}"
+        return f"{record.client}/r/{_bits.bytes(16).hex()}"
     if not _KEY.fullmatch(given):
         raise ProblemError(
             422,
@@ -77,6 +78,7 @@ class AnswerDesk:
     def __init__(self, ledger: Ledger, metrics: Metrics) -> None:
         self._ledger = ledger
         self._metrics = metrics
+        self._drawing = Drawing()
         self._counters: dict[tuple[str, str], Any] = {}
 
     async def answer(
@@ -93,7 +95,7 @@ class AnswerDesk:
             that was lost.
         """
         if model.charge is None:
-            answers = await _computed(model.stored.answer_json, table)
+            answers = await self._drawing.answers(model.stored.answer_json, table)
             self._count(model.name, "released", len(answers))
             return Answered(answers, 0, None, None)
         client = client_account(record.client)
@@ -111,11 +113,13 @@ class AnswerDesk:
             queries=tuple(model.stored.queries(table)),
             memory=memory,
         )
+        # Others that are ready in this turn go first, so that one commit takes all.
+        await asyncio.sleep(0)
         receipt = await self._charged(request)
         drawn = len(receipt.draw)
         if receipt.outcome is Outcome.DRAW:
             chosen = table if drawn == len(table) else table.take(list(receipt.draw))
-            answers = await _computed(compute, chosen)
+            answers = await self._drawing.answers(compute, chosen)
             receipt = await self._ledger.asettle(receipt, answers)
         if receipt.outcome is not Outcome.ANSWERED:
             raise _lost()
@@ -146,13 +150,6 @@ class AnswerDesk:
             counter = self._metrics.answers.labels(model, source)
             self._counters[model, source] = counter
         counter.inc(answers)
-
-
-async def _computed(compute: Any, table: Table) -> list[bytes]:
-    if len(table) <= _INLINE_ROWS:
-        answers: list[bytes] = compute(table)
-        return answers
-    return await asyncio.to_thread(compute, table)
 
 
 def _lost() -> ProblemError:

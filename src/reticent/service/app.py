@@ -16,6 +16,7 @@ from reticent.service import problems
 from reticent.service.admin import admin_routes
 from reticent.service.documents import PredictBody
 from reticent.service.envelope import Envelope
+from reticent.service.inference import inference_routes
 from reticent.service.keys import KeyStore
 from reticent.service.parts import Parts, build
 from reticent.service.registry import Registry
@@ -74,6 +75,7 @@ def create_app(
     problems.install(app)
     app.include_router(v1_routes(parts))
     app.include_router(admin_routes(parts))
+    app.include_router(inference_routes(parts))
     app.add_middleware(Envelope, gate=parts.gate, metrics=parts.metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

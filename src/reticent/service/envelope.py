@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from reticent.mechanisms import SystemSource
 from reticent.service.limits import Gate
-from reticent.service.problems import ProblemError, reply
+from reticent.service.problems import ProblemError, failed, reply
 from reticent.service.telemetry import Metrics
 
 log = logging.getLogger("reticent.service")
@@ -28,6 +28,8 @@ _HEADERS: list[tuple[bytes, bytes]] = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 ]
+# Buffered, so that a request does not cost a system call.
+_bits = SystemSource()
 _HEALTH = ("/v2/health/live", "/v2/health/ready")
 
 
@@ -54,11 +56,11 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = os.urandom(8).hex()
+        request_id = _bits.bytes(8).hex()
         outcome: dict[str, Any] = {"code": ""}
         scope["reticent.request_id"] = request_id
         scope["reticent.outcome"] = outcome
-        status = 500
+        status = 0
         header = (b"x-request-id", request_id.encode())
 
         async def send_in_envelope(message: Message) -> None:
@@ -79,6 +81,10 @@ class Envelope:
             return
         try:
             await self._app(scope, receive, send_in_envelope)
+        except Exception as error:  # noqa: BLE001 - the outer edge of a request
+            response = failed(scope, error)
+            if not status:
+                await response(scope, receive, send_in_envelope)
         finally:
             if not probe:
                 self._gate.leave()

@@ -226,7 +226,9 @@ class Keyring:
         return None if record is None or record.revoked else record
 
     def _quick(self, key: str) -> bytes:
-        return hmac.digest(self._pepper, key.encode("ascii"), "sha256")
+        # For the cache alone. Unlike hmac it keeps the interpreter's lock, and so
+        # does not make a request wait for the ledger's thread.
+        return hashlib.blake2b(key.encode("ascii"), key=self._pepper).digest()
 
     def _digest(self, record: KeyRecord, secret: str) -> str:
         facts = [record.id, record.client, record.role.value, record.models, secret]

@@ -148,9 +148,11 @@ def install(app: FastAPI) -> None:
         if isinstance(error, LedgerError):
             log.error("ledger", extra={"fields": {"error": str(error)}})
         problem = problem_of(error)
-        if problem.status == 500:
-            _log_failure(request, error)
-        return reply(problem, request.scope)
+        return (
+            failed(request.scope, error)
+            if problem.status == 500
+            else (reply(problem, request.scope))
+        )
 
     async def on_http(request: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
@@ -165,15 +167,10 @@ def install(app: FastAPI) -> None:
             raise error
         return reply(_invalid(error), request.scope)
 
-    async def on_failure(request: Request, error: Exception) -> Response:
-        _log_failure(request, error)
-        return reply(plain(500), request.scope)
-
     app.add_exception_handler(ProblemError, on_problem)
     app.add_exception_handler(ReticentError, on_reticent)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_invalid)
-    app.add_exception_handler(Exception, on_failure)
 
 
 def _invalid(error: RequestValidationError) -> ProblemError:
@@ -192,17 +189,17 @@ def _invalid(error: RequestValidationError) -> ProblemError:
     )
 
 
-def _log_failure(request: Request, error: Exception) -> None:
-    """Log where an error came from; its message may hold what was sent."""
+def failed(scope: Mapping[str, Any], error: Exception) -> Response:
+    """Log where an error came from; return the response that says nothing about it.
+
+    The error's message may hold what was sent, so it goes nowhere.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     where = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
-    log.error(
-        "failure",
-        extra={
-            "fields": {
-                "error": type(error).__name__,
-                "where": where[-6:],
-                "request_id": request.scope.get("reticent.request_id", ""),
-            }
-        },
-    )
+    fields = {
+        "error": type(error).__name__,
+        "where": where[-6:],
+        "request_id": scope.get("reticent.request_id", ""),
+    }
+    log.error("failure", extra={"fields": fields})
+    return reply(plain(500), scope)
