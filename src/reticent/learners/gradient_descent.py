@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reticent.ensembles import unit_positions
 from reticent.errors import InternalError, InvalidParameterError, RuleError
-from reticent.guarantees import Certificate, Sensitivity
+from reticent.guarantees import ApproxDP, Certificate, Sensitivity
 from reticent.guarantees.numbers import below_one, positive, whole
 from reticent.learners.gradient_rules import (
     clipped_sum,
@@ -38,13 +38,34 @@ from reticent.prediction.linear_plan import rows_in_ball
 CONSTANT = 0.5
 _LARGEST_SQUARE = 1.0 + CONSTANT**2
 # Defaults, chosen once on public data sets and not from anybody's records: gradients
-# of more than 0.3 row norms are clipped; coefficients of about this size are looked
-# for; steps are this much longer than the inverse of the largest curvature, which
-# momentum, averaging and data that are never the worst case allow.
-_CLIP = 0.3
-_COEFFICIENT = 4.0
-_LONGEST_STEP = 12.0
+# of more than half a row norm are clipped, and there are this many steps.
+_CLIP = 0.5
 _FEWEST_STEPS, _MOST_STEPS = 20, 200
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is known in advance about a loss.
+
+    Attributes
+    ----------
+    longest_step : float
+        Longest step that is tried by itself, for rows in the unit ball.
+    coefficient : float
+        Size of coefficients that are looked for, for such rows.
+    """
+
+    longest_step: float
+    coefficient: float
+
+
+# A step of up to 12 times the inverse of the largest possible curvature: where a
+# logistic loss has been learnt it is much flatter than that, and clipping flattens it
+# further. A square is as curved everywhere, and with momentum 0.9 steps beyond 1.36
+# times the inverse diverge.
+BINARY = Shape(12 / (0.25 * _LARGEST_SQUARE), 4.0)
+SOFTMAX = Shape(12 / (0.5 * _LARGEST_SQUARE), 4.0)
+SQUARE = Shape(1.2 / _LARGEST_SQUARE, 2.0)
 
 
 @dataclass(frozen=True)
@@ -61,8 +82,8 @@ class DescentPlan:
         The descent.
     scale, grid : float
         The noise of one step.
-    sensitivity : Certificate
-        How far one unit moves one sum.
+    sensitivity, certificate : Certificate
+        How far one unit moves one sum, and what all the noisy sums promise.
     source : RandomSource
         Where noise comes from.
     """
@@ -79,6 +100,7 @@ class DescentPlan:
     scale: float
     grid: float
     sensitivity: Certificate[Sensitivity]
+    certificate: Certificate[ApproxDP]
     source: RandomSource
 
     @classmethod
@@ -89,13 +111,10 @@ class DescentPlan:
         n_units: int,
         n_features: int,
         n_scores: int,
-        curvature: float,
+        shape: Shape,
         public_labels: bool,
     ) -> DescentPlan:
-        """Check a model's parameters and fill in those that are "auto".
-
-        `curvature` bounds the loss's second derivative in the scores.
-        """
+        """Check a model's parameters and fill in those that are "auto"."""
         owner = type(model).__name__
         epsilon = positive(owner, "epsilon", model.epsilon)
         delta = below_one(owner, "delta", model.delta)
@@ -109,15 +128,14 @@ class DescentPlan:
         ratio = gaussian_ratio(epsilon, delta)
         # Coefficients need this much time to be reached, and more time brings only
         # more noise: in time t noise moves a coefficient by 2 clip t / (ratio n).
-        time = _COEFFICIENT * ratio * n_units / (2 * clip)
-        longest = _LONGEST_STEP / (curvature * _LARGEST_SQUARE)
-        if _auto(model.steps):
-            needed = time * (1 - momentum) / longest
-            steps = math.ceil(min(max(needed, _FEWEST_STEPS), _MOST_STEPS))
-        else:
-            steps = whole(owner, "steps", model.steps)
+        time = shape.coefficient * ratio * n_units / (2 * clip) * (1 - momentum)
+        steps = (
+            _automatic_steps(time / shape.longest_step)
+            if _auto(model.steps)
+            else whole(owner, "steps", model.steps)
+        )
         rate = (
-            min(longest, time * (1 - momentum) / steps)
+            min(shape.longest_step, time / steps)
             if _auto(model.learning_rate)
             else positive(owner, "learning_rate", model.learning_rate)
         )
@@ -129,8 +147,9 @@ class DescentPlan:
             public_labels=public_labels,
             seeded=source.seeded,
         )
-        continuous = 2 * clip * math.sqrt(steps) / ratio
-        grid = sum_grid(n_units, clip, continuous)
+        scale = 2 * clip * math.sqrt(steps) / ratio
+        grid = sum_grid(n_units, clip, scale)
+        scale, certificate = _certified(one, steps, scale, grid, epsilon, delta)
         return cls(
             n_units=n_units,
             n_features=n_features,
@@ -141,31 +160,12 @@ class DescentPlan:
             steps=steps,
             learning_rate=rate,
             momentum=momentum,
-            scale=math.sqrt(continuous**2 + ROUNDING_VARIANCE * grid**2),
+            scale=scale,
             grid=grid,
             sensitivity=one,
+            certificate=certificate,
             source=source,
-        ).certified()[0]
-
-    def certified(self) -> tuple[DescentPlan, Certificate[Any]]:
-        """Return the plan with noise that its certificate covers, and that."""
-        growth = 0.0
-        while growth < 1e-3:
-            scale = self.scale * (1 + growth)
-            try:
-                certificate = noisy_steps(
-                    self.sensitivity,
-                    steps=self.steps,
-                    scale=scale,
-                    grid=self.grid,
-                    epsilon=self.epsilon,
-                    delta=self.delta,
-                )
-            except RuleError:
-                growth = max(2 * growth, 2.0**-48)
-                continue
-            return DescentPlan(**{**self.__dict__, "scale": scale}), certificate
-        raise InternalError("no noise scale near the calibrated one is enough.")
+        )
 
     def concentrated(self) -> Certificate[Any]:
         """Return the certificate as concentrated DP."""
@@ -187,6 +187,39 @@ class DescentPlan:
             if step >= self.steps // 2:
                 total += point
         return total / (self.steps - self.steps // 2)
+
+
+def _automatic_steps(needed: float) -> int:
+    return math.ceil(min(max(needed, _FEWEST_STEPS), _MOST_STEPS))
+
+
+def _certified(
+    one: Certificate[Sensitivity],
+    steps: int,
+    continuous: float,
+    grid: float,
+    epsilon: float,
+    delta: float,
+) -> tuple[float, Certificate[ApproxDP]]:
+    """Return a scale, a little above the continuous one, and its certificate."""
+    least = math.sqrt(continuous**2 + ROUNDING_VARIANCE * grid**2)
+    growth = 2.0**-46
+    while growth < 1e-3:
+        scale = least * (1 + growth)
+        try:
+            certificate = noisy_steps(
+                one,
+                steps=steps,
+                scale=scale,
+                grid=grid,
+                epsilon=epsilon,
+                delta=delta,
+            )
+        except RuleError:
+            growth *= 2
+            continue
+        return scale, certificate
+    raise InternalError("no noise scale near the calibrated one is enough.")
 
 
 def _auto(value: Any) -> bool:

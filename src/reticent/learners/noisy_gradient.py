@@ -15,8 +15,12 @@ from reticent.ensembles import check_bounds
 from reticent.errors import InvalidParameterError
 from reticent.guarantees.numbers import positive
 from reticent.learners.gradient_descent import (
+    BINARY,
     CONSTANT,
+    SOFTMAX,
+    SQUARE,
     DescentPlan,
+    Shape,
     descent_rows,
     unit_after_unit,
 )
@@ -53,7 +57,7 @@ class _NoisyGradient(ReleasedLinear):
         *,
         residual: Any,
         n_scores: int,
-        curvature: float,
+        shape: Shape,
         public_labels: bool,
     ) -> Float:
         rows, targets, starts, n_units = unit_after_unit(rows, targets, units)
@@ -62,10 +66,10 @@ class _NoisyGradient(ReleasedLinear):
             n_units=n_units,
             n_features=rows.shape[1],
             n_scores=n_scores,
-            curvature=curvature,
+            shape=shape,
             public_labels=public_labels,
         )
-        _, self.certificate_ = plan.certified()
+        self.certificate_ = plan.certificate
         self.zcdp_certificate_ = plan.concentrated()
         self.n_units_, self.n_iter_ = n_units, plan.steps
         self.clip_, self.learning_rate_ = plan.clip, plan.learning_rate
@@ -208,7 +212,7 @@ class NoisyGradientClassifier(ReleasedLinearClassifier, _NoisyGradient):
             units,
             residual=_binary if binary else _softmax_of(len(labels)),
             n_scores=1 if binary else len(labels),
-            curvature=0.25 if binary else 0.5,
+            shape=BINARY if binary else SOFTMAX,
             public_labels=self.classes is None,
         )
         self._release(found, self._constant(), self.norm_bound, labels.classes)
@@ -333,7 +337,7 @@ noise_scale_
             units,
             residual=residual,
             n_scores=1,
-            curvature=1.0,
+            shape=SQUARE,
             public_labels=False,
         )
         self._release_numbers(found[:, 0], self._constant(), self.norm_bound, bounds)

@@ -18,6 +18,9 @@ Float = NDArray[np.float64]
 class ReleasedLinear(BaseEstimator):
     """A released model: `coef_` and `intercept_`, and scores from them."""
 
+    coef_: Float
+    intercept_: Any
+
     def _release(
         self,
         coefficients: Float,
@@ -82,7 +85,7 @@ class ReleasedLinearRegressor(RegressorMixin, ReleasedLinear):
         low, high = bounds
         middle, half = low / 2 + high / 2, high / 2 - low / 2
         self.coef_ = half * self.coef_[0]
-        self.intercept_ = float(middle + half * self.intercept_[0])
+        self.intercept_ = middle + half * self.intercept_[0]
         self.bounds_ = bounds
 
     def predict(self, X: MatrixLike) -> Float:
