@@ -23,6 +23,7 @@ from reticent.guarantees import (
 )
 from reticent.guarantees.convert import sigmoid
 from tests.guarantees.cases import HOSTILE_NUMBERS, answer, given
+from tests.guarantees.exact_losses import conversion
 
 ORDERS = [1.0001, 1.1, 1.5, 2, 3, 5, 10, 30, 100, 1000]
 
@@ -95,33 +96,6 @@ def test_gaussian_noise_has_exactly_this_divergence(moved, scale):
 
 
 # ---------------------------------------------------------- to approximate DP
-
-
-def conversion(rho, delta):
-    """Minimise the bound of Canonne, Kamath and Steinke over the order in 60 digits."""
-    with mpmath.workdps(60):
-        rho = rho if isinstance(rho, mpmath.mpf) else mpmath.mpf(repr(rho))
-        delta = mpmath.mpf(repr(delta))
-
-        def bound(order):
-            return (
-                rho * order
-                + mpmath.log(1 / (order * delta)) / (order - 1)
-                + mpmath.log1p(-1 / order)
-            )
-
-        def slope(log_excess):
-            x = mpmath.exp(log_excess)
-            return rho * x * x + mpmath.log1p(x) + mpmath.log(delta)
-
-        low, high = mpmath.mpf(-800), mpmath.mpf(800)
-        for _ in range(200):
-            middle = (low + high) / 2
-            low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-        best = bound(1 + mpmath.exp(low))
-        for nudge in ("-0.01", "0.01"):  # a minimum indeed
-            assert bound(1 + mpmath.exp(low + mpmath.mpf(nudge))) >= best
-        return max(mpmath.mpf(0), best)
 
 
 def test_conversion_is_the_minimum_and_never_below(seed):

@@ -23,8 +23,12 @@ from reticent.guarantees import (
     rules,
 )
 from tests.guarantees.cases import given, sampled
-from tests.guarantees.test_perfect import geometric_vote, simulated_loss, soft_vote
-from tests.guarantees.test_robust import two_sided
+from tests.guarantees.fair_bits import (
+    geometric_vote,
+    simulated_loss,
+    soft_vote,
+    two_sided,
+)
 
 BITS = (0, 1)
 

@@ -75,8 +75,8 @@ def _largest_losses(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the largest losses of `count` pure steps and their probabilities."""
     hits = np.arange(max(0, count - _FEW_ATOMS), count + 1)
-    masses = binom.pmf(hits, count, sigmoid(step))
-    return (2.0 * hits - count) * step, masses.astype(np.float64)
+    losses = np.asarray((2.0 * hits - count) * step, dtype=np.float64)
+    return losses, np.asarray(binom.pmf(hits, count, sigmoid(step)), dtype=np.float64)
 
 
 def pure_epsilon(step: float, count: int, delta: float) -> float:
