@@ -190,6 +190,8 @@ def test_canonical_rows_tell_values_apart_and_nothing_else():
     assert canonical_rows(frame)[0] != canonical_rows(other)[0]
     assert canonical_rows(frame) == canonical_rows(frame.copy())
     assert canonical_rows([[1, 2]]) == canonical_rows([[1.0, 2.0]])
+    large = canonical_rows(np.array([[2**53 + 1], [2**53 + 2]]))
+    assert large[0] != large[1]
 
 
 def test_one_ledger_serves_two_interfaces():

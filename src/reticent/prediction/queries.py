@@ -12,6 +12,9 @@ from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidDataError
 
 
+_EXACT = 2**53
+
+
 def canonical_rows(X: MatrixLike) -> list[bytes]:
     """Return one canonical byte string for each row of `X`.
 
@@ -31,7 +34,9 @@ def canonical_rows(X: MatrixLike) -> list[bytes]:
             "row into brackets: [row]."
         )
     head = hashlib.sha256(json.dumps(names).encode()).digest()[:8]
-    if table.dtype.kind in "biuf":
+    # Whole numbers beyond 2^53 would meet as floats; they go by their digits.
+    exact = table.dtype.kind not in "iu" or (np.abs(table) <= _EXACT).all()
+    if table.dtype.kind in "biuf" and exact:
         numbers = np.ascontiguousarray(table, dtype=np.float64) + 0.0
         numbers[np.isnan(numbers)] = np.nan
         width = numbers.shape[1] * numbers.itemsize
@@ -50,6 +55,8 @@ def _text(row: list[Any]) -> bytes:
 def _cell(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool)):
         return value
+    if isinstance(value, int) and abs(value) > _EXACT:
+        return f"int:{value}"
     if isinstance(value, (int, float)):
         number = float(value)
         if number != number:
