@@ -14,7 +14,7 @@ from sklearn.utils import estimator_checks
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import AddRemove, BoundedRange, PureDP, recheck
 from reticent.prediction import ProjectedWalkClassifier
-from reticent.prediction.walk import clipped_walk
+from reticent.prediction.walk import _balances, clipped_walk
 from tests.stats import assert_rate
 
 EPSILON = 0.8
@@ -40,6 +40,26 @@ def test_the_fast_walk_equals_the_naive_one(steps, reach):
 def test_the_fast_walk_equals_the_naive_one_when_long():
     steps = np.random.default_rng(0).integers(-1, 2, 10_007)
     np.testing.assert_array_equal(clipped_walk(steps, 5), naive_walk(steps, 5))
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), max_size=60))
+def test_merged_balances_equal_counting(data):
+    values = np.array([value for value, _ in data], dtype=float)
+    ones = np.array([label for _, label in data], dtype=bool)
+    distinct, steps = _balances(values, ones)
+    np.testing.assert_array_equal(distinct, np.unique(values))
+    counted = [int((2 * ones[values == value] - 1).sum()) for value in distinct]
+    np.testing.assert_array_equal(steps, counted)
+
+
+def test_long_ties_are_one_step():
+    values, ones = np.zeros(1000), np.arange(1000) < 900
+    assert _balances(values, ones)[1].tolist() == [800]
+    assert clipped_walk(np.array([800]), 500).tolist() == [500]
+    # Steps of single units come in bytes, and the reach may exceed a byte.
+    single = _balances(np.arange(1000.0), ones)[1]
+    assert clipped_walk(single, 850).max() == 850
+    assert clipped_walk(single, 1000).max() == 900
 
 
 def law_of(data, response, relation="replace-one"):

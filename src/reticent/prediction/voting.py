@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError
@@ -211,8 +210,8 @@ class PrivateVotingClassifier(ClassifierMixin, ShardedPredictor):
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Draw one private label a row; m rows spend m certificates."""
-        check_is_fitted(self)
-        return np.asarray(self.classes_[self.response(X).draw(self._source)])
+        answers = self.response(X).draw(self._source)
+        return np.asarray(self.classes_[answers])
 
 
 class Vote:

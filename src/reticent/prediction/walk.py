@@ -34,6 +34,7 @@ from reticent.prediction.base import (
     checked_labels,
     checked_one_row_a_unit,
     checked_rows_and,
+    plain_rows,
 )
 
 
@@ -240,7 +241,10 @@ class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = labels.classes
         self.n_units_ = n
         self.reach_ = math.ceil(2 * math.log(2 / error) / epsilon)
-        self.values_, steps = _balances(values, labels.indices(y) == 1)
+        # Numbers are compared; looking each label up would take longer than a sort.
+        numbers = y.dtype.kind in "biuf"
+        ones = y == labels.classes[1] if numbers else labels.indices(y) == 1
+        self.values_, steps = _balances(values, np.asarray(ones))
         self.positions_ = clipped_walk(steps, self.reach_)
         self._source = source
         return self
@@ -255,7 +259,8 @@ class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         queries = self._column(X, reset=False)
         place = np.searchsorted(self.values_, queries, side="right")
-        positions = np.concatenate([[0], self.positions_])[place]
+        # Before the first value the walk has not begun.
+        positions = np.where(place > 0, self.positions_[place - 1], 0)
         law: Any = (
             two_step_response if str(self.response) == "two-step" else sigmoid_response
         )
@@ -286,7 +291,8 @@ class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
             if column.dtype.kind == "O":
                 column = np.asarray(column.tolist())
         else:
-            table = validate_data(self, X, dtype=None, reset=reset)
+            plain = not reset and plain_rows(self, X)
+            table = X if plain else validate_data(self, X, dtype=None, reset=reset)
             if isinstance(self.feature, str) or not self.feature < table.shape[1]:
                 raise InvalidParameterError(
                     f"feature={self.feature!r} must be a column number below "
@@ -305,20 +311,31 @@ class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
 
 def _balances(
     values: NDArray[Any], ones: NDArray[np.bool_]
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
     """Return the distinct values in order, and the balance of labels at each.
 
-    Two plain sorts and a search are faster than sorting positions.
+    The values of either label are sorted by themselves and then merged, which is
+    faster than sorting positions, or all values a second time.
     """
-    ordered = np.sort(values)
-    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
-    distinct = ordered[ends]
-    above = np.searchsorted(np.sort(values[ones]), distinct, side="right")
-    heights = 2 * above - (ends + 1)
-    return distinct, np.diff(heights, prepend=0)
+    fewer, more, sign = np.sort(values[ones]), np.sort(values[~ones]), 1
+    if len(fewer) > len(more):
+        fewer, more, sign = more, fewer, -1
+    place = np.searchsorted(more, fewer, side="right")
+    place += np.arange(len(fewer))
+    steps = np.full(len(values), -sign, dtype=np.int8)
+    steps[place] = sign
+    merged = np.empty(len(values), dtype=values.dtype)
+    merged[place] = fewer
+    merged[steps == -sign] = more
+    del fewer, more, place
+    ends = np.append(merged[1:] != merged[:-1], True)
+    if ends.all():
+        return merged, steps
+    starts = np.flatnonzero(np.concatenate([[True], ends[:-1]]))
+    return merged[ends], np.add.reduceat(steps, starts, dtype=np.int64)
 
 
-def clipped_walk(steps: NDArray[np.int64], reach: int) -> NDArray[np.int32]:
+def clipped_walk(steps: NDArray[np.integer[Any]], reach: int) -> NDArray[np.int32]:
     """Return ``v <- clip(v + step, -reach, reach)`` after each step, from 0.
 
     A run of clipped steps maps its start `v` to ``clip(v + sum, low, high)``, with
@@ -330,12 +347,12 @@ def clipped_walk(steps: NDArray[np.int64], reach: int) -> NDArray[np.int32]:
     n = len(steps)
     if not n:
         return np.zeros(0, dtype=np.int32)
-    # Beyond twice the reach a step ends at the border in any case.
-    bounded = np.clip(steps, -2 * reach, 2 * reach).astype(np.int32)
     runs = max(1, math.isqrt(n))
     length = -(-n // runs)
     padded = np.zeros(runs * length, dtype=np.int32)
-    padded[:n] = bounded
+    # Beyond twice the reach a step ends at the border in any case.
+    most = min(2 * reach, int(np.iinfo(steps.dtype).max))
+    np.clip(steps, -most, most, out=padded[:n], casting="unsafe")
     # One row a step, so that all runs advance by contiguous arithmetic.
     table = np.ascontiguousarray(padded.reshape(runs, length).T)
     low = np.full(runs, -reach, dtype=np.int32)
