@@ -18,6 +18,7 @@ from reticent.prediction.base import (
     checked_labels,
     checked_rows_and,
     checked_targets,
+    plain_rows,
 )
 from reticent.prediction.centred_answers import CentredAnswers
 from reticent.prediction.convex import classification_loss, regression_loss
@@ -45,8 +46,9 @@ class _StableLinear(BaseEstimator):
     """What both stable linear models share: rows, training, noise."""
 
     def _rows(self, X: MatrixLike, *, reset: bool) -> NDArray[np.float64]:
-        rows = validate_data(self, X, dtype=np.float64, reset=reset)
-        return rows_in_ball(rows, self.norm_bound, self.fit_intercept)
+        if reset or not plain_rows(self, X):
+            X = validate_data(self, X, dtype=np.float64, reset=reset)
+        return rows_in_ball(X, self.norm_bound, self.fit_intercept)
 
     def _train(
         self,
