@@ -11,7 +11,6 @@ import numpy as np
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidDataError
 
-
 _EXACT = 2**53
 
 
