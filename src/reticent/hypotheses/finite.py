@@ -59,6 +59,9 @@ class FiniteClass(HypothesisClass[Member]):
         if not self.predictors:
             raise InvalidParameterError("a FiniteClass needs at least one predictor.")
 
+    def __repr__(self) -> str:
+        return f"FiniteClass({len(self.predictors)} predictors)"
+
     @classmethod
     def from_table(cls, points: ArrayLike, labels: ArrayLike) -> FiniteClass:
         """Build a class on a finite domain, one row of labels per hypothesis.
