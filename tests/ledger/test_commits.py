@@ -76,6 +76,21 @@ def test_commits_have_a_largest_size(recorder):
     writer.close()
 
 
+def test_those_just_woken_are_waited_for(recorder, monkeypatch):
+    monkeypatch.setattr(commits, "_PATIENCE", 60.0)
+    writer = GroupCommit(recorder)
+    writer.close()  # its thread is gone; what follows is ours to collect
+    late = threading.Timer(0.05, lambda: [writer._waiting.put(n) for n in (2, 3)])
+    writer._waiting.put(1)
+    late.start()
+    assert writer._collect(expected=3, lasted=100.0) == [1, 2, 3]
+    late.join()
+    writer._waiting.put(1)
+    assert writer._collect(expected=1, lasted=100.0) == [1]
+    writer._waiting.put(1)
+    assert writer._collect(expected=3, lasted=0.002) == [1]  # nobody came
+
+
 def test_refusal_is_one_waiter_s_alone(recorder):
     refusal = BudgetExhaustedError("no")
     writer = GroupCommit(recorder)
