@@ -142,6 +142,8 @@ class Receipt:
         Positions among the queries to be computed now.
     answers : tuple of bytes or None
         One per query; None where there is no answer (yet).
+    places : tuple of int
+        For each query, the position that is drawn for it; equal queries share one.
     """
 
     key: str
