@@ -437,7 +437,7 @@ def evil_session(rng, n, *, bits, kept):
 @pytest.mark.parametrize(("bits", "kept"), [(7, 0), (6, 1)])
 def test_bound_holds_and_is_not_slack_against_an_evil_analyst(bits, kept, seed):
     rng = np.random.default_rng(seed)
-    found = [evil_session(rng, 300, bits=bits, kept=kept) for _ in range(60)]
+    found = [evil_session(rng, 300, bits=bits, kept=kept) for _ in range(120)]
     gaps, bounds = np.array(found).T
     assert_rate_at_most(int((gaps > bounds).sum()), len(gaps), 0.05)
     assert gaps.mean() > 0.4 * bounds.mean()
