@@ -9,7 +9,6 @@ known or unknown, does better.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement
@@ -70,26 +69,15 @@ def _multisets(n_points: int, n: int) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=16)
-def _neighbours(n_points: int, n: int) -> NDArray[np.int64]:
-    """Return all ordered pairs of datasets that differ by one replaced unit."""
-    datasets = _multisets(n_points, n)
-    index = {row.tobytes(): i for i, row in enumerate(datasets)}
-    pairs = list(_moves(datasets, index))
-    return np.array(pairs, dtype=np.int64).reshape(len(pairs), 2)
+def _completions(n_points: int, n: int) -> NDArray[np.int64]:
+    """Return for each dataset of ``n - 1`` units those that one more unit makes.
 
-
-def _moves(
-    datasets: NDArray[np.int64], index: dict[bytes, int]
-) -> Iterator[tuple[int, int]]:
-    for position, counts in enumerate(datasets):
-        for lost in np.flatnonzero(counts):
-            moved = counts.copy()
-            moved[lost] -= 1
-            for gained in range(len(counts)):
-                if gained != lost:
-                    moved[gained] += 1
-                    yield position, index[moved.tobytes()]
-                    moved[gained] -= 1
+    Two datasets are neighbours if and only if they complete a common one.
+    """
+    index = {row.tobytes(): i for i, row in enumerate(_multisets(n_points, n))}
+    smaller = _multisets(n_points, n - 1)
+    larger = smaller[:, None, :] + np.eye(n_points, dtype=np.int64)
+    return np.array([[index[row.tobytes()] for row in rows] for rows in larger])
 
 
 def _excess(losses: NDArray[np.float64], datasets: NDArray[np.int64]) -> Any:
@@ -132,18 +120,15 @@ def optimal_learner(
     table = _checked_losses(losses)
     n, epsilon = whole("optimal_learner", "n", n), positive("L8", "epsilon", epsilon)
     n_points, n_outputs = table.shape
-    datasets, pairs = _multisets(n_points, n), _neighbours(n_points, n)
+    datasets = _multisets(n_points, n)
     risks, best = _excess(table, datasets)
-    n_variables = len(datasets) * n_outputs
-    _check_size(n_variables)
-    first = (pairs[:, :1] * n_outputs + np.arange(n_outputs)).ravel()
-    second = (pairs[:, 1:] * n_outputs + np.arange(n_outputs)).ravel()
-    privacy = _two_entries(first, 1.0, second, -math.exp(epsilon), n_variables)
+    _check_size(len(datasets) * n_outputs)
+    privacy = _near_a_centre(_completions(n_points, n), n_outputs, epsilon, 1)
     weights = np.eye(len(datasets)) if family is None else _weights(family, datasets)
     rows = sparse.csr_matrix(weights) @ _block_rows(risks)
     reference = weights @ best if family is None else _best_risks(family, table)
     equal = _block_rows(np.ones_like(risks))
-    law, value = _solve(privacy, rows, reference, equal, n_variables)
+    law, value = _solve(privacy, rows, reference, equal)
     return OptimalAlgorithm(value, datasets, law.reshape(risks.shape), epsilon)
 
 
@@ -180,24 +165,14 @@ def optimal_predictor(labels: ArrayLike, n: int, epsilon: float) -> OptimalAlgor
     n, epsilon = whole("optimal_predictor", "n", n), positive("L8", "epsilon", epsilon)
     n_queries = len(table)
     losses = np.stack([table, 1 - table], axis=1).reshape(2 * n_queries, -1)
-    datasets, pairs = _multisets(2 * n_queries, n), _neighbours(2 * n_queries, n)
-    n_variables = len(datasets) * n_queries
-    _check_size(n_variables)
-    first = (pairs[:, :1] * n_queries + np.arange(n_queries)).ravel()
-    second = (pairs[:, 1:] * n_queries + np.arange(n_queries)).ravel()
-    growth = math.exp(epsilon)
-    ones = _two_entries(first, 1.0, second, -growth, n_variables)
-    # 1 - p <= e^eps (1 - p')  becomes  -p + e^eps p' <= e^eps - 1.
-    zeros = _two_entries(first, -1.0, second, growth, n_variables)
-    privacy = sparse.vstack([ones, zeros])
-    limits = np.concatenate([np.zeros(len(first)), np.full(len(first), growth - 1)])
+    datasets = _multisets(2 * n_queries, n)
+    _check_size(2 * len(datasets) * n_queries)
+    privacy = _near_a_centre(_completions(2 * n_queries, n), n_queries, epsilon, 2)
     # Mistakes at x: count(x, 1) (1 - p) + count(x, 0) p, averaged over the data.
     slope = (datasets[:, 0::2] - datasets[:, 1::2]) / n
     constant = datasets[:, 1::2].sum(axis=1) / n
     best = (datasets @ losses / n).min(axis=1)
-    law, value = _solve(
-        privacy, _block_rows(slope), best - constant, None, n_variables, limits
-    )
+    law, value = _solve(privacy, _block_rows(slope), best - constant, None)
     return OptimalAlgorithm(value, datasets, law.reshape(-1, n_queries), epsilon)
 
 
@@ -294,6 +269,44 @@ def _block_rows(values: NDArray[np.float64]) -> sparse.csr_matrix:
     )
 
 
+@dataclass(frozen=True)
+class _Privacy:
+    """Linear constraints ``upper @ (p, centres) <= limits``; `width` counts `p`."""
+
+    upper: Any
+    limits: NDArray[np.float64]
+    width: int
+
+
+def _near_a_centre(
+    completions: NDArray[np.int64], n_outputs: int, epsilon: float, labels: int
+) -> _Privacy:
+    r"""Write privacy with one centre for each dataset short of a unit.
+
+    The probabilities :math:`p_S` of an output on all completions `S` of one smaller
+    dataset are within :math:`e^\varepsilon` of one another if and only if some
+    centre `u` has :math:`u \le p_S \le e^\varepsilon u`: their minimum. For `d`
+    elements these are `2 d` constraints where pairs are `d (d - 1)`. With two labels
+    the same is asked of :math:`1 - p_S`.
+    """
+    n_centres, n_points = completions.shape
+    width = (int(completions.max()) + 1) * n_outputs
+    outputs = np.arange(n_outputs)
+    law = (completions[:, :, None] * n_outputs + outputs).ravel()
+    centre = np.repeat(np.arange(n_centres), n_points)[:, None] * n_outputs + outputs
+    blocks, limits = [], []
+    total = width + labels * n_centres * n_outputs
+    for label in range(labels):
+        sign = 1.0 if label == 0 else -1.0
+        offset = width + label * n_centres * n_outputs
+        column, ones = offset + centre.ravel(), np.ones(len(law))
+        # q = p or 1 - p:  u - q <= 0  and  q - e^eps u <= 0.
+        blocks.append(_two_entries(column, 1.0, law, -sign, total))
+        blocks.append(_two_entries(law, sign, column, -math.exp(epsilon), total))
+        limits += [label * ones, -label * ones]
+    return _Privacy(sparse.vstack(blocks), np.concatenate(limits), width)
+
+
 def _two_entries(
     first: NDArray[np.int64], a: float, second: NDArray[np.int64], b: float, width: int
 ) -> sparse.csr_matrix:
@@ -306,41 +319,35 @@ def _two_entries(
 
 
 def _solve(
-    privacy: Any,
-    rows: Any,
-    reference: NDArray[np.float64],
-    equal: Any,
-    n_variables: int,
-    limits: NDArray[np.float64] | None = None,
+    privacy: _Privacy, rows: Any, reference: NDArray[np.float64], equal: Any
 ) -> tuple[NDArray[np.float64], float]:
     """Minimise the largest of ``rows @ p - reference`` over private `p`."""
-    n_privacy = privacy.shape[0]
+    n_privacy, n_variables = privacy.upper.shape
+    spare = n_variables - privacy.width
     bound = sparse.csr_matrix(-np.ones((rows.shape[0], 1)))
     upper = sparse.vstack(
         [
-            sparse.hstack([privacy, sparse.csr_matrix((n_privacy, 1))]),
-            sparse.hstack([rows, bound]),
+            sparse.hstack([privacy.upper, sparse.csr_matrix((n_privacy, 1))]),
+            sparse.hstack([rows, sparse.csr_matrix((rows.shape[0], spare)), bound]),
         ]
     ).tocsr()
-    right = np.concatenate(
-        [np.zeros(n_privacy) if limits is None else limits, reference]
-    )
     cost = np.zeros(n_variables + 1)
     cost[-1] = 1.0
     fixed = {}
     if equal is not None:
+        padding = sparse.csr_matrix((equal.shape[0], spare + 1))
         fixed = {
-            "A_eq": sparse.hstack([equal, sparse.csr_matrix((equal.shape[0], 1))]),
+            "A_eq": sparse.hstack([equal, padding]),
             "b_eq": np.ones(equal.shape[0]),
         }
     solved = linprog(
         cost,
         A_ub=upper,
-        b_ub=right,
+        b_ub=np.concatenate([privacy.limits, reference]),
         bounds=[(0, 1)] * n_variables + [(None, None)],
         method="highs-ipm",
         **fixed,
     )
     if solved.status != 0:
         raise SolverError(f"the linear program was not solved: {solved.message}")
-    return np.asarray(solved.x[:-1]), float(solved.fun)
+    return np.asarray(solved.x[: privacy.width]), float(solved.fun)
