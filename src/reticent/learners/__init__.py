@@ -7,12 +7,20 @@ from reticent.learners.noisy_gradient import (
     NoisyGradientClassifier,
     NoisyGradientRegressor,
 )
+from reticent.learners.objective_noise import (
+    ObjectivePerturbationClassifier,
+    ObjectivePerturbationRegressor,
+)
 from reticent.learners.optimal import (
     OptimalAlgorithm,
     best_epsilon,
     optimal_learner,
     optimal_predictor,
     worst_excess,
+)
+from reticent.learners.output_noise import (
+    OutputPerturbationClassifier,
+    OutputPerturbationRegressor,
 )
 from reticent.learners.perfect import (
     PerfectlyGeneralizingClassifier,
@@ -25,7 +33,11 @@ __all__ = [
     "HighConfidence",
     "NoisyGradientClassifier",
     "NoisyGradientRegressor",
+    "ObjectivePerturbationClassifier",
+    "ObjectivePerturbationRegressor",
     "OptimalAlgorithm",
+    "OutputPerturbationClassifier",
+    "OutputPerturbationRegressor",
     "PerfectlyGeneralizingClassifier",
     "PublicCoverClassifier",
     "Resampled",

@@ -1,0 +1,224 @@
+"""Output perturbation: coefficients move as certified, and get the noise for it."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn import config_context
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.utils import estimator_checks
+
+from reticent.errors import ReticentError, RuleError
+from reticent.guarantees import (
+    PUBLIC_LABELS,
+    ApproxDP,
+    PureDP,
+    ReplaceOne,
+    Scope,
+    recheck,
+)
+from reticent.learners import (
+    OutputPerturbationClassifier,
+    OutputPerturbationRegressor,
+)
+from reticent.learners.perturbation_rules import coefficient_sensitivity
+from reticent.learners.perturbed_risk import OutputPlan, bounded_rows, unit_weights
+from reticent.prediction.convex import (
+    classification_loss,
+    erm_sensitivity,
+    regression_loss,
+)
+from reticent.prediction.convex_solvers import minimise_risk
+from tests.stats import ALPHA, assert_follows, law_p_value
+
+LOSSES = {
+    "logistic": classification_loss("logistic", 1.0),
+    "hinge": classification_loss("hinge", 0.5),
+    "huber": regression_loss("huber", 0.25, 1.0),
+    "squared": regression_loss("squared", 1.0, 20.0),
+}
+
+
+def planned(model, loss, n, d):
+    return OutputPlan.of(
+        model,
+        loss,
+        n_units=n,
+        dimension=d + 1,
+        feature_bound=bounded_rows(np.zeros((1, d)), 1.0, None, True)[2],
+        public_labels=False,
+        seeded=False,
+    )
+
+
+def minimiser(plan, X, y):
+    rows, _, _ = bounded_rows(X, 1.0, None, True)
+    weights, _ = unit_weights(None, len(rows))
+    return minimise_risk(plan.problem, rows, y, weights, plan.tolerance)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("name", sorted(LOSSES))
+def test_coefficients_move_by_at_most_their_sensitivity(name, delta):
+    rng = np.random.default_rng(len(name))
+    n, d = 8, 3
+    model = OutputPerturbationClassifier(1.0, delta, regularization=0.5)
+    plan = planned(model, LOSSES[name], n, d)
+    limit = plan.noise.certificate.premises[0].guarantee
+    worst = 0.0
+    for _ in range(120):
+        X = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-2, 3, size=(n, 1))
+        y = rng.integers(0, 2, n).astype(float)
+        other, z = X.copy(), y.copy()
+        other[0], z[0] = rng.choice([-1, 1]) * 5 * X[0], 1 - y[0]
+        moved = minimiser(plan, X, y) - minimiser(plan, other, z)
+        worst = max(worst, np.linalg.norm(moved))
+        assert np.linalg.norm(moved) <= limit.l2
+        assert np.abs(moved).sum() <= limit.l1
+    assert worst > 0
+
+
+def test_the_bound_is_nearly_attained_so_that_half_of_it_fails():
+    n, d = 50, 1
+    model = OutputPerturbationClassifier(1.0, regularization=5.0)
+    plan = planned(model, classification_loss("hinge", 0.01), n, d)
+    X = np.zeros((n, d))
+    X[0] = 1.0
+    y = np.zeros(n)
+    moved = minimiser(plan, X, y) - minimiser(plan, X, 1 - y * 0 - (np.arange(n) > 0))
+    limit = dict(plan.noise.certificate.premises[0].premises[0].details)
+    assert limit["dimension"] == d + 1
+    assert np.linalg.norm(moved) > 0.9 * plan.noise.certificate.premises[0].guarantee.l2
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_certificates(delta):
+    X, y = make_classification(300, random_state=0)
+    model = OutputPerturbationClassifier(0.8, delta, classes=[0, 1]).fit(X, y)
+    certificate = model.certificate_
+    assert isinstance(certificate.guarantee, ApproxDP if delta else PureDP)
+    assert 0.8 * (1 - 1e-12) <= certificate.guarantee.epsilon <= 0.8
+    assert certificate.relation == ReplaceOne(300)
+    assert certificate.scope is Scope.MODEL
+    assert certificate.proved
+    recheck(certificate)
+    read = OutputPerturbationClassifier(0.8, delta).fit(X, y).certificate_
+    assert read.assumptions == {PUBLIC_LABELS}
+
+
+def test_only_the_bound_for_rows_of_norm_one_is_taken():
+    facts = {
+        "n": 9,
+        "lipschitz": 1.0,
+        "radius": 9.0,
+        "regularization": 1.0,
+        "tolerance": 0.0,
+    }
+    coefficient_sensitivity(erm_sensitivity(feature_bound=1.0, **facts), dimension=2)
+    with pytest.raises(RuleError):
+        coefficient_sensitivity(
+            erm_sensitivity(feature_bound=0.5, **facts), dimension=2
+        )
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_noise_follows_its_law(delta):
+    X, y = np.array([[0.3], [-0.2], [0.9]]), np.array([0, 1, 1])
+    model = OutputPerturbationClassifier(
+        1.0, delta, classes=[0, 1], fit_intercept=False, regularization=1.0
+    )
+    plan = OutputPlan.of(
+        model,
+        LOSSES["logistic"],
+        n_units=3,
+        dimension=1,
+        feature_bound=1.0,
+        public_labels=False,
+        seeded=False,
+    )
+    rows, _, _ = bounded_rows(X, 1.0, None, False)
+    weights, _ = unit_weights(None, 3)
+    exact = minimise_risk(plan.problem, rows, y.astype(float), weights, plan.tolerance)
+    drawn = np.array([model.fit(X, y).coef_[0, 0] for _ in range(400)])
+    noise = (drawn - exact[0]) / model.noise_scale_
+    law = stats.norm if delta else stats.laplace
+    edges = law.ppf(np.linspace(0, 1, 9)[1:-1])
+
+    def counts(values):
+        return np.bincount(np.searchsorted(edges, values), minlength=8)
+
+    assert_follows(counts(noise), np.full(8, 1 / 8))
+    assert law_p_value(counts(noise / 2), np.full(8, 1 / 8)) < ALPHA
+
+
+def test_it_learns():
+    X, y = make_classification(
+        20_000, 5, n_informative=3, n_redundant=0, random_state=1
+    )
+    plain = LogisticRegression().fit(X, y).score(X, y)
+    for delta in (0.0, 1e-6):
+        model = OutputPerturbationClassifier(2.0, delta, norm_bound=4.0)
+        assert model.fit(X, y).score(X, y) > plain - 0.03
+
+
+@pytest.mark.parametrize("loss", ["huber", "squared"])
+def test_regression(loss):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(20_000, 3))
+    y = 50 + 20 * X[:, 0] - 10 * X[:, 2] + rng.normal(0, 1, 20_000)
+    model = OutputPerturbationRegressor(
+        4.0, 1e-6, (0, 100), loss=loss, norm_bound=2.0, radius=1.5
+    )
+    assert model.fit(X, y).score(X, y) > LinearRegression().fit(X, y).score(X, y) - 0.2
+    assert model.certificate_.proved
+    recheck(model.certificate_)
+
+
+def test_units_of_several_rows_weigh_one():
+    X, y = make_classification(200, random_state=0)
+    model = OutputPerturbationClassifier(classes=[0, 1])
+    model.fit(X, y, units=np.arange(200) // 4)
+    assert model.certificate_.relation == ReplaceOne(50)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"epsilon": NAN},
+        {"epsilon": -1.0},
+        {"delta": NAN},
+        {"delta": 1.0},
+        {"norm_bound": 0.0},
+        {"norm_bound": NAN},
+        {"radius": NAN},
+        {"radius": 0.0},
+        {"regularization": NAN},
+        {"regularization": 0.0},
+        {"loss": "nil"},
+        {"width": NAN, "loss": "hinge"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "kind", [OutputPerturbationClassifier, OutputPerturbationRegressor]
+)
+def test_hostile_values_are_refused_also_with_validation_off(kind, bad):
+    X, y = make_classification(40)
+    with config_context(skip_parameter_validation=True), pytest.raises(ReticentError):
+        kind(**bad).fit(X, y)
+
+
+QUIET = {"epsilon": 1e5, "norm_bound": 20.0, "regularization": 1e-4}
+
+
+@estimator_checks.parametrize_with_checks(
+    [
+        OutputPerturbationClassifier(**QUIET, radius=100.0),
+        OutputPerturbationRegressor(**QUIET, bounds=(-10.0, 10.0), radius=20.0),
+    ]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
