@@ -196,7 +196,7 @@ def test_an_object_without_parameters_is_copied_and_fitted():
         (make_pipeline(StandardScaler(), LogisticRegression(C=0)), "'C' parameter"),
         (DecisionTreeClassifier(max_depth="deep"), "'max_depth' parameter"),
     ],
-    ids=str,
+    ids=["class", "scaler", "object", "none", "logistic", "pipeline", "tree"],
 )
 def test_mistakes_that_no_record_can_mend_are_found_before_fitting(estimator, reason):
     with pytest.raises(InvalidParameterError, match=reason):
