@@ -187,18 +187,47 @@ def test_counting_candidates_on_a_grid_equals_listing_them(family, size):
         np.testing.assert_allclose(found, expected.log_probabilities[0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("bits", [8, 256])
-def test_draws_on_a_grid_follow_the_law(bits, monkeypatch):
+@pytest.mark.parametrize("direction", ["up", "down", "either"])
+def test_a_glance_finds_what_the_exact_search_finds(direction):
+    rng = np.random.default_rng(1)
+    looked = 0
+    for n in (1, 5, 40):
+        X, y = rng.random((n, 1)), rng.integers(0, 2, n)
+        model = make(Thresholds(direction), bounds=(0, 1), resolution=1000)
+        law = model.response(X, y)
+        for head in [0, 2**64 - 1, *rng.integers(0, 2**63, 60).tolist()]:
+            quick = law._glance(head)
+            if quick is not None:
+                looked += 1
+                # Whatever bits follow, they lead to the same place.
+                for tail in (0, 2**192 - 1):
+                    assert law._descend(head << 192 | tail, 256) == quick
+    assert looked > 150
+
+
+def test_a_glance_admits_its_doubts():
+    # Four candidates of equal weight, and U at the border after the first, exactly.
+    model = make(Thresholds(), bounds=(0, 1), resolution=3)
+    law = model.response([[5.0], [5.0]], [0, 1])
+    assert law._glance(2**62) is None
+    assert law._descend(2**254, 256) is None
+    assert law._descend(2**254 + 2**200, 256) == (0, {0: 1})
+    assert law._descend(2**254 - 2**200, 256) == (0, {})
+
+
+@pytest.mark.parametrize(("head", "first"), [(8, 16), (64, 256)])
+@pytest.mark.parametrize("family", [Intervals(3), Thresholds("either")], ids=str)
+def test_draws_on_a_grid_follow_the_law(family, head, first, monkeypatch):
     # With 8 bits at first, most draws need a second look: they must follow, too.
-    monkeypatch.setattr("reticent.learners.line._FIRST_BITS", 256)
-    grid, listed = grid_and_list(Intervals(3), 5)
+    grid, listed = grid_and_list(family, 5)
     X, y = np.array([[0.4], [0.9], [0.9], [1.2]]), np.array([0, 1, 1, 0])
     law = grid.response(X, y)
     candidates = list(listed.candidates(1).projection)
     probabilities = np.exp([law.log_probability(h) for h in candidates])
-    monkeypatch.setattr("reticent.learners.line._FIRST_BITS", bits)
-    source = noise_source(bits)
-    drawn = [law.draw(source) for _ in range(3000)]
+    monkeypatch.setattr("reticent.learners.line._HEAD_BITS", head)
+    monkeypatch.setattr("reticent.learners.line._FIRST_BITS", first)
+    source = noise_source(head)
+    drawn = [law.draw(source) for _ in range(2000)]
     counts = np.array([sum(h == other for h in drawn) for other in candidates])
     assert_follows(counts, probabilities)
     assert rejects(assert_follows, counts, np.full(len(counts), 1 / len(counts)))

@@ -15,7 +15,8 @@ from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees.numbers import exact, whole
 from reticent.hypotheses import FiniteClass, Intervals, Thresholds
 from reticent.hypotheses.finite import FiniteProjection
-from reticent.learners.line import Grid, LineCandidates, LineResponse
+from reticent.learners.grid import Grid
+from reticent.learners.line import LineCandidates, LineResponse
 from reticent.mechanisms import (
     RandomSource,
     Response,

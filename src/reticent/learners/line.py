@@ -15,60 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.errors import InternalError, InvalidParameterError
+from reticent.errors import InternalError
 from reticent.hypotheses import Intervals, IntervalUnion, Threshold, Thresholds
 from reticent.hypotheses.costs import Costs, signed_costs
 from reticent.learners.drawing import BinaryPowers, uniform_bits
+from reticent.learners.grid import Grid
 from reticent.mechanisms import RandomSource
 
-# Grid indices must be exact as floats.
-_MOST_VALUES = 2**53
 # Bits of U and of every weight at the first attempt; with a probability of about
 # 2^-100 they leave the draw undecided, and twice as many are used.
 _FIRST_BITS = 256
+# What a first look draws of U.
+_HEAD_BITS = 64
 _STARTS = {"0": (0,), "1": (1,), "either": (0, 1)}
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """`size` public values from `low` to `high`, evenly spaced up to rounding."""
-
-    low: float
-    high: float
-    size: int
-
-    def __post_init__(self) -> None:
-        if not (
-            math.isfinite(self.low)
-            and math.isfinite(self.high)
-            and 0 < self.high - self.low < math.inf
-        ):
-            raise InvalidParameterError(
-                f"bounds=({self.low!r}, {self.high!r}) must be two finite numbers, the "
-                "smaller one first."
-            )
-        if not 2 <= self.size <= _MOST_VALUES:
-            raise InvalidParameterError(
-                f"resolution={self.size} must lie between 2 and 2^53 values."
-            )
-
-    def value(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the grid's values; they never fall as the index rises."""
-        step = (self.high - self.low) / (self.size - 1)
-        # Each operation rounds monotonically, and so does their chain.
-        return np.minimum(self.low + index.astype(np.float64) * step, self.high)
-
-    def ranks(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return how many grid values are at or below each value, by bisection."""
-        low = np.zeros(len(values), dtype=np.int64)
-        high = np.full(len(values), self.size, dtype=np.int64)
-        for _ in range(self.size.bit_length()):
-            middle = (low + high) // 2
-            open_ = low < high
-            passed = open_ & (self.value(middle) <= values)
-            low = np.where(passed, middle + 1, low)
-            high = np.where(open_ & ~passed, middle, high)
-        return low
 
 
 @dataclass(frozen=True)
@@ -209,14 +168,49 @@ class LineResponse:
 
     def draw(self, source: RandomSource) -> Any:
         """Draw one hypothesis, exactly from its law, with fresh randomness."""
-        bits, drawn = 0, 0
-        while True:
-            more = _FIRST_BITS if bits == 0 else bits
+        bits, drawn = _HEAD_BITS, uniform_bits(_HEAD_BITS, source)
+        chosen = self._glance(drawn) if self.candidates.most_ends <= 1 else None
+        while chosen is None:
+            more = max(_FIRST_BITS - bits, bits)
             drawn = drawn << more | uniform_bits(more, source)
             bits += more
             chosen = self._descend(drawn, bits)
-            if chosen is not None:
-                return self._placed(*chosen, source)
+        return self._placed(*chosen, source)
+
+    def _glance(self, head: int) -> tuple[int, dict[int, int]] | None:
+        """Find where U falls by its first bits and floats, if there is no doubt.
+
+        With one end at most the candidates are few enough for an array: for each start
+        the constant, then an end in each gap, in the order that `_descend` follows.
+        """
+        beyond = np.array(self.gaps.beyond, dtype=np.int64)
+        widths = np.diff(np.array(self.gaps.begin, dtype=np.int64))
+        costs: list[Any] = []
+        ways: list[Any] = []
+        for start in self.candidates.starts:
+            costs += [[self._offset(start, 0)]]
+            ways += [[1]]
+            if self.candidates.most_ends:
+                costs += [self._offset(start, 1) + (1 - 2 * start) * beyond]
+                ways += [widths]
+        cost = np.concatenate(costs)
+        depth = np.minimum(
+            (cost - cost.min()).astype(np.float64) * float(self.rate), 700
+        )
+        sums = np.cumsum(np.concatenate(ways) * np.exp(-depth))
+        total = float(sums[-1])
+        # In units of 2^-53 of the total: an exponent up to 700 is off by 1400 after
+        # rounding the rate and the product, exp by 16, counts and products by a few,
+        # the sum by one a term; twice that covers point and sums. Weights that were
+        # cut off at exp(-700) are smaller than all this.
+        slack = total * (2 * (1500 + 2 * len(sums))) * 2.0**-53
+        point = head * (total * 2.0**-_HEAD_BITS)
+        ends = [point - slack, point + slack + total * 2.0**-53]
+        first, last = np.searchsorted(sums[:-1], ends, side="right")
+        if first != last:
+            return None
+        start, place = divmod(int(first), len(sums) // len(self.candidates.starts))
+        return self.candidates.starts[start], {place - 1: 1} if place else {}
 
     def log_probability(self, hypothesis: Any) -> float:
         """Return the natural logarithm of one candidate's probability."""
@@ -252,7 +246,7 @@ class LineResponse:
         table: _Table = self._sums[bits]
         return table
 
-    def _descend(self, drawn: int, bits: int) -> tuple[int, list[int]] | None:
+    def _descend(self, drawn: int, bits: int) -> tuple[int, dict[int, int]] | None:
         """Follow U to a start and to numbers of ends in each gap, or say unsure.
 
         All candidates are laid out on a line, each as long as its weight. U times the
@@ -283,7 +277,7 @@ class LineResponse:
             return None
         start, left = chosen
         label, spent, ways = start, self._offset(start, left), 1
-        counts: list[int] = []
+        counts: dict[int, int] = {}
         for gap in range(len(self.gaps)):
             if left == 0:
                 break
@@ -294,7 +288,8 @@ class LineResponse:
             ends = passes(branches)
             if ends is None:
                 return None
-            counts.append(ends)
+            if ends:
+                counts[gap] = ends
             ways *= math.comb(self.gaps.width(gap), ends)
             if ends % 2:
                 spent += (1 - 2 * label) * self.gaps.beyond[gap]
@@ -302,13 +297,12 @@ class LineResponse:
             left -= ends
         return start, counts
 
-    def _placed(self, start: int, counts: list[int], source: RandomSource) -> Any:
+    def _placed(self, start: int, counts: dict[int, int], source: RandomSource) -> Any:
         """Choose places within the gaps: all choices there weigh the same."""
         places: list[int] = []
-        for gap, ends in enumerate(counts):
-            if ends:
-                chosen = source.subset(self.gaps.width(gap), ends)
-                places += sorted((chosen + self.gaps.begin[gap]).tolist())
+        for gap, ends in sorted(counts.items()):
+            chosen = source.subset(self.gaps.width(gap), ends)
+            places += sorted((chosen + self.gaps.begin[gap]).tolist())
         return self.candidates.hypothesis(start, places)
 
 
