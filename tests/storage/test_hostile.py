@@ -478,6 +478,51 @@ def test_tree_arrays_that_lead_astray_are_refused(name, grove):
         load(grove)
 
 
+RELEASED = {
+    "coefficients not finite": ("coefficients", put(np.nan)),
+    "coefficients narrow": ("coefficients", lambda a: a[:, 1:]),
+    "two rows": ("coefficients", lambda a: np.repeat(a, 2, axis=0)),
+    "intercept infinite": ("intercepts", put(np.inf)),
+    "integers": ("intercepts", lambda a: a.astype(np.int64)),
+}
+
+
+@pytest.mark.parametrize("case", ["released-two", "released-number"])
+@pytest.mark.parametrize("name", RELEASED)
+def test_released_arrays_that_do_not_fit_are_refused(name, case, tmp_path):
+    model, encoder, _ = fitted(case)
+    folder = tmp_path / "m"
+    save_model(folder, model, encoder.schema, encoder=encoder, signing_key=KEY)
+    broken(folder, *RELEASED[name])
+    with pytest.raises(ModelFileError):
+        load(folder)
+
+
+def test_released_models_need_a_certificate_of_the_model(tmp_path):
+    model, encoder, _ = fitted("released-two")
+    answer = fitted("voting-linear")[0].certificate_.as_dict()
+    folder = tmp_path / "m"
+    save_model(folder, model, TWO, encoder=encoder, signing_key=KEY)
+    forge(folder, lambda m: m.update(certificate=answer))
+    with pytest.raises(ModelFileError, match="certificate of the model"):
+        load(folder)
+    forge(folder, lambda m: m["arrays"].pop("intercepts"))
+    with pytest.raises(ModelFileError):
+        load(folder)
+
+
+@pytest.mark.parametrize("case", ["released-two", "released-number"])
+def test_released_models_have_as_many_scores_as_they_need(case, tmp_path):
+    model, encoder, _ = fitted(case)
+    folder = tmp_path / "m"
+    save_model(folder, model, encoder.schema, encoder=encoder, signing_key=KEY)
+    doubled = np.repeat(np.load(folder / "intercepts.npy"), 2)
+    broken(folder, "intercepts", lambda a: doubled)
+    broken(folder, "coefficients", lambda a: np.repeat(a, 2, axis=0))
+    with pytest.raises(ModelFileError, match=r"one row|fit the classes"):
+        load(folder)
+
+
 @pytest.mark.parametrize("version", [(2, 0), (3, 0)])
 def test_other_npy_versions_are_refused(version, folder):
     array = np.load(folder / "bulk.npy")

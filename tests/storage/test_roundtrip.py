@@ -62,13 +62,16 @@ def test_certificate_labels_and_columns_survive(case, tmp_path):
     assert loaded.encoder.settings() == encoder.settings()
     assert loaded.dataset == Dataset("clinic", "7")
     assert loaded.n_units == model.n_units_
-    assert loaded.charged
-    assert loaded.certificate.scope is Scope.ANSWER
+    released = case.startswith("released")
+    assert loaded.charged is not released
+    assert loaded.certificate.scope is (Scope.MODEL if released else Scope.ANSWER)
     wanted = None if loaded.schema == AMOUNT else getattr(model, "classes_", None)
     assert loaded.classes == (None if wanted is None else tuple(wanted.tolist()))
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if "number" not in case])
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if "number" not in c and "released" not in c]
+)
 def test_stored_shards_vote_as_the_fitted_ones(case, tmp_path):
     model, encoder, table = fitted(case)
     loaded = stored(case, tmp_path / "m")
@@ -158,6 +161,33 @@ def test_stored_answers_follow_the_law_of_the_fitted_model(case, tmp_path):
     law = model.response(encoder.transform(table.take([0]))).probabilities[0]
     drawn = loaded.draw(table.take(np.zeros(20_000, dtype=int)))
     assert_follows(np.bincount(drawn, minlength=len(law)), law)
+
+
+@pytest.mark.parametrize("case", ["released-two", "released-number"])
+def test_released_models_predict_as_they_were(case, tmp_path):
+    model, encoder, table = fitted(case)
+    loaded = stored(case, tmp_path / "m")
+    wanted = model.predict(encoder.transform(table)).tolist()
+    assert loaded.answer(table) == wanted
+
+
+def test_public_parts_are_remembered(tmp_path):
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.preprocessing import StandardScaler
+
+    _, encoder, table = fitted("voting-linear")
+    X = encoder.transform(table)
+    base = make_pipeline(FrozenEstimator(StandardScaler().fit(X)), logistic())
+    model = PrivateVotingClassifier(base, 0.5, TWO.classes, n_shards=6)
+    model.fit(X, TWO.classes[table.label])
+    assert "PUBLIC_PARTS" in {a.code for a in model.certificate_.assumptions}
+    if model.ensemble_.fusion is None:
+        with pytest.raises(ModelFileError, match="not fused"):
+            save_model(tmp_path / "m", model, TWO, encoder=encoder, signing_key=KEY)
+        return
+    save_model(tmp_path / "m", model, TWO, encoder=encoder, signing_key=KEY)
+    loaded = load_model(tmp_path / "m", signing_key=KEY)
+    assert loaded.certificate == model.certificate_
 
 
 @pytest.mark.parametrize("case", ["averaging-number", "averaging-number-trees"])
@@ -374,9 +404,21 @@ def test_encoder_and_schema_must_be_those_of_the_fit(tmp_path):
     number, _, _ = fitted("averaging-number")
     with pytest.raises(InvalidParameterError, match="label is numeric"):
         save_model(tmp_path / "m", number, TWO, signing_key=KEY)
+    released, _, _ = fitted("released-two")
+    with pytest.raises(ModelFileError, match="6 features, the encoder makes 7"):
+        save_model(
+            tmp_path / "m",
+            released,
+            TWO,
+            encoder=Encoder(TWO, intercept=True),
+            signing_key=KEY,
+        )
     wide = Schema(AMOUNT.columns, label=type(AMOUNT.label)("cost", 0, 99))
     with pytest.raises(InvalidParameterError, match="Fit with these"):
         save_model(tmp_path / "m", number, wide, signing_key=KEY)
+    amount, _, _ = fitted("released-number")
+    with pytest.raises(InvalidParameterError, match="Fit with these"):
+        save_model(tmp_path / "m", amount, wide, signing_key=KEY)
 
 
 def test_categories_numbered_by_boosted_trees_are_refused(tmp_path):

@@ -15,6 +15,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from reticent.learners import (
+    OutputPerturbationClassifier,
+    OutputPerturbationRegressor,
+)
 from reticent.prediction import (
     PrivateAveragingClassifier,
     PrivateAveragingRegressor,
@@ -123,6 +127,18 @@ CASES: dict[str, tuple[Schema, str, Callable[[], Any]]] = {
         lambda: PrivateAveragingClassifier(
             logistic(), 0.5, THREE.classes, n_shards=N_SHARDS, delta=1e-6
         ),
+    ),
+    "released-two": (
+        TWO,
+        "dense",
+        lambda: OutputPerturbationClassifier(
+            5.0, norm_bound=2.0, classes=TWO.classes.tolist()
+        ),
+    ),
+    "released-number": (
+        AMOUNT,
+        "dense",
+        lambda: OutputPerturbationRegressor(5.0, norm_bound=2.0, bounds=(0, 50)),
     ),
     "averaging-number": (
         AMOUNT,

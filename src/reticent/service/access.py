@@ -40,12 +40,17 @@ class Access:
         key = _key_of(request)
         record = self.keyring.cached(key)
         if record is None:
-            self._lookups.take("")
-            record = await asyncio.to_thread(self.keyring.recognise, key)
-        if record is None:
-            raise plain(401)
+            record = await self.recognised(key)
         request.scope["reticent.outcome"]["client"] = record.client
         self._limit.take(record.client)
+        return record
+
+    async def recognised(self, key: str) -> KeyRecord:
+        """Return whose key this is, by the store, or refuse it with 401."""
+        self._lookups.take("")
+        record = await asyncio.to_thread(self.keyring.recognise, key)
+        if record is None:
+            raise plain(401)
         return record
 
     async def admin(self, request: Request) -> KeyRecord:

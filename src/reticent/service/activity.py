@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
 
 from reticent.ledger import Entry, Ledger
 
@@ -36,16 +35,12 @@ class Activity:
                     return False
             return True
 
-    def answers(self, accounts: Iterable[str], *, now: int, hours: int) -> list[int]:
-        """Return answers charged in each of the last hours, the latest last.
-
-        A request is charged to several accounts; the largest count is shown.
-        """
+    def answers(self, account: str, *, now: int, hours: int) -> list[int]:
+        """Return the answers charged in each of the last hours, the latest last."""
         last = now // _HOUR
-        places = range(last - hours + 1, last + 1)
         with self._lock:
-            known = [self._counts.get(name, Counter()) for name in accounts]
-        return [max((counts[place] for counts in known), default=0) for place in places]
+            counts = self._counts.get(account, Counter())
+            return [counts[place] for place in range(last - hours + 1, last + 1)]
 
     def _take(self, entry: Entry) -> None:
         if entry.kind != "charge":

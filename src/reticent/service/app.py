@@ -14,6 +14,7 @@ import reticent
 from reticent.ledger import Ledger
 from reticent.service import problems
 from reticent.service.admin import admin_routes
+from reticent.service.dashboard import dashboard_routes
 from reticent.service.documents import PredictBody
 from reticent.service.envelope import Envelope
 from reticent.service.inference import inference_routes
@@ -76,6 +77,8 @@ def create_app(
     app.include_router(v1_routes(parts))
     app.include_router(admin_routes(parts))
     app.include_router(inference_routes(parts))
+    if settings.dashboard:
+        app.router.routes.extend(dashboard_routes(parts))
     app.add_middleware(Envelope, gate=parts.gate, metrics=parts.metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

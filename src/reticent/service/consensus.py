@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
 
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
 from reticent.guarantees import Budget
@@ -149,6 +150,7 @@ def _voter(stored: StoredModel, answers: VotingAnswers) -> Any:
         certificate_=answers.certificate,
         classes=None if answers.public_labels else places,
         classes_=places,
+        estimator=FrozenEstimator(None) if answers.frozen else None,
         n_shards_=answers.n_shards,
         n_units_=answers.n_units,
         ensemble_=answers,

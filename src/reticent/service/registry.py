@@ -9,9 +9,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from reticent.errors import InvalidParameterError, NotDeployableError, RuleError
+from reticent.errors import (
+    BudgetExhaustedError,
+    InvalidParameterError,
+    NotDeployableError,
+    RuleError,
+)
 from reticent.guarantees import Certificate
-from reticent.ledger import AccountId, AccountScope, Balance, Cap, Charge, Ledger
+from reticent.ledger import (
+    AccountId,
+    AccountScope,
+    Balance,
+    Cap,
+    Charge,
+    Ledger,
+    Request,
+)
 from reticent.ledger.units import DELTA_UNITS, EPSILON_UNITS, RHO_UNITS, as_float
 from reticent.service.consensus import ConsensusDesk
 from reticent.service.settings import BudgetSettings, ModelSettings, Settings
@@ -169,14 +182,14 @@ def registry_of(stored: Mapping[str, StoredModel], settings: Settings) -> Regist
 def _served(
     name: str, stored: StoredModel, wanted: ModelSettings | None, settings: Settings
 ) -> ServedModel:
-    if not stored.charged:
-        return ServedModel(name, stored, None, (), None)
     dataset = stored.dataset
     if dataset.name not in settings.datasets:
         raise NotDeployableError(
             f"model {name!r} is on the dataset {dataset.name!r}, which has no budget. "
             f"Set datasets.{dataset.name}.epsilon."
         )
+    if not stored.charged:
+        return ServedModel(name, stored, None, (), None)
     accounts = [dataset_account(dataset.name)]
     if wanted is not None and wanted.budget is not None:
         accounts.append(AccountId(AccountScope.MODEL, name))
@@ -214,12 +227,12 @@ def open_accounts(ledger: Ledger, registry: Registry, settings: Settings) -> Non
     """Open the accounts of datasets and models, or check them against the settings."""
     wanted: dict[AccountId, BudgetSettings] = {}
     for model in registry:
+        name = model.stored.dataset.name
+        wanted[dataset_account(name)] = settings.datasets[name]
         for account in model.accounts:
             own = settings.models.get(model.name)
-            budget = own.budget if own is not None else None
-            if account.scope is AccountScope.DATASET or budget is None:
-                budget = settings.datasets[model.stored.dataset.name]
-            wanted[account] = budget
+            if account not in wanted and own is not None and own.budget is not None:
+                wanted[account] = own.budget
     known = {balance.account: balance for balance in ledger.balances()}
     for account, budget in wanted.items():
         cap = cap_of(budget, registry.relation)
@@ -228,7 +241,31 @@ def open_accounts(ledger: Ledger, registry: Registry, settings: Settings) -> Non
         else:
             known[account] = ledger.open_account(account, cap)
     for model in registry:
+        if model.charge is None:
+            _charge_release(ledger, model)
         _check_price(model, known)
+
+
+def _charge_release(ledger: Ledger, model: ServedModel) -> None:
+    """Charge a released model to its dataset, once however often it is served.
+
+    Its answers are free because the release was not.
+    """
+    stored = model.stored
+    try:
+        ledger.charge(
+            Request(
+                key=f"/release/{stored.id}",
+                accounts=(dataset_account(stored.dataset.name),),
+                charge=Charge.of(stored.certificate),
+                queries=(b"the model",),
+            )
+        )
+    except (BudgetExhaustedError, InvalidParameterError, RuleError) as error:
+        raise NotDeployableError(
+            f"the release of model {model.name!r} does not fit the budget of its "
+            f"dataset: {error}"
+        ) from None
 
 
 def _check_cap(balance: Balance, cap: Cap) -> None:

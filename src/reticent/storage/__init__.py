@@ -5,6 +5,7 @@ owner only, checked in every part when it is loaded, and shows nothing but answe
 """
 
 from reticent.storage import averaging as _averaging  # noqa: F401 (registers its kinds)
+from reticent.storage import released as _released  # noqa: F401 (registers its kinds)
 from reticent.storage import voting as _voting  # noqa: F401 (registers its kinds)
 from reticent.storage.keys import (
     Ed25519Verifier,

@@ -21,7 +21,7 @@ from reticent.storage.fused import STORABLE, fusion_of, pack_ensemble, regressor
 from reticent.storage.kinds import Packed, register_kind
 from reticent.storage.voting import Ballots
 
-_SHARED = {"delta", "epsilon", "family", "n_shards", "n_units", "scalars"}
+_SHARED = {"delta", "epsilon", "family", "frozen", "n_shards", "n_units", "scalars"}
 
 
 class AveragedLabels:
@@ -37,6 +37,7 @@ class AveragedLabels:
         n_units: int,
         n_shards: int,
         public_labels: bool,
+        frozen: bool,
     ) -> None:
         self.classes: tuple[Any, ...] | None = classes
         self.n_units = n_units
@@ -52,7 +53,11 @@ class AveragedLabels:
                 n_units, len(classes), epsilon, delta, False
             )
         self.certificate: Certificate[Any] = over_shards(
-            promised, shards=n_shards, public_labels=public_labels, seeded=False
+            promised,
+            shards=n_shards,
+            public_labels=public_labels,
+            seeded=False,
+            frozen=frozen,
         )
 
     def draw(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -70,14 +75,24 @@ class AveragedNumbers:
     classes: tuple[Any, ...] | None = None
 
     def __init__(
-        self, ensemble: RegressorEnsemble, *, epsilon: float, delta: float, n_units: int
+        self,
+        ensemble: RegressorEnsemble,
+        *,
+        epsilon: float,
+        delta: float,
+        n_units: int,
+        frozen: bool,
     ) -> None:
         self.n_units = n_units
         self._ensemble = ensemble
         self._source = SystemSource()
         self._noise, promised = sum_noise(n_units, 1, epsilon, delta, False)
         self.certificate: Certificate[Any] = over_shards(
-            promised, shards=ensemble.n_shards, public_labels=False, seeded=False
+            promised,
+            shards=ensemble.n_shards,
+            public_labels=False,
+            seeded=False,
+            frozen=frozen,
         )
 
     def response(self, X: NDArray[np.float64]) -> BoundedAnswers:
@@ -108,7 +123,9 @@ class AveragingClassifierKind:
         classes, public = fitted.classes_.tolist(), fitted.classes is None
         return Packed({**shared, "classes": classes, "public_labels": public}, arrays)
 
-    def unpack(self, packed: Packed, encoder: Encoder) -> AveragedLabels:
+    def unpack(
+        self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
+    ) -> AveragedLabels:
         """Put it together."""
         given = packed.parameters
         read.exactly(given, {*_SHARED, "classes", "public_labels"})
@@ -130,6 +147,7 @@ class AveragingClassifierKind:
             n_units=read.count(given, "n_units"),
             n_shards=n_shards,
             public_labels=read.flag(given, "public_labels"),
+            frozen=read.flag(given, "frozen"),
         )
 
 
@@ -152,7 +170,9 @@ class AveragingRegressorKind:
             )
         return Packed(*_packed(fitted, encoder))
 
-    def unpack(self, packed: Packed, encoder: Encoder) -> AveragedNumbers:
+    def unpack(
+        self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
+    ) -> AveragedNumbers:
         """Put it together."""
         given = packed.parameters
         read.exactly(given, _SHARED)
@@ -176,6 +196,7 @@ class AveragingRegressorKind:
             epsilon=read.number(given, "epsilon"),
             delta=_delta(given),
             n_units=read.count(given, "n_units"),
+            frozen=read.flag(given, "frozen"),
         )
 
 
@@ -185,6 +206,7 @@ def _packed(fitted: Any, encoder: Encoder) -> tuple[dict[str, Any], dict[str, An
         "delta": float(fitted.delta),
         "epsilon": float(fitted.epsilon),
         "family": models.family,
+        "frozen": fitted.certificate_.parameter("frozen", False),
         "n_shards": int(fitted.n_shards_),
         "n_units": int(fitted.n_units_),
         "scalars": models.scalars,

@@ -28,8 +28,8 @@ class Answerer(Protocol):
     Attributes
     ----------
     certificate : Certificate
-        What one answer promises, or what the release of the model promised. It is
-        derived anew from the stored parameters, by which the answers are drawn.
+        What one answer promises, derived anew from the stored parameters by which the
+        answers are drawn; or what the release of the model promised.
     classes : tuple or None
         The public labels as the schema spells them, or None for numbers.
     n_units : int
@@ -67,8 +67,14 @@ class ModelKind(Protocol):
         """Take a fitted model apart, or refuse it with ModelFileError."""
         ...
 
-    def unpack(self, packed: Packed, encoder: Encoder) -> Answerer:
-        """Put a model together, checking every parameter and array."""
+    def unpack(
+        self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
+    ) -> Answerer:
+        """Put a model together, checking every parameter and array.
+
+        The certificate, already re-derived, is for models that were released; others
+        state their own, from the parameters by which they draw.
+        """
         ...
 
 

@@ -86,7 +86,9 @@ def load_model(
         recheck(manifest.certificate)
         arrays = _arrays(folder, manifest, encryption_key, largest)
     try:
-        answerer = kind.unpack(Packed(manifest.parameters, arrays), manifest.encoder)
+        answerer = kind.unpack(
+            Packed(manifest.parameters, arrays), manifest.encoder, manifest.certificate
+        )
     except ModelFileError:
         raise
     except (ReticentError, KeyError, TypeError) as error:

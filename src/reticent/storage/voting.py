@@ -22,6 +22,7 @@ from reticent.storage.kinds import Packed, register_kind
 _NAMES = {
     "classes",
     "family",
+    "frozen",
     "n_shards",
     "n_units",
     "parameter",
@@ -74,11 +75,13 @@ class VotingAnswers:
         n_units: int,
         n_shards: int,
         public_labels: bool,
+        frozen: bool,
     ) -> None:
         self.classes: tuple[Any, ...] | None = classes
         self.n_units = n_units
         self.n_shards = n_shards
         self.public_labels = public_labels
+        self.frozen = frozen
         self.votes = ballots.votes
         self._vote = vote
         self._source = SystemSource()
@@ -87,6 +90,7 @@ class VotingAnswers:
             shards=n_shards,
             public_labels=public_labels,
             seeded=False,
+            frozen=frozen,
         )
 
     def draw(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -117,13 +121,16 @@ class VotingKind:
                 "n_units": int(fitted.n_units_),
                 "parameter": mechanism.parameter(named),
                 "public_labels": fitted.classes is None,
+                "frozen": fitted.certificate_.parameter("frozen", False),
                 "rule": fitted.rule_,
                 "scalars": models.scalars,
             },
             models.arrays,
         )
 
-    def unpack(self, packed: Packed, encoder: Encoder) -> VotingAnswers:
+    def unpack(
+        self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
+    ) -> VotingAnswers:
         """Put it together."""
         given = packed.parameters
         read.exactly(given, _NAMES)
@@ -149,6 +156,7 @@ class VotingKind:
             n_units=read.count(given, "n_units"),
             n_shards=n_shards,
             public_labels=read.flag(given, "public_labels"),
+            frozen=read.flag(given, "frozen"),
         )
 
 

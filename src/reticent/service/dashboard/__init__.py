@@ -1,0 +1,9 @@
+"""The dashboard: budgets, answers and certificates for people who would rather look.
+
+Rendered on the server, with one small script and one style sheet of its own: it needs
+no other host, and works without the script.
+"""
+
+from reticent.service.dashboard.pages import dashboard_routes
+
+__all__ = ["dashboard_routes"]

@@ -1,0 +1,33 @@
+// Conveniences only: every page works without this script.
+"use strict";
+
+for (const tree of document.querySelectorAll("[data-tree]")) {
+  const steps = tree.querySelectorAll("details");
+  const tools = tree.querySelector("[data-tools]");
+  if (steps.length > 1) tools.hidden = false;
+  const all = (open) => () => { for (const step of steps) step.open = open; };
+  tree.querySelector("[data-open]").addEventListener("click", all(true));
+  tree.querySelector("[data-close]").addEventListener("click", all(false));
+}
+
+for (const button of document.querySelectorAll("[data-copy]")) {
+  if (!navigator.clipboard) continue;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    button.textContent = "Copied";
+  });
+}
+
+for (const form of document.querySelectorAll("[data-sure]")) {
+  form.addEventListener("submit", (event) => {
+    if (!window.confirm(form.dataset.sure)) event.preventDefault();
+  });
+}
+
+// A second click must not send a form again while the first is under way.
+for (const form of document.querySelectorAll("[data-once]")) {
+  form.addEventListener("submit", () => {
+    for (const button of form.querySelectorAll("button[type=submit]")) button.disabled = true;
+  });
+}

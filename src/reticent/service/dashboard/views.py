@@ -1,0 +1,185 @@
+"""What the pages show, as plain data for the templates."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from reticent.guarantees import Certificate, rules
+from reticent.ledger import AccountScope, Balance, Method
+from reticent.service.keys import KeyRecord, Role
+from reticent.service.parts import Parts
+from reticent.service.registry import ServedModel, client_account
+from reticent.service.routes import answers_left, visible_accounts
+
+HOURS = 48
+#: Accounts on the first page; the others are on the page of accounts.
+MOST_BARS = 24
+_SCOPES = {
+    AccountScope.DATASET: "Dataset",
+    AccountScope.MODEL: "Model",
+    AccountScope.CLIENT: "Client",
+}
+_KINDS = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "answers": "answers"}
+
+
+def bar(balance: Balance) -> dict[str, Any]:
+    """Return an account as a bar: how much of its scarcest kind of loss is spent."""
+    shown = balance.as_dict()
+    shares = [
+        (shown["spent"][kind] / cap if cap else 0.0, kind)
+        for kind, cap in shown["cap"].items()
+    ]
+    share, kind = max(shares)
+    percent = min(100.0, 100.0 * share)
+    promise = shown["promise"]
+    return {
+        "account": shown["account"],
+        "scope": _SCOPES[balance.account.scope],
+        "name": balance.account.name,
+        "percent": round(percent, 1),
+        "level": "full" if percent >= 90 else "high" if percent >= 66 else "fine",
+        "kind": _KINDS[kind],
+        "spent": number(shown["spent"][kind]),
+        "cap": number(shown["cap"][kind]),
+        "answers": shown["answers"],
+        "promise": f"ε = {number(promise['epsilon'])}"
+        + (f", δ = {number(promise['delta'])}" if promise["delta"] else ""),
+        "method": {
+            Method.BASIC: "losses add up",
+            Method.ZCDP: "counted by zCDP",
+            Method.COUNT: "counted answers",
+        }[balance.cap.method],
+    }
+
+
+def number(value: float | None) -> str:
+    """Return a number for people."""
+    return "unlimited" if value is None else f"{value:.4g}"
+
+
+def overview(parts: Parts, record: KeyRecord) -> dict[str, Any]:
+    """Return what the first page shows."""
+    balances = visible_accounts(parts, record)
+    by_name = {str(balance.account): balance for balance in balances}
+    client = str(client_account(record.client))
+    parts.activity.update()
+    if record.role is Role.ADMIN:
+        shown = [
+            n for n, b in by_name.items() if b.account.scope is AccountScope.DATASET
+        ]
+        title = "all clients"
+    else:
+        shown, title = [client], "your client"
+    now = int(time.time())
+    counts = [parts.activity.answers(name, now=now, hours=HOURS) for name in shown]
+    totals = [sum(hour) for hour in zip(*counts, strict=True)] or [0] * HOURS
+    order = list(AccountScope)
+    ranked = sorted(
+        balances, key=lambda b: (order.index(b.account.scope), str(b.account))
+    )
+    return {
+        "bars": [bar(balance) for balance in ranked[:MOST_BARS]],
+        "more_bars": max(0, len(ranked) - MOST_BARS),
+        "chart": chart(totals, now),
+        "chart_title": title,
+        "models": [
+            {
+                **model.describe(),
+                "left": answers_left(model, client, by_name),
+                "loss_text": loss_text(model),
+            }
+            for model in parts.access.models(record)
+        ],
+    }
+
+
+def loss_text(model: ServedModel) -> str:
+    """Say what is charged, for people."""
+    loss = model.loss
+    if loss["per"] == "nothing":
+        return "free: the model itself is private"
+    parts = [f"ε = {number(loss['epsilon'])}"] if loss["epsilon"] is not None else []
+    parts += [f"δ = {number(loss['delta'])}"] if loss["delta"] else []
+    if not parts:
+        parts = [f"ρ = {number(loss['rho'])}"]
+    return (
+        f"{', '.join(parts)} an answer"
+        if loss["per"] == "answer"
+        else (f"{', '.join(parts)} for a whole session")
+    )
+
+
+def chart(totals: list[int], now: int) -> dict[str, Any]:
+    """Return the columns of a chart 960 wide and 160 high."""
+    most = max(1, *totals)
+    step = 960 / len(totals)
+    last = now // 3600 * 3600
+    columns = []
+    for place, count in enumerate(totals):
+        height = 150 * count / most
+        when = last - 3600 * (len(totals) - 1 - place)
+        columns.append(
+            {
+                "x": round(place * step + 2, 1),
+                "y": round(156 - height, 1),
+                "width": round(step - 4, 1),
+                "height": round(height, 1),
+                "count": count,
+                "hour": time.strftime("%d %b, %H:00 UTC", time.gmtime(when)),
+            }
+        )
+    return {"columns": columns, "most": most, "total": sum(totals)}
+
+
+def tree(certificate: Certificate[Any]) -> dict[str, Any]:
+    """Return a derivation as nested nodes."""
+    rule = rules.get(certificate.rule)
+    return {
+        "id": certificate.id,
+        "guarantee": str(certificate.guarantee),
+        "released": certificate.released(),
+        "relation": str(certificate.relation),
+        "rule": certificate.rule,
+        "name": "" if rule is None else rule.name,
+        "statement": "" if rule is None else rule.statement,
+        "source": "" if rule is None else rule.source,
+        "details": [
+            (name, ", ".join(map(str, value)) if isinstance(value, tuple) else value)
+            for name, value in certificate.details
+            if value is not None
+        ],
+        "premises": [tree(premise) for premise in certificate.premises],
+    }
+
+
+def certificate_view(certificate: Certificate[Any]) -> dict[str, Any]:
+    """Return what a certificate's page shows."""
+    return {
+        "id": certificate.id,
+        "headline": certificate.headline(),
+        "proved": certificate.proved,
+        "assumptions": [
+            {"code": a.code, "statement": a.statement}
+            for a in sorted(certificate.assumptions)
+        ],
+        "tree": tree(certificate),
+        "text": str(certificate),
+    }
+
+
+def keys_view(parts: Parts) -> dict[str, Any]:
+    """Return what the page of keys shows."""
+    records = parts.keyring.store.all()
+    return {
+        "keys": [
+            {
+                **record.as_dict(),
+                "since": time.strftime("%d %b %Y", time.gmtime(record.created)),
+            }
+            for record in reversed(records)
+        ],
+        "accounts": [bar(balance) for balance in parts.ledger.balances()],
+        "model_names": sorted(parts.registry.models),
+        "default": parts.settings.client_budget,
+    }

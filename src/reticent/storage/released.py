@@ -1,0 +1,156 @@
+"""Stored linear models that were released privately: their answers are free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.errors import InvalidParameterError, ModelFileError
+from reticent.guarantees import Certificate, Scope
+from reticent.learners.released_linear import (
+    ReleasedLinearClassifier,
+    ReleasedLinearRegressor,
+)
+from reticent.schemas import Encoder
+from reticent.storage import parameters as read
+from reticent.storage.kinds import Packed, register_kind
+
+
+class ReleasedScores:
+    """Scores of a released linear model on encoded rows."""
+
+    def __init__(
+        self, packed: Packed, n_features: int, certificate: Certificate[Any]
+    ) -> None:
+        if certificate.scope is not Scope.MODEL:
+            raise ModelFileError(
+                "a released model needs a certificate of the model; this one is about "
+                f"{certificate.scope}."
+            )
+        self.certificate = certificate
+        self.n_units = read.count(packed.parameters, "n_units")
+        arrays = packed.arrays
+        if set(arrays) != {"coefficients", "intercepts"}:
+            raise ModelFileError("a released model has coefficients and intercepts.")
+        weights, shifts = arrays["coefficients"], arrays["intercepts"]
+        if not (
+            weights.dtype == shifts.dtype == np.float64
+            and weights.ndim == 2
+            and weights.shape == (len(shifts), n_features)
+            and shifts.ndim == 1
+            and np.isfinite(weights).all()
+            and np.isfinite(shifts).all()
+        ):
+            raise ModelFileError("the coefficients do not fit the encoder.")
+        self._weights, self._shifts = weights, shifts
+
+    def scores(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return one score a row and class, or one a row."""
+        return np.asarray(X @ self._weights.T + self._shifts)
+
+
+class ReleasedLabels(ReleasedScores):
+    """A stored released classifier."""
+
+    def __init__(
+        self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
+    ) -> None:
+        super().__init__(packed, encoder.n_features, certificate)
+        listed = packed.parameters["classes"]
+        self.classes: tuple[Any, ...] | None = read.stored_labels(
+            encoder.schema, listed
+        )
+        wanted = 1 if len(listed) == 2 else len(listed)
+        if len(self._shifts) != wanted:
+            raise ModelFileError("the coefficients do not fit the classes.")
+
+    def draw(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the place of the most likely label of each row."""
+        scores = self.scores(X)
+        if scores.shape[1] == 1:
+            return (scores[:, 0] > 0).astype(np.int64)
+        return np.asarray(scores.argmax(axis=1))
+
+
+class ReleasedNumbers(ReleasedScores):
+    """A stored released regressor."""
+
+    classes: tuple[Any, ...] | None = None
+
+    def __init__(
+        self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
+    ) -> None:
+        super().__init__(packed, encoder.n_features, certificate)
+        self._bounds = read.bounds_of(encoder.schema)
+        if len(self._shifts) != 1:
+            raise ModelFileError("a regressor has one row of coefficients.")
+
+    def draw(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the predicted number of each row."""
+        return np.clip(self.scores(X)[:, 0], *self._bounds)
+
+
+def _arrays(fitted: Any, encoder: Encoder) -> dict[str, NDArray[np.float64]]:
+    weights = np.atleast_2d(np.asarray(fitted.coef_, dtype=np.float64))
+    if weights.shape[1] != encoder.n_features:
+        raise ModelFileError(
+            f"the model takes {weights.shape[1]} features, the encoder makes "
+            f"{encoder.n_features}. Pass the encoder that encoded the training rows."
+        )
+    shifts = np.atleast_1d(np.asarray(fitted.intercept_, dtype=np.float64))
+    return {"coefficients": weights, "intercepts": shifts}
+
+
+class ReleasedClassifierKind:
+    """How released linear classifiers are stored."""
+
+    name = "released-linear-classifier"
+    covers = "linear classifiers released by reticent.learners"
+
+    def fits(self, fitted: Any) -> bool:
+        """Return whether this is a released linear classifier."""
+        return isinstance(fitted, ReleasedLinearClassifier)
+
+    def pack(self, fitted: Any, encoder: Encoder) -> Packed:
+        """Take it apart."""
+        facts = {"classes": fitted.classes_.tolist(), "n_units": int(fitted.n_units_)}
+        return Packed(facts, _arrays(fitted, encoder))
+
+    def unpack(
+        self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
+    ) -> ReleasedLabels:
+        """Put it together."""
+        read.exactly(packed.parameters, {"classes", "n_units"})
+        return ReleasedLabels(packed, encoder, certificate)
+
+
+class ReleasedRegressorKind:
+    """How released linear regressors are stored."""
+
+    name = "released-linear-regressor"
+    covers = "linear regressors released by reticent.learners"
+
+    def fits(self, fitted: Any) -> bool:
+        """Return whether this is a released linear regressor."""
+        return isinstance(fitted, ReleasedLinearRegressor)
+
+    def pack(self, fitted: Any, encoder: Encoder) -> Packed:
+        """Take it apart."""
+        if tuple(fitted.bounds_) != read.bounds_of(encoder.schema):
+            raise InvalidParameterError(
+                "the model's bounds are not those of the label. Fit with these."
+            )
+        return Packed({"n_units": int(fitted.n_units_)}, _arrays(fitted, encoder))
+
+    def unpack(
+        self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
+    ) -> ReleasedNumbers:
+        """Put it together."""
+        read.exactly(packed.parameters, {"n_units"})
+        return ReleasedNumbers(packed, encoder, certificate)
+
+
+register_kind(ReleasedClassifierKind())
+register_kind(ReleasedRegressorKind())

@@ -1,0 +1,102 @@
+"""A real server in this process or in processes of its own, on a real port."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from fastapi import FastAPI
+
+_PATIENCE = 60.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def in_thread(app: FastAPI) -> Iterator[str]:
+    """Serve an application from a thread; give its address."""
+    port = free_port()
+    config = uvicorn.Config(app, port=port, log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_until_ready(url)
+        yield url
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def wait_until_ready(url: str, process: subprocess.Popen[Any] | None = None) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{url}/v2/health/ready", timeout=5).status_code == 200:
+                return
+        if process is not None and process.poll() is not None:
+            raise AssertionError(f"the server ended with code {process.returncode}")
+        time.sleep(0.02)
+    raise AssertionError("the server did not become ready")
+
+
+class ServerProcess:
+    """``serve()`` in a process of its own, configured by a file."""
+
+    def __init__(self, config: Path, port: int, log: Path) -> None:
+        self._config = config
+        self._log = log
+        self.url = f"http://127.0.0.1:{port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *, ready: bool = True) -> None:
+        code = "from reticent.service import serve; serve()"
+        environment = {
+            **os.environ,
+            "RETICENT_CONFIG": str(self._config),
+            "OMP_NUM_THREADS": "1",
+        }
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        if ready:
+            wait_until_ready(self.url, self.process)
+
+    def kill(self) -> None:
+        """End every process of the server at once, as a power cut would."""
+        if self.process is not None and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def stop(self) -> int:
+        """Ask it to end; return its exit code."""
+        if self.process is None:
+            return 0
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(_PATIENCE)
+        finally:
+            self.kill()
