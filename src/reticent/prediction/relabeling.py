@@ -288,12 +288,15 @@ class RelabelingClassifier(ClassifierMixin, BaseEstimator):
             ones += family.predict(learned, queries)
         return np.stack([self.n_shards_ - ones, ones], axis=1)
 
-    def _answer(self, row: NDArray[np.float64]) -> int:
+    def _hypothesis(self) -> Any:
         # Trap 2: everything random is drawn anew for every query.
         subset = self._source.subset(self.n_units_, self.plan_.subset)
         candidates = self._search.candidates(subset)
         (index,) = self._selection(candidates).draw(self._source)
-        votes = self._votes(candidates[int(index)], row[None, :])
+        return candidates[int(index)]
+
+    def _answer(self, row: NDArray[np.float64]) -> int:
+        votes = self._votes(self._hypothesis(), row[None, :])
         (answer,) = geometric_vote(votes, self._vote_epsilon).draw(self._source)
         return int(answer)
 

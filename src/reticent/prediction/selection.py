@@ -253,12 +253,15 @@ class StableSelectionClassifier(ClassifierMixin, BaseEstimator):
             -mistakes, self.plan_.exponent, bound=self.n_units_
         )
 
-    def _answer(self, row: NDArray[np.float64]) -> int:
+    def _hypothesis(self) -> Any:
         # Trap 2: everything random is drawn anew for every query.
         subset = self._source.subset(self.n_units_, self.plan_.subset)
         candidates = self._search.candidates(subset)
         (index,) = self._selection(candidates).draw(self._source)
-        hypothesis = candidates[int(index)]
+        return candidates[int(index)]
+
+    def _answer(self, row: NDArray[np.float64]) -> int:
+        hypothesis = self._hypothesis()
         return int(self._search.hypotheses.predict(hypothesis, row[None, :])[0])
 
     def __sklearn_tags__(self) -> Any:

@@ -1,0 +1,185 @@
+"""The error bounds of S1 and S2 with explicit constants, and the sizes they ask for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+# How a sample of m rows speaks for its distribution, for a class whose labelings of m
+# points number at most growth(m):
+#
+# - every hypothesis consistent with it has error <= a, except with probability
+#   2 growth(2m) 2^(-a m / 2);
+# - it is an a-net (hypotheses that agree on it agree but for a), except with
+#   probability 2 growth(2m)^2 2^(-a m / 2);
+# - all empirical errors are within t of the true ones, except with probability
+#   4 growth(2m) e^(-m t^2 / 8).
+
+
+def log_growth(hypotheses: Any, m: int) -> float:
+    return math.log(hypotheses.growth(m))
+
+
+def consistent_size(hypotheses: Any, error: float, failure: float) -> int:
+    """Return how many rows make every consistent hypothesis good."""
+    return _smallest(
+        lambda m: (
+            math.log(2 / failure)
+            + log_growth(hypotheses, 2 * m)
+            - error * m / 2 * math.log(2)
+            <= 0
+        )
+    )
+
+
+def net_size(hypotheses: Any, error: float, failure: float) -> int:
+    """Return how many rows are a net."""
+    return _smallest(
+        lambda m: (
+            math.log(2 / failure)
+            + 2 * log_growth(hypotheses, 2 * m)
+            - error * m / 2 * math.log(2)
+            <= 0
+        )
+    )
+
+
+def uniform_gap(hypotheses: Any, n: int, failure: float) -> float:
+    """Return how far any empirical error may be from the true one."""
+    return math.sqrt(8 * (math.log(4 / failure) + log_growth(hypotheses, 2 * n)) / n)
+
+
+def uniform_size(hypotheses: Any, gap: float, failure: float) -> int:
+    return _smallest(lambda n: uniform_gap(hypotheses, n, failure) <= gap)
+
+
+def vote_sizes(
+    hypotheses: Any, error: float, failure: float, epsilon: float
+) -> tuple[int, int]:
+    """Return shards and rows for S1 Thm 4.1: error at most `error`, if realizable."""
+    shards = math.ceil(6 * math.log(4 / error) / epsilon)
+    return shards, shards * consistent_size(hypotheses, error / 4, failure / shards)
+
+
+def average_sizes(
+    hypotheses: Any, error: float, failure: float, epsilon: float
+) -> tuple[int, int]:
+    """Return shards and rows for S1 Cor. 4.7: excess at most `error`.
+
+    The mean of the clipped noisy average is within half the noise's scale of the
+    average, so ``1/(error epsilon)`` shards do.
+    """
+    shards = math.ceil(1 / (error * epsilon))
+    rows = uniform_size(hypotheses, error / 4, failure / shards)
+    return shards, shards * rows
+
+
+def walk_reach(error: float, epsilon: float) -> int:
+    return math.ceil(2 * math.log(2 / error) / epsilon)
+
+
+def walk_size(ends: int, error: float, epsilon: float) -> int:
+    """Return the rows of S1 Thm 5.3: expected error <= e^epsilon (Opt + error)."""
+    return math.ceil(2 * (ends + 2) * walk_reach(error, epsilon) / error)
+
+
+def walk_error(ends: int, n: int, epsilon: float) -> float:
+    """Return the accuracy that S1 Thm 5.3 allows to aim for with `n` rows."""
+    low, high = 1e-9, 1.0
+    for _ in range(100):
+        middle = math.sqrt(low * high)
+        enough = walk_size(ends, middle, epsilon) <= n
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def selection_bound(
+    hypotheses: Any, n: int, plan: Any, failure: float, *, population: bool
+) -> float:
+    """Return the excess error that S2's Lemma 7 (and Thm 1) prove for a plan.
+
+    The subset is a net for some `error`, except with that probability again; the
+    exponential mechanism adds ``2 ln|H_T| / (exponent n)``; the population another
+    two uniform gaps. A flip adds its probability.
+    """
+    net = 2 * net_error(hypotheses, plan.subset)
+    chosen = 2 * log_growth(hypotheses, plan.subset) / (plan.exponent * n)
+    gap = 2 * uniform_gap(hypotheses, n, failure) if population else 0.0
+    return plan.flip + (1 - 2 * plan.flip) * (net + chosen + gap)
+
+
+def net_error(hypotheses: Any, m: int) -> float:
+    """Return the smallest error for which `m` rows are a net but for that chance."""
+    low, high = 1e-9, 1.0
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        log_chance = (
+            math.log(2)
+            + 2 * log_growth(hypotheses, 2 * m)
+            - middle * m / 2 * math.log(2)
+        )
+        enough = log_chance <= math.log(middle)
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def relabeling_bound(
+    hypotheses: Any, n: int, model: Any, failure: float, error: float
+) -> float:
+    """Return the excess error that S2's Lemma 8 proves for a fitted P7 predictor.
+
+    `error` is what the vote may add; infinite if there are too few shards or rows in
+    each for that.
+    """
+    shards, epsilon = model.n_shards_, model._vote_epsilon
+    enough_votes = shards >= 6 * math.log(4 / error) / epsilon
+    rows = net_size(hypotheses, error / 4, failure / shards)
+    if not (enough_votes and n // shards >= rows):
+        return math.inf
+    plan, flip = model.plan_, model.flip
+    net = 2 * net_error(hypotheses, plan.subset)
+    chosen = plan.eta * log_growth(hypotheses, plan.subset)
+    gap = 2 * uniform_gap(hypotheses, n, failure)
+    return flip + (1 - 2 * flip) * (net + chosen + gap + error)
+
+
+def erm_excess_loss(
+    lipschitz: float, radius: float, n: int, epsilon: float, tolerance: float
+) -> float:
+    """Return the excess loss of S1 Cor. 4.11 with the constants that we certify.
+
+    Half the penalty at the border, and stability ``2L^2/(lambda n)`` once for the
+    sample and ``1/epsilon`` times for the noise: half of what S1 prints.
+    """
+    base = 2 * radius * lipschitz / math.sqrt(n * epsilon / (1 + epsilon))
+    return base * (1 + tolerance)
+
+
+def psgd_excess_loss(
+    lipschitz: float, curvature: float, reach: float, radius: float, n: int, eps: float
+) -> float:
+    """Return the excess loss of S1 Cor. 4.13, with the noise of the true stability.
+
+    `reach` bounds predictions; one unit moves them by ``2 reach / sqrt n``, twice what
+    S1 prints, and the square of the noise counts.
+    """
+    noise = curvature * (2 * reach / (eps * math.sqrt(n))) ** 2
+    return 2 * radius * lipschitz / math.sqrt(n) + noise
+
+
+def lower_bound(d: int, n: int, epsilon: float) -> float:
+    """Return the error that S2 Thm 4 (through G1) leaves to any private predictor."""
+    return (d - 1) / (8 * math.tanh(epsilon / 2) * n)
+
+
+def _smallest(enough: Callable[[int], bool]) -> int:
+    """Return the smallest number that is enough, for a condition that stays true."""
+    high = 1
+    while not enough(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
