@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 
 from reticent.errors import (
@@ -298,6 +299,30 @@ def test_mistakes_of_regressors_are_named(settings, message, skip):
         StableLinearRegressor(**settings).fit(PATIENTS, PROGRESS)
 
 
+@pytest.mark.parametrize("value", ["much", None, [1.0], 1j, np.inf, -np.inf], ids=str)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "epsilon",
+        "delta",
+        "norm_bound",
+        "radius",
+        "regularization",
+        "tolerance",
+        "n_shards",
+        "solver",
+    ],
+)
+def test_values_of_any_kind_are_refused_by_name(name, value):
+    for model in (StableLinearClassifier(), StableLinearRegressor(bounds=(0, 1))):
+        model.set_params(**{name: value})
+        with (
+            config_context(skip_parameter_validation=True),
+            pytest.raises(ReticentError, match=name),
+        ):
+            model.fit(TUMOURS, BENIGN)
+
+
 def test_hostile_rows_are_refused_or_harmless():
     rows = np.array([[1e308, -1e308], [5e-324, 0.0], [0.0, 0.0], [1.0, 2.0]])
     model = StableLinearClassifier(1.0, norm_bound=1e-12, classes=[0, 1])
@@ -317,7 +342,8 @@ def test_a_fit_that_misses_its_target_fails_before_anything_is_released(monkeypa
     model = StableLinearClassifier(1.0, regularization=1e-4)
     with pytest.raises(SolverError, match="tolerance"):
         model.fit(TUMOURS, BENIGN)
-    assert not hasattr(model, "coefficients_")
+    with pytest.raises(NotFittedError):
+        model.predict(TUMOURS)
 
 
 def test_clones_and_errors_are_ours():

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.ensembles import check_bounds
 from reticent.errors import InvalidParameterError
+from reticent.guarantees.numbers import positive
 from reticent.mechanisms import Response
 from reticent.prediction.base import (
     checked_labels,
@@ -60,9 +61,11 @@ class _StableLinear(BaseEstimator):
         public_labels: bool,
     ) -> None:
         plan = LinearPlan.of(self, loss, rows.shape, units)
-        # Certificate and noise come first: a mistaken epsilon must not cost a fit.
-        self._noise, self.certificate_ = plan.noise(public_labels=public_labels)
+        # Noise comes first: a mistaken epsilon must not cost a fit. Nothing is kept
+        # until the solver has reached its target.
+        noise, certificate = plan.noise(public_labels=public_labels)
         self.coefficients_ = plan.coefficients(rows, targets)
+        self.certificate_, self._noise = certificate, noise
         self.n_units_ = plan.n_units
         self.n_shards_ = plan.n_shards
         self.regularization_ = plan.problem.regularization
@@ -71,7 +74,7 @@ class _StableLinear(BaseEstimator):
         self._reach = plan.problem.radius * plan.problem.feature_bound
 
     def _scores(self, X: MatrixLike) -> NDArray[np.float64]:
-        check_is_fitted(self)
+        check_is_fitted(self, "coefficients_")
         return np.asarray(self._rows(X, reset=False) @ self.coefficients_)
 
     def __sklearn_tags__(self) -> Any:
@@ -93,7 +96,7 @@ class StableLinearClassifier(ClassifierMixin, _StableLinear):
     solver : {"erm", "psgd"}, default="erm"
         "erm" minimises the regularised risk over a ball. "psgd" takes one pass of
         projected gradient steps through the units, in an order drawn at random.
-    loss : {"logistic", "hinge"}, default="logistic"
+    loss : {"hinge", "logistic"}, default="hinge"
         The loss; the hinge is smoothed over `width`.
     width : float, default=1.0
         Where the hinge bends.
@@ -152,13 +155,13 @@ class StableLinearClassifier(ClassifierMixin, _StableLinear):
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
     >>> model = StableLinearClassifier(1.0, norm_bound=64.0, classes=[False, True])
-    >>> print(model.fit(X, y == 0).certificate_.headline())
+    >>> print(model.fit(X, y % 2 == 0).certificate_.headline())
     1-DP for one answer, replace one unit of 1797; proved
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_CONSTRAINTS,
-        "loss": [StrOptions({"logistic", "hinge"})],
+        "loss": [StrOptions({"hinge", "logistic"})],
         "classes": ["array-like", None],
     }
 
@@ -167,7 +170,7 @@ class StableLinearClassifier(ClassifierMixin, _StableLinear):
         epsilon: float = 1.0,
         solver: str = "erm",
         *,
-        loss: str = "logistic",
+        loss: str = "hinge",
         width: float = 1.0,
         norm_bound: float = 1.0,
         radius: float = 3.0,
@@ -232,7 +235,7 @@ class StableLinearClassifier(ClassifierMixin, _StableLinear):
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Draw one private label a row; m rows spend m certificates."""
-        check_is_fitted(self)
+        check_is_fitted(self, "coefficients_")
         return np.asarray(self.classes_[self.response(X).draw(self._source)])
 
     def __sklearn_tags__(self) -> Any:
@@ -339,7 +342,8 @@ random_state
             If the preset tolerance is not reached.
         """
         low, high = check_bounds(self.bounds)
-        reach = self.radius * row_bound(self.fit_intercept)
+        radius = positive("StableLinearRegressor", "radius", self.radius)
+        reach = radius * row_bound(self.fit_intercept)
         loss = regression_loss(self.loss, self.width, reach)
         rows = self._rows(X, reset=True)
         y = np.clip(checked_targets(y), low, high)
