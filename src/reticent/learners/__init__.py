@@ -1,8 +1,11 @@
 """Release: models that are themselves private, and may be shared."""
 
+from reticent.learners.best_subset import BestSubsetRegressor
 from reticent.learners.confident import HighConfidence
 from reticent.learners.cover import PublicCoverClassifier
 from reticent.learners.exponential import ExponentialMechanismClassifier
+from reticent.learners.fourier_features import FourierFeatures
+from reticent.learners.log_concave import LogConcaveClassifier, LogConcaveRegressor
 from reticent.learners.noisy_gradient import (
     NoisyGradientClassifier,
     NoisyGradientRegressor,
@@ -29,8 +32,12 @@ from reticent.learners.perfect import (
 from reticent.learners.resampling import Resampled, Subsampled
 
 __all__ = [
+    "BestSubsetRegressor",
     "ExponentialMechanismClassifier",
+    "FourierFeatures",
     "HighConfidence",
+    "LogConcaveClassifier",
+    "LogConcaveRegressor",
     "NoisyGradientClassifier",
     "NoisyGradientRegressor",
     "ObjectivePerturbationClassifier",
