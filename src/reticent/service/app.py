@@ -69,6 +69,7 @@ def create_app(
         description=_DESCRIPTION,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         lifespan=_lifespan(parts),
         debug=False,
     )

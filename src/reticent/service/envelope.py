@@ -31,6 +31,7 @@ _HEADERS: list[tuple[bytes, bytes]] = [
 ]
 # Buffered, so that a request does not cost a system call.
 _bits = SystemSource()
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 _HEALTH = ("/v2/health/live", "/v2/health/ready")
 
 
@@ -75,6 +76,7 @@ class Envelope:
         try:
             if not probe:
                 self._gate.enter()
+                self._metrics.in_flight.set(self._gate.inside)
         except ProblemError as problem:
             self._metrics.shed.labels(problem.code).inc()
             await reply(problem, scope)(scope, receive, send_in_envelope)
@@ -89,6 +91,7 @@ class Envelope:
         finally:
             if not probe:
                 self._gate.leave()
+                self._metrics.in_flight.set(self._gate.inside)
             self._note(scope, status, request_id, outcome)
 
     def _note(
@@ -100,7 +103,7 @@ class Envelope:
         if log.isEnabledFor(logging.INFO):
             fields = {
                 "request_id": request_id,
-                "method": scope["method"] if route != "other" else "?",
+                "method": scope["method"] if scope["method"] in _METHODS else "?",
                 "route": route,
                 "status": status,
                 **outcome,

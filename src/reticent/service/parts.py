@@ -78,7 +78,8 @@ def build(
         open_accounts(book, found, settings)
         store = SQLKeys(settings.ledger) if keys is None else keys
     except BaseException:
-        book.close()
+        if ledger is None:
+            book.close()
         raise
     keyring = open_keyring(settings, store)
     metrics = Metrics()

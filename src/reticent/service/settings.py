@@ -302,7 +302,7 @@ def _reading(path: Path) -> type[Settings]:
             reader = TomlConfigSettingsSource if toml else JsonConfigSettingsSource
             try:
                 file = reader(settings_cls, path)
-            except ValueError:  # what TOML and JSON readers raise
+            except (TypeError, ValueError):  # broken, or no table at all
                 raise InvalidParameterError(
                     f"the settings file {str(path)!r} is not valid {path.suffix[1:]}."
                 ) from None
