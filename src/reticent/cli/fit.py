@@ -74,6 +74,10 @@ def fit(
         jobs=jobs,
         replace=replace,
     )
+    _report(output, place, name, model, total)
+
+
+def _report(output: Output, place: Home, name: str, model: Any, total: Budget) -> None:
     answers = _covered(model.certificate_, total)
     output.result(
         {
@@ -88,7 +92,7 @@ def fit(
             f"{name}: {model.shard_choice_.reason}.",
             str(model.certificate_),
             f"A budget of {total} covers {answers} answers.",
-            f"Serve it with: reticent serve --home {home}",
+            f"Serve it with: reticent serve --home {place.path}",
         ],
     )
 

@@ -129,16 +129,7 @@ class DescentPlan:
         # Coefficients need this much time to be reached, and more time brings only
         # more noise: in time t noise moves a coefficient by 2 clip t / (ratio n).
         time = shape.coefficient * ratio * n_units / (2 * clip) * (1 - momentum)
-        steps = (
-            _automatic_steps(time / shape.longest_step)
-            if _auto(model.steps)
-            else whole(owner, "steps", model.steps)
-        )
-        rate = (
-            min(shape.longest_step, time / steps)
-            if _auto(model.learning_rate)
-            else positive(owner, "learning_rate", model.learning_rate)
-        )
+        steps, rate = _pace(model, time, shape.longest_step)
         source = noise_source(model.random_state)
         one = clipped_sum(
             n=n_units,
@@ -187,6 +178,22 @@ class DescentPlan:
             if step >= self.steps // 2:
                 total += point
         return total / (self.steps - self.steps // 2)
+
+
+def _pace(model: Any, time: float, longest: float) -> tuple[int, float]:
+    """Return the number of steps and their size, as asked or to fill `time`."""
+    owner = type(model).__name__
+    steps = (
+        _automatic_steps(time / longest)
+        if _auto(model.steps)
+        else whole(owner, "steps", model.steps)
+    )
+    rate = (
+        min(longest, time / steps)
+        if _auto(model.learning_rate)
+        else positive(owner, "learning_rate", model.learning_rate)
+    )
+    return steps, rate
 
 
 def _automatic_steps(needed: float) -> int:

@@ -256,8 +256,9 @@ class NoisyGradientRegressor(ReleasedLinearRegressor, _NoisyGradient):
         The released model, in the target's units.
     bounds_ : (float, float)
         What predictions are clipped to.
-    certificate_, zcdp_certificate_, n_units_, n_iter_, clip_, learning_rate_, \
-noise_scale_
+    certificate_, zcdp_certificate_, n_units_, n_iter_
+        As for `NoisyGradientClassifier`.
+    clip_, learning_rate_, noise_scale_
         As for `NoisyGradientClassifier`.
 
     Guarantee

@@ -168,25 +168,10 @@ class ObjectivePlan:
         seeded: bool,
     ) -> ObjectivePlan:
         """Share out epsilon; all but a little goes to the tilt."""
-        owner = type(model).__name__
-        epsilon = positive(owner, "epsilon", model.epsilon)
+        epsilon = positive(type(model).__name__, "epsilon", model.epsilon)
         curved = loss.curvature * feature_bound**2
         steep = 2 * loss.slope * l1_bound
-        strength = model.regularization
-        if isinstance(strength, str) and strength == "auto":
-            volume = 5 * curved / (epsilon * n_units)  # a fifth of epsilon at most
-            balance = math.sqrt(2) * steep / (epsilon * n_units * _COEFFICIENT)
-            strength = max(volume, balance)
-        strength = positive(owner, "regularization", strength)
-        last = 0.01 * epsilon
-        left = epsilon * (1 - 2.0**-30) - last - curved / (n_units * strength)
-        if not left > 0:
-            raise InvalidParameterError(
-                f"regularization={strength!r} is too small for epsilon={epsilon!r} and "
-                f"n_units={n_units}: it must exceed {1.02 * curved / n_units:.3g} / "
-                'epsilon. Leave it "auto".'
-            )
-        scale = steep / left * (1 + 2.0**-30)
+        strength, scale = _tilt(model, epsilon, n_units, curved, steep)
         # So fine that drawing from the grid costs less than 2^-31 of epsilon.
         grid = 2.0 ** math.floor(math.log2(scale * epsilon / dimension) - 32)
         exact = objective_noise(
@@ -312,3 +297,24 @@ def _newton_step(tilted: _Tilted, w: Float, gradient: Float) -> Float | None:
             return np.asarray(there)
         length /= 2
     return None
+
+
+def _tilt(
+    model: Any, epsilon: float, n_units: int, curved: float, steep: float
+) -> tuple[float, float]:
+    """Return the regularisation and the scale of the tilt's noise."""
+    strength = model.regularization
+    if isinstance(strength, str) and strength == "auto":
+        volume = 5 * curved / (epsilon * n_units)  # a fifth of epsilon at most
+        balance = math.sqrt(2) * steep / (epsilon * n_units * _COEFFICIENT)
+        strength = max(volume, balance)
+    strength = positive(type(model).__name__, "regularization", strength)
+    last = 0.01 * epsilon
+    left = epsilon * (1 - 2.0**-30) - last - curved / (n_units * strength)
+    if not left > 0:
+        raise InvalidParameterError(
+            f"regularization={strength!r} is too small for epsilon={epsilon!r} and "
+            f"n_units={n_units}: it must exceed {1.02 * curved / n_units:.3g} / "
+            'epsilon. Leave it "auto".'
+        )
+    return strength, steep / left * (1 + 2.0**-30)

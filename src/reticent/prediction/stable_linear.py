@@ -260,8 +260,9 @@ class StableLinearRegressor(RegressorMixin, _StableLinear):
         The loss, of targets whose bounds are mapped to -1 and 1.
     width : float, default=0.1
         Where Huber's loss turns from a square into a straight line.
-    norm_bound, radius, regularization, fit_intercept, tolerance, n_shards, delta, \
-random_state
+    norm_bound, radius, regularization, fit_intercept
+        As for `StableLinearClassifier`.
+    tolerance, n_shards, delta, random_state
         As for `StableLinearClassifier`; `radius`, 1 by default, is for targets mapped
         to [-1, 1].
 

@@ -151,33 +151,38 @@ def inference_routes(parts: Parts) -> APIRouter:
         ("/models/{name}", False),
         ("/models/{name}/versions/{version}", True),
     ):
-        extra = {**NAME_PARAMETER, "name": "version"} if numbered else None
         router.add_api_route(path, metadata, methods=["GET"], responses=_KEYED)
         router.add_api_route(
             f"{path}/ready", model_ready, methods=["GET"], responses=_KEYED
         )
-        direct(
-            router,
-            f"{path}/infer",
-            infer,
-            summary="Private answers for tensors",
-            responses={
-                200: {"content": {"application/json": {"schema": _RESPONSE}}},
-                **_errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
-            },
-            openapi_extra={
-                "parameters": [
-                    NAME_PARAMETER,
-                    *([extra] if extra else []),
-                    KEY_PARAMETER,
-                ],
-                "requestBody": {
-                    "required": True,
-                    "content": {"application/json": {"schema": _REQUEST}},
-                },
-            },
-        )
+        _add_infer(router, path, infer, numbered=numbered)
     return router
+
+
+def _add_infer(router: APIRouter, path: str, infer: Any, *, numbered: bool) -> None:
+    """Add the route that answers, with its documentation."""
+    extra = {**NAME_PARAMETER, "name": "version"} if numbered else None
+    direct(
+        router,
+        f"{path}/infer",
+        infer,
+        summary="Private answers for tensors",
+        responses={
+            200: {"content": {"application/json": {"schema": _RESPONSE}}},
+            **_errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
+        },
+        openapi_extra={
+            "parameters": [
+                NAME_PARAMETER,
+                *([extra] if extra else []),
+                KEY_PARAMETER,
+            ],
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": _REQUEST}},
+            },
+        },
+    )
 
 
 def _ledger_answers(parts: Parts) -> bool:

@@ -94,26 +94,7 @@ def v1_routes(parts: Parts) -> APIRouter:
         content = _prediction(model, answered, request.scope["reticent.request_id"])
         return Response(content, media_type="application/json")
 
-    direct(
-        router,
-        "/models/{name}/predict",
-        predict,
-        summary="Private answers for rows",
-        description="Every row costs one answer, charged durably before it is "
-        "computed. A row asked before may be answered from memory.",
-        responses={200: {"model": doc.Prediction}, **ERRORS, **CONFLICT},
-        openapi_extra={
-            "parameters": [NAME_PARAMETER, KEY_PARAMETER],
-            "requestBody": {
-                "required": True,
-                "content": {
-                    "application/json": {
-                        "schema": {"$ref": "#/components/schemas/PredictBody"}
-                    }
-                },
-            },
-        },
-    )
+    _add_predict(router, predict)
 
     @router.get("/models", response_model=doc.ModelList, responses=ERRORS)
     async def models(request: Request) -> Any:
@@ -142,6 +123,30 @@ def v1_routes(parts: Parts) -> APIRouter:
         return certificate_of(parts, record, id)
 
     return router
+
+
+def _add_predict(router: APIRouter, predict: Any) -> None:
+    """Add the route that answers, with its documentation."""
+    direct(
+        router,
+        "/models/{name}/predict",
+        predict,
+        summary="Private answers for rows",
+        description="Every row costs one answer, charged durably before it is "
+        "computed. A row asked before may be answered from memory.",
+        responses={200: {"model": doc.Prediction}, **ERRORS, **CONFLICT},
+        openapi_extra={
+            "parameters": [NAME_PARAMETER, KEY_PARAMETER],
+            "requestBody": {
+                "required": True,
+                "content": {
+                    "application/json": {
+                        "schema": {"$ref": "#/components/schemas/PredictBody"}
+                    }
+                },
+            },
+        },
+    )
 
 
 def note_answer(request: Request, model: ServedModel, answered: Answered) -> None:
