@@ -318,7 +318,7 @@ def test_hostile_losses_are_refused(bad):
         NoisyGradientRegressor(**bad).fit(X, y)
 
 
-QUIET = {"epsilon": 1e4, "delta": 0.1, "norm_bound": 20.0}
+QUIET = {"epsilon": 1e4, "delta": 0.1, "norm_bound": 20.0, "steps": 80}
 
 
 @estimator_checks.parametrize_with_checks(

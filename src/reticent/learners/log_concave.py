@@ -107,7 +107,7 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
     >>> X, y = [[-0.9], [-0.5], [0.4], [0.8]] * 50, [0, 0, 1, 1] * 50
     >>> model = LogConcaveClassifier(2.0, classes=[0, 1]).fit(X, y)
     >>> print(model.certificate_.headline())
-    2-bounded range for the model, replace one unit of 200; proved
+    2-bounded-range DP for the model, replace one unit of 200; proved
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -17,13 +17,18 @@ from reticent.service.registry import cap_of, client_account
 from reticent.service.routes import ERRORS
 from reticent.service.settings import BudgetSettings
 
+_TAKEN = "The client has an account with another cap."
+
 
 def admin_routes(parts: Parts) -> APIRouter:
     """Return the routes of ``/v1/admin``."""
     router = APIRouter(prefix="/v1/admin", tags=["administration"])
 
     @router.post(
-        "/keys", response_model=doc.CreatedKey, status_code=201, responses=ERRORS
+        "/keys",
+        response_model=doc.CreatedKey,
+        status_code=201,
+        responses={**ERRORS, 409: {"model": doc.Problem, "description": _TAKEN}},
     )
     async def create_key(request: Request, body: doc.NewKey) -> Any:
         """Make a key; its text is shown this once. Opens the client's account."""

@@ -27,6 +27,8 @@ from reticent.service.telemetry import start_metrics
 
 log = logging.getLogger("reticent.service")
 
+# FastAPI's own error bodies.
+_NEVER_SENT = ("HTTPValidationError", "ValidationError")
 _DESCRIPTION = """\
 Private predictions from models that never leave the machine. Every answer is
 differentially private, as its certificate says, and is charged durably before it is
@@ -120,8 +122,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         parts = document["components"]
         body = PredictBody.model_json_schema()
         parts["schemas"]["PredictBody"] = body
-        # FastAPI's own error bodies are never sent.
-        for name in ("HTTPValidationError", "ValidationError"):
+        for name in _NEVER_SENT:
             parts["schemas"].pop(name, None)
         parts["securitySchemes"] = {
             "bearer": {"type": "http", "scheme": "bearer"},
@@ -129,6 +130,11 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         }
         for path, operations in document["paths"].items():
             for operation in operations.values():
+                if any(
+                    name in str(operation["responses"].get("422"))
+                    for name in _NEVER_SENT
+                ):
+                    del operation["responses"]["422"]
                 if path.startswith(("/v1/", "/v2/models")):
                     operation["security"] = [{"bearer": []}, {"header": []}]
         app.openapi_schema = document

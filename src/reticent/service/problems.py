@@ -159,7 +159,10 @@ def install(app: FastAPI) -> None:
             raise error
         status = error.status_code if error.status_code in _PHRASES else 400
         problem = plain(status)
-        problem.headers.update(error.headers or {})
+        found = {name.lower(): text for name, text in (error.headers or {}).items()}
+        problem.headers.update(found)
+        if status == 405:
+            problem.headers["allow"] = _allowed(request, found.get("allow", ""))
         return reply(problem, request.scope)
 
     async def on_invalid(request: Request, error: Exception) -> Response:
@@ -171,6 +174,13 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ReticentError, on_reticent)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_invalid)
+
+
+def _allowed(request: Request, found: str) -> str:
+    """Return the methods of a path; several routes may share it."""
+    path = getattr(request.scope.get("route"), "path", None)
+    documented = request.app.openapi()["paths"].get(path, {})
+    return ", ".join(sorted(method.upper() for method in documented)) or found
 
 
 def _invalid(error: RequestValidationError) -> ProblemError:
