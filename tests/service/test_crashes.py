@@ -1,0 +1,198 @@
+"""``kill -9`` of a real server under load (rows 2, 4, 14).
+
+The ledger has its own crash tests with many more kills; here the whole service is
+killed: HTTP, model, ledger and all.
+"""
+
+import base64
+import collections
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from reticent.ledger import SQLLedger
+from reticent.service import Settings
+from reticent.service.admin import make_key
+from reticent.service.documents import NewKey
+from reticent.service.parts import build
+from tests.service.clinic import ROW, settings_for
+from tests.service.live_server import free_port, wait_until_ready
+
+CLIENTS = 8
+
+
+def written(settings: Settings, folder: Path) -> Path:
+    """Write settings to a file that servers can read."""
+    path = folder / "settings.json"
+    path.touch(0o600)
+    data = settings.model_dump(mode="json", exclude_defaults=True)
+    for name in ("secret", "model_key"):
+        data[name] = getattr(settings, name).get_secret_value()
+    path.write_text(json.dumps(data))
+    return path
+
+
+def api_key(settings: Settings, client: str = "ward-7") -> str:
+    """Make a key in the database."""
+    parts = build(settings)
+    key = make_key(parts, NewKey(client=client))[0]
+    parts.close()
+    return key
+
+
+class Stable:
+    """Starts servers and kills them."""
+
+    def __init__(self, config: Path) -> None:
+        self._config = config
+        self._child = 0
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._launcher = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("crash_server.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        assert self._launcher.stdout.readline() == "ready\n"
+
+    def start(self) -> None:
+        self._launcher.stdin.write(f"{self._config} {self.port}\n")
+        self._launcher.stdin.flush()
+        self._child = int(self._launcher.stdout.readline())
+        wait_until_ready(self.url)
+
+    def kill(self) -> None:
+        """End the server at once; nothing of it runs any more."""
+        if self._child:
+            os.kill(self._child, signal.SIGKILL)
+            self._child = 0
+
+    def close(self) -> None:
+        self.kill()
+        self._launcher.stdin.close()
+        self._launcher.wait()
+        self._launcher.stdout.close()
+
+
+class Client(threading.Thread):
+    """Asks one question after the other; retries with the same key until it knows."""
+
+    def __init__(self, url: str, key: str, name: str, stop: threading.Event) -> None:
+        super().__init__()
+        self._url, self._key, self._prefix, self._over = url, key, name, stop
+        self.outcomes: dict[str, list[object]] = collections.defaultdict(list)
+        self.broken = 0
+
+    def run(self) -> None:
+        draw = random.Random(self._prefix)
+        number = 0
+        with httpx.Client(base_url=self._url, timeout=20) as http:
+            while not self._over.is_set():
+                number += 1
+                self._ask(http, f"{self._prefix}-{number}", draw.uniform(0, 100))
+
+    def _ask(self, http: httpx.Client, name: str, age: float) -> None:
+        headers = {"x-api-key": self._key, "idempotency-key": name}
+        while not (self._over.is_set() and self.outcomes[name]):
+            try:
+                answer = http.post(
+                    "/v1/models/triage/predict",
+                    json={"rows": [{**ROW, "age": age}]},
+                    headers=headers,
+                )
+            except httpx.TransportError:
+                self.broken += 1
+                if self._over.is_set():
+                    return
+                time.sleep(0.02)
+                continue
+            if answer.status_code == 200:
+                self.outcomes[name].append(answer.json()["answers"])
+            else:
+                self.outcomes[name].append(answer.json()["error"]["code"])
+            # Every now and then ask again: the answer must be the same.
+            if random.random() < 0.8:
+                return
+
+
+def kill_again_and_again(folder: Path, kills: int, seed: int) -> None:
+    settings = settings_for(
+        folder,
+        datasets={"clinic": {"epsilon": 1e5}},
+        client_budget={"epsilon": 1e5},
+    )
+    key, config = api_key(settings), written(settings, folder)
+    stable, stop = Stable(config), threading.Event()
+    clients = [Client(stable.url, key, f"c{n}", stop) for n in range(CLIENTS)]
+    draw = random.Random(seed)
+    try:
+        for turn in range(kills):
+            stable.start()
+            if turn == 0:
+                for client in clients:
+                    client.start()
+            time.sleep(draw.uniform(0.02, 0.25))
+            stable.kill()
+        stable.start()
+        time.sleep(0.5)  # whoever was interrupted gets an answer now
+        stop.set()
+        for client in clients:
+            client.join()
+    finally:
+        stop.set()
+        for client in clients:
+            if client.is_alive():
+                client.join()
+        stable.close()
+    check(settings, clients, kills)
+
+
+def check(settings: Settings, clients: list[Client], kills: int) -> None:
+    outcomes = {n: told for c in clients for n, told in c.outcomes.items() if told}
+    with contextlib.closing(SQLLedger(settings.ledger)) as ledger:
+        ledger.verify()
+        entries = list(ledger.entries())
+        balance = next(b for b in ledger.balances() if b.account.name == "ward-7")
+    charges = {e.request: e for e in entries if e.kind == "charge"}
+    answers = {e.settles: e for e in entries if e.kind == "answer"}
+    lost = 0
+    for name, told in outcomes.items():
+        charge = charges[f"ward-7/k/{name}"]  # 0 answers without a durable charge
+        stored = answers.get(charge.sequence)
+        assert len({str(outcome) for outcome in told}) == 1, told  # 1 distinct answer
+        if told[0] == "spent_without_result":
+            lost += 1
+            assert stored is None
+        else:
+            (text,) = stored.content()["answers"]
+            assert [json.loads(base64.b64decode(text))] == told[0]
+    assert len(charges) == sum(1 for e in entries if e.kind == "charge")
+    assert balance.spent.answers == len(charges)  # 0 lost, 0 double charges
+    # The test is not vacuous: kills hit requests, and people were answered.
+    assert sum(client.broken for client in clients) >= kills
+    assert len(outcomes) - lost > 10 * CLIENTS
+    assert {"spent_without_result"} >= {
+        t[0] for t in outcomes.values() if isinstance(t[0], str)
+    }
+
+
+def test_kills_lose_no_charge_and_give_no_answer_twice(tmp_path, seed):
+    kill_again_and_again(tmp_path, kills=25, seed=seed)
+
+
+@pytest.mark.long
+def test_many_kills_lose_no_charge_and_give_no_answer_twice(tmp_path, seed):
+    kill_again_and_again(tmp_path, kills=400, seed=seed)
