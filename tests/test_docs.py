@@ -137,6 +137,15 @@ def test_change_fragments_are_well_formed():
     subprocess.run(script, check=True, capture_output=True)
 
 
+_LIST_RULES = """
+import importlib, pkgutil, reticent
+from reticent.guarantees import rules
+for room in pkgutil.iter_modules(reticent.__path__):
+    importlib.import_module(f"reticent.{room.name}")
+print(*rules)
+"""
+
+
 def test_documentation_builds_without_a_warning_and_offline(tmp_path):
     done = subprocess.run(
         [ROOT / "scripts" / "docs", tmp_path],
@@ -157,4 +166,8 @@ def test_documentation_builds_without_a_warning_and_offline(tmp_path):
     theory = (tmp_path / "html" / "explain" / "guarantees.html").read_text("utf-8")
     assert "<math " in theory
     table = (tmp_path / "html" / "explain" / "theorems.html").read_text("utf-8")
-    assert all(rule_id in table for rule_id in rules)
+    # A fresh interpreter: other tests register rules of their own in this one.
+    listed = subprocess.run(
+        [sys.executable, "-c", _LIST_RULES], capture_output=True, text=True, check=True
+    )
+    assert [name for name in listed.stdout.split() if name not in table] == []
