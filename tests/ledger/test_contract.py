@@ -227,6 +227,31 @@ def test_remembered_answer_outlives_the_dataset_budget(ledger):
         ledger.charge(asking("k4", b"y", memory=MEMORY))
 
 
+def test_remembered_answer_outlives_a_lowered_cap(ledger):
+    opened(ledger)
+    answer(ledger, asking("k1", b"x", memory=MEMORY), b"yes")
+    answer(ledger, asking("k2", b"y", memory=MEMORY), b"no")
+    view = ledger.charge(asking("k3", b"x", client=BOB, memory=MEMORY))
+    assert view.outcome is Outcome.ANSWERED
+    before = ledger.balances()
+    for account in (DATASET, ALICE, BOB):
+        ledger.set_cap(account, Cap.basic(epsilon=0.05))  # half of what one costs
+    for client in (ALICE, BOB):
+        again = ledger.charge(asking(f"{client}-1", b"x", client=client, memory=MEMORY))
+        assert (again.outcome, again.answers) == (Outcome.ANSWERED, (b"yes",))
+        assert again.accounts == {}
+    replayed = ledger.charge(asking("k2", b"y", memory=MEMORY))
+    assert replayed.answers == (b"no",)
+    # What is new to an account is refused, whoever else has paid for it.
+    for client, query in ((ALICE, b"z"), (BOB, b"y"), (BOB, b"z")):
+        with pytest.raises(BudgetExhaustedError):
+            ledger.charge(asking("new", query, client=client, memory=MEMORY))
+    with pytest.raises(BudgetExhaustedError):
+        ledger.charge(asking("mixed", b"x", b"z", memory=MEMORY))
+    assert [b.spent for b in ledger.balances()] == [b.spent for b in before]
+    ledger.verify()
+
+
 @pytest.mark.parametrize(
     "other",
     [

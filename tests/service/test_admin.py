@@ -91,6 +91,22 @@ def test_caps_can_be_raised_and_lowered_but_not_the_spending(running):
     assert running.predict({**ROW, "age": 2}).is_success
 
 
+def test_lowering_caps_below_what_is_spent_takes_no_answer_back(running):
+    told = running.predict(ROW, idempotency="first").json()
+    other = running.key("ward-8")
+    assert running.predict(key=other).json()["answers"] == told["answers"]
+    for account in ("client:ward-7", "client:ward-8", "dataset:clinic"):
+        lower = admin(running, "PUT", f"/accounts/{account}", json={"epsilon": 0.1})
+        assert lower.is_success
+    for settings in ({}, {"idempotency": "first"}, {"key": other}):
+        again = running.predict(ROW, **settings)
+        assert again.json()["answers"] == told["answers"]
+        assert again.json()["answers_left"] == 0
+    assert running.predict().json()["charge"]["answers"] == 0
+    for rows in ([{**ROW, "age": 2}], [ROW, {**ROW, "age": 2}]):
+        assert running.predict(*rows).status_code == 403
+
+
 def test_a_cap_of_another_method_is_refused(running):
     body = {"epsilon": 30, "delta": 1e-6}
     refused = admin(running, "PUT", "/accounts/client:ward-7", json=body)

@@ -173,11 +173,13 @@ def charge(page: Page, request: Request) -> Receipt:
     fresh, marks, counts = _plan(page, request)
     costs = {}
     for balance in balances:
-        cost = balance.cap.cost(request.charge, counts[str(balance.account)])
+        count = counts[str(balance.account)]
+        if not count:
+            continue  # paid for before, and free since, whatever became of the cap
+        cost = balance.cap.cost(request.charge, count)
         if not balance.spent.plus(cost).within(balance.cap.limits):
             raise BudgetExhaustedError(_refusal(balance, request, counts))
-        if counts[str(balance.account)]:
-            costs[str(balance.account)] = cost
+        costs[str(balance.account)] = cost
     if not costs:
         return _receipt(page, request, None, Outcome.ANSWERED, ())
     entry = page.append(
