@@ -54,13 +54,20 @@ def build(job, n_columns, low, high):
         DPExplainableBoostingRegressor,
     )
 
+    nominal = job.get("nominal", [])
     settings = {
         "epsilon": epsilon,
         "delta": delta,
         "random_state": seed,
         "n_jobs": 1,
-        "privacy_bounds": {i: (low[i], high[i]) for i in range(n_columns)},
+        "privacy_bounds": {
+            i: (low[i], high[i]) for i in range(n_columns) if i not in nominal
+        },
     }
+    if nominal:
+        settings["feature_types"] = [
+            "nominal" if i in nominal else "continuous" for i in range(n_columns)
+        ]
     if "bounds_y" in job:
         return DPExplainableBoostingRegressor(
             **settings,
@@ -68,6 +75,16 @@ def build(job, n_columns, low, high):
             privacy_target_max=job["bounds_y"][1],
         )
     return DPExplainableBoostingClassifier(**settings)
+
+
+def with_names(rows, nominal):
+    """Return the rows with the codes of nominal columns as text."""
+    if not nominal:
+        return rows
+    mixed = rows.astype(object)
+    for column in nominal:
+        mixed[:, column] = rows[:, column].astype(int).astype(str)
+    return mixed
 
 
 def main():
@@ -79,9 +96,10 @@ def main():
     for job in json.loads(sys.stdin.read()):
         start = time.perf_counter()
         try:
-            model = build(job, X.shape[1], low, high).fit(X, y)
+            nominal = job.get("nominal", [])
+            model = build(job, X.shape[1], low, high).fit(with_names(X, nominal), y)
             fitted = time.perf_counter()
-            answers = np.asarray(model.predict(X_test))
+            answers = np.asarray(model.predict(with_names(X_test, nominal)))
             asked = time.perf_counter()
         except Exception as error:  # noqa: BLE001 (a peer's failure is a result)
             results.append({**job, "error": f"{type(error).__name__}: {error}"})
