@@ -27,7 +27,7 @@ from reticent.generalization.single import SingleState
 from reticent.generalization.tables import Table
 from reticent.guarantees import Certificate
 from reticent.ledger import Ledger
-from reticent.mechanisms import RandomSource, draw_discrete_laplace, noise_source
+from reticent.mechanisms import RandomSource, draw_discrete_laplace, noise_source, reach
 
 _STEPS = 2.0**GRID_BITS
 
@@ -343,9 +343,9 @@ class ReusableHoldout(SingleState):
             levels = self.design.levels
             level = np.minimum(np.floor(totals / whole_sum * levels), levels - 1)
             return np.asarray((level + 0.5) / levels)
-        noisy = draw_discrete_laplace(
-            totals, self.design.scale * whole_sum, self._source
-        )
+        scale = self.design.scale * whole_sum
+        reach("holdout answer", totals[:, None], l1=_STEPS, settings=(scale,))
+        noisy = draw_discrete_laplace(totals, scale, self._source)
         return np.clip(noisy / whole_sum, 0.0, 1.0)
 
     def _fail(self, count: int) -> NoReturn:

@@ -30,6 +30,7 @@ from reticent.mechanisms import (
     draw_discrete_gaussian,
     gaussian_ratio,
     noise_source,
+    reach,
 )
 from reticent.mechanisms.gaussian_curve import ROUNDING_VARIANCE
 from reticent.prediction.linear_plan import rows_in_ball
@@ -171,6 +172,12 @@ class DescentPlan:
             # Nesterov's step looks at the gradient where momentum is about to lead.
             ahead = point + self.momentum * velocity
             steps = (sums(ahead, residual) / self.grid).astype(np.int64)
+            reach(
+                "noisy gradient",
+                steps.reshape(1, -1),
+                l2=self.sensitivity.guarantee.l2 / self.grid,
+                settings=(self.scale, self.grid),
+            )
             noisy = draw_discrete_gaussian(steps, scale, self.source)
             mean = noisy * (self.grid / self.n_units)
             velocity = self.momentum * velocity - self.learning_rate * mean

@@ -61,6 +61,7 @@ from reticent.mechanisms.grid_noise import (
     draw_discrete_laplace,
 )
 from reticent.mechanisms.intervals import Intervals
+from reticent.mechanisms.listening import Draw, Listener, Reached, listen, reach
 from reticent.mechanisms.randomness import (
     RandomSource,
     SeededSource,
@@ -98,11 +99,14 @@ from reticent.mechanisms.walk import (
 __all__ = [
     "UNSTABLE",
     "Consensus",
+    "Draw",
     "FlippedResponse",
     "GridLaw",
     "GridNoise",
     "Intervals",
+    "Listener",
     "RandomSource",
+    "Reached",
     "RealResponse",
     "Response",
     "SeededSource",
@@ -141,6 +145,7 @@ __all__ = [
     "gaussian_vote_scale",
     "geometric_vote",
     "geometric_vote_certificate",
+    "listen",
     "mean_sensitivity",
     "noise_assumptions",
     "noise_source",
@@ -149,6 +154,7 @@ __all__ = [
     "permute_and_flip_vote",
     "permute_and_flip_vote_certificate",
     "probability_sensitivity",
+    "reach",
     "replace_labels",
     "replaced",
     "round_to_grid",

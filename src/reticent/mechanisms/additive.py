@@ -31,6 +31,7 @@ from reticent.mechanisms.grid_noise import (
     draw_discrete_laplace,
 )
 from reticent.mechanisms.inputs import floats
+from reticent.mechanisms.listening import reach
 from reticent.mechanisms.randomness import RandomSource
 from reticent.mechanisms.votes import noise_assumptions
 
@@ -146,11 +147,18 @@ class GridNoise:
             raise InvalidDataError(
                 f"values must be multiples of grid={self.grid!r}, as on_grid=True said."
             )
-        return RealResponse(
-            np.rint(steps).astype(np.int64),
-            self.grid,
-            self.scale / self.grid,
-            self.law,
+        whole_steps = np.rint(steps).astype(np.int64)
+        self._reach(whole_steps)
+        return RealResponse(whole_steps, self.grid, self.scale / self.grid, self.law)
+
+    def _reach(self, steps: NDArray[np.int64]) -> None:
+        moved = self.certificate.premises[0].guarantee  # after rounding
+        norm = "l1" if self.law is GridLaw.LAPLACE else "l2"
+        reach(
+            f"{self.law.value} noise",
+            steps.reshape(-1, self.dimension),
+            **{norm: getattr(moved, norm) / self.grid},
+            settings=(self.scale, self.grid),
         )
 
 

@@ -25,6 +25,7 @@ from reticent.mechanisms.exact import draw_below
 from reticent.mechanisms.fixed_point import exp_bounds
 from reticent.mechanisms.inputs import checked_epsilon, exact_rate, vote_counts
 from reticent.mechanisms.intervals import Intervals
+from reticent.mechanisms.listening import reach
 from reticent.mechanisms.randomness import RandomSource
 from reticent.mechanisms.response import Response
 from reticent.mechanisms.votes import noise_assumptions
@@ -149,6 +150,7 @@ def average_vote(votes: ArrayLike, epsilon: float) -> Response:
     """
     epsilon = checked_epsilon("average vote", epsilon)
     counts, public = vote_counts(votes, n_labels=2)
+    reach("average vote", counts, largest=1, l1=2, settings=(epsilon, public))
     _check_pool(public)
     return AverageResponse(counts[:, 1], public, exact_rate(epsilon, bound=public))
 

@@ -18,10 +18,12 @@ from reticent.guarantees.numbers import probability, whole
 from reticent.mechanisms.exact import draw_bernoulli
 from reticent.mechanisms.inputs import whole_numbers
 from reticent.mechanisms.intervals import Intervals
+from reticent.mechanisms.listening import heard
 from reticent.mechanisms.randomness import RandomSource
 from reticent.mechanisms.response import Response
 
 
+@heard("flip")
 def flip_labels(labels: ArrayLike, p: float, source: RandomSource) -> NDArray[np.int64]:
     """Flip each of many binary labels with probability exactly `p`.
 
@@ -39,6 +41,7 @@ def flip_labels(labels: ArrayLike, p: float, source: RandomSource) -> NDArray[np
     return values ^ draw_bernoulli(np.full(values.shape, p), source)
 
 
+@heard("replace")
 def replace_labels(
     labels: ArrayLike, p: float, source: RandomSource, *, n_labels: int
 ) -> NDArray[np.int64]:

@@ -30,6 +30,7 @@ from reticent.mechanisms.grid_noise import (
 )
 from reticent.mechanisms.inputs import vote_counts
 from reticent.mechanisms.intervals import Intervals
+from reticent.mechanisms.listening import reach
 from reticent.mechanisms.randomness import RandomSource
 from reticent.mechanisms.response import Response
 from reticent.mechanisms.votes import noise_assumptions
@@ -177,6 +178,7 @@ def gaussian_vote(
     [[0.1871, 0.8129]]
     """
     counts, _ = vote_counts(votes, voters=voters)
+    reach("Gaussian vote", counts, largest=1, l1=2, settings=(scale,))
     return GaussianArgmaxResponse(counts, checked_scale(scale))
 
 

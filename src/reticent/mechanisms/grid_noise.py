@@ -20,6 +20,7 @@ from reticent.errors import InvalidParameterError
 from reticent.guarantees.numbers import positive
 from reticent.mechanisms.exact import draw_bernoulli_exp, draw_exp
 from reticent.mechanisms.inputs import whole_numbers
+from reticent.mechanisms.listening import heard
 from reticent.mechanisms.randomness import RandomSource
 
 # Within these scales every draw fits in 64 bits but for a probability below
@@ -125,6 +126,7 @@ def checked_scale(scale: Any) -> float:
     return value
 
 
+@heard("noise")
 def _draw(
     law: GridLaw, location: ArrayLike, scale: float, source: RandomSource
 ) -> NDArray[np.int64]:

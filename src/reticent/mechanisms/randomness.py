@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 
 from reticent.errors import InvalidParameterError
 from reticent.guarantees.numbers import whole
+from reticent.mechanisms.listening import heard
 
 # One system call costs about a microsecond, whatever it brings: 32 KiB a call make
 # it negligible for small requests; larger requests go to the system directly.
 _BUFFER_BYTES = 1 << 15
 _DIRECT_BYTES = 1 << 13
+
+# Keys of a permutation that are compared at a time.
+_PIECE = 1 << 20
 
 
 class RandomSource(ABC):
@@ -36,10 +40,12 @@ class RandomSource(ABC):
     def bytes(self, count: int) -> bytes:
         """Return `count` independent uniform bytes, never handed out before."""
 
+    @heard("words")
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return `count` independent uniform 64-bit words."""
         return np.frombuffer(self.bytes(8 * count), dtype=np.uint64)
 
+    @heard("below")
     def below(self, bounds: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return for each bound an exactly uniform integer in [0, bound).
 
@@ -60,6 +66,7 @@ class RandomSource(ABC):
             pending = pending[words > last_valid.flat[pending]]
         return drawn
 
+    @heard("permutation")
     def permutation(self, n: int) -> NDArray[np.int64]:
         """Return an exactly uniform order of ``0, ..., n - 1``.
 
@@ -72,10 +79,10 @@ class RandomSource(ABC):
         while True:
             keys = self.words(n)
             order = np.argsort(keys)
-            ranked = keys[order]
-            if not (ranked[1:] == ranked[:-1]).any():
+            if not _has_ties(keys, order):
                 return order.astype(np.int64, copy=False)
 
+    @heard("subset")
     def subset(self, n: int, m: int) -> NDArray[np.int64]:
         """Return `m` of ``0, ..., n - 1``, an exactly uniform subset in random order.
 
@@ -97,6 +104,15 @@ class RandomSource(ABC):
             first = np.sort(np.unique(sequence, return_index=True)[1])
             chosen = sequence[first]
         return chosen[:m]
+
+
+def _has_ties(keys: NDArray[np.uint64], order: NDArray[np.intp]) -> bool:
+    """Whether two keys are equal; piece by piece, for orders of many millions."""
+    for start in range(0, len(order), _PIECE):
+        ranked = keys[order[start : start + _PIECE + 1]]
+        if (ranked[1:] == ranked[:-1]).any():
+            return True
+    return False
 
 
 class SystemSource(RandomSource):

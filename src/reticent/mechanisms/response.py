@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from reticent.guarantees.numbers import whole
 from reticent.mechanisms.exact import draw_categorical
 from reticent.mechanisms.intervals import MPMATH_LOCK, Intervals, TooWideError
+from reticent.mechanisms.listening import heard
 from reticent.mechanisms.randomness import RandomSource
 
 _SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
@@ -34,6 +35,11 @@ class Response(ABC):
         Their exponentials. No label is impossible, so what is too small for a float
         shows as the smallest one instead of zero.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "draw" in vars(cls):
+            cls.draw = heard("label")(cls.draw)  # type: ignore[method-assign]
 
     @property
     @abstractmethod

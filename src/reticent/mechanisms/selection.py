@@ -23,6 +23,7 @@ from reticent.mechanisms.inputs import (
     products,
     whole_numbers,
 )
+from reticent.mechanisms.listening import reach
 from reticent.mechanisms.permute_and_flip import PermuteAndFlipResponse
 from reticent.mechanisms.response import Response, SoftmaxResponse
 from reticent.mechanisms.votes import noise_assumptions
@@ -58,6 +59,8 @@ def exponential_mechanism(
     """
     epsilon = checked_epsilon("exponential mechanism", epsilon)
     values = _scores(scores, bound)
+    settings = (epsilon, bound, sensitivity)
+    reach("exponential mechanism", values, largest=sensitivity, settings=settings)
     return SoftmaxResponse(products(values, _rate(epsilon, bound, sensitivity)))
 
 
@@ -81,6 +84,8 @@ def permute_and_flip(
     """
     epsilon = checked_epsilon("permute-and-flip", epsilon)
     values = _scores(scores, bound)
+    settings = (epsilon, bound, sensitivity)
+    reach("permute-and-flip", values, largest=sensitivity, settings=settings)
     gaps = values.max(axis=1, keepdims=True) - values
     return PermuteAndFlipResponse(products(gaps, _rate(epsilon, bound, sensitivity)))
 

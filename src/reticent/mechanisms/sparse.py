@@ -14,6 +14,7 @@ from reticent.guarantees import Conclusion, PureDP, ReplaceOne, Scope, rule
 from reticent.guarantees.numbers import exact, whole
 from reticent.mechanisms.grid_noise import checked_scale, draw_discrete_laplace
 from reticent.mechanisms.inputs import checked_epsilon, whole_numbers
+from reticent.mechanisms.listening import reach
 from reticent.mechanisms.randomness import RandomSource
 from reticent.mechanisms.votes import noise_assumptions
 
@@ -103,6 +104,8 @@ class SparseVector:
         queries = whole_numbers("values", values)
         if queries.ndim != 1:
             raise InvalidDataError(f"values must have shape (n,); got {queries.shape}.")
+        settings = (self.threshold, self._scale)
+        reach("sparse vector", queries[:, None], largest=1, settings=settings)
         with self._lock:
             if self._process != os.getpid():
                 raise BudgetExhaustedError(

@@ -20,6 +20,7 @@ from reticent.mechanisms.inputs import (
     products,
     vote_counts,
 )
+from reticent.mechanisms.listening import reach
 from reticent.mechanisms.permute_and_flip import PermuteAndFlipResponse
 from reticent.mechanisms.response import Response, SoftmaxResponse
 from reticent.mechanisms.two_sided import TwoSidedResponse
@@ -56,6 +57,7 @@ def soft_vote(
     """
     epsilon = checked_epsilon("soft vote", epsilon)
     counts, public = vote_counts(votes, voters=voters)
+    reach("soft vote", counts, largest=1, l1=2, settings=(epsilon, public))
     return SoftmaxResponse(
         products(counts, exact_rate(epsilon, divisor=2, bound=public))
     )
@@ -90,6 +92,7 @@ def geometric_vote(votes: ArrayLike, epsilon: float) -> Response:
     """
     epsilon = checked_epsilon("geometric vote", epsilon)
     counts, public = vote_counts(votes, n_labels=2)
+    reach("geometric vote", counts, largest=1, l1=2, settings=(epsilon, public))
     step = exact_rate(epsilon, bound=public)
     margins = abs(counts[:, 1] - counts[:, 0])  # 2t, of the parity of r
     return TwoSidedResponse(
@@ -126,6 +129,7 @@ def permute_and_flip_vote(
     """
     epsilon = checked_epsilon("permute-and-flip", epsilon)
     counts, public = vote_counts(votes, voters=voters)
+    reach("permute-and-flip", counts, largest=1, l1=2, settings=(epsilon, public))
     gaps = counts.max(axis=1, keepdims=True) - counts
     return PermuteAndFlipResponse(
         products(gaps, exact_rate(epsilon, divisor=2, bound=public))

@@ -25,6 +25,7 @@ from reticent.mechanisms.inputs import (
     products,
     whole_numbers,
 )
+from reticent.mechanisms.listening import reach
 from reticent.mechanisms.response import Response, SoftmaxResponse
 from reticent.mechanisms.two_sided import TwoSidedResponse
 from reticent.mechanisms.votes import noise_assumptions
@@ -50,6 +51,7 @@ def sigmoid_response(positions: ArrayLike, epsilon: float, *, bound: int) -> Res
     """
     epsilon = checked_epsilon("sigmoid response", epsilon)
     walk = _positions(positions, bound)
+    reach("sigmoid response", walk[:, None], largest=2, settings=(epsilon, bound))
     odds = np.zeros((len(walk), 2))
     odds[:, 1] = products(walk, exact_rate(epsilon, divisor=2, bound=bound))
     return SoftmaxResponse(odds)
@@ -74,6 +76,7 @@ def two_step_response(positions: ArrayLike, epsilon: float, *, bound: int) -> Re
     """
     epsilon = checked_epsilon("two-step response", epsilon)
     walk = _positions(positions, bound)
+    reach("two-step response", walk[:, None], largest=2, settings=(epsilon, bound))
     rate = exact_rate(epsilon, divisor=2, bound=bound)
     far = np.abs(walk)
     return TwoSidedResponse(
