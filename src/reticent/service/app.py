@@ -14,7 +14,7 @@ import reticent
 from reticent.ledger import Ledger
 from reticent.service import problems
 from reticent.service.admin import admin_routes
-from reticent.service.dashboard import dashboard_routes
+from reticent.service.dashboard import install_dashboard
 from reticent.service.documents import PredictBody
 from reticent.service.envelope import Envelope
 from reticent.service.inference import inference_routes
@@ -81,7 +81,7 @@ def create_app(
     app.include_router(admin_routes(parts))
     app.include_router(inference_routes(parts))
     if settings.dashboard:
-        app.router.routes.extend(dashboard_routes(parts))
+        install_dashboard(app, parts)
     app.add_middleware(Envelope, gate=parts.gate, metrics=parts.metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

@@ -134,6 +134,12 @@ def _speaks_inference(scope: Mapping[str, Any]) -> bool:
     return path == "/v2" or path.startswith("/v2/")
 
 
+def _reads_pages(request: Request) -> bool:
+    """Say whether somebody looks at this with a browser, outside of the API."""
+    wants = "text/html" in request.headers.get("accept", "")
+    return wants and request.url.path.split("/", 2)[1] not in {"v1", "v2"}
+
+
 def install(app: FastAPI) -> None:
     """Turn every error of an application into the one body."""
 
@@ -163,6 +169,10 @@ def install(app: FastAPI) -> None:
         problem.headers.update(found)
         if status == 405:
             problem.headers["allow"] = _allowed(request, found.get("allow", ""))
+        page = getattr(request.app.state, "trouble_page", None)
+        if page is not None and status == 404 and _reads_pages(request):
+            shown: Response = page(request, problem)
+            return shown
         return reply(problem, request.scope)
 
     async def on_invalid(request: Request, error: Exception) -> Response:

@@ -4,6 +4,6 @@ Rendered on the server, with one small script and one style sheet of its own: it
 no other host, and works without the script.
 """
 
-from reticent.service.dashboard.pages import dashboard_routes
+from reticent.service.dashboard.pages import install_dashboard
 
-__all__ = ["dashboard_routes"]
+__all__ = ["install_dashboard"]

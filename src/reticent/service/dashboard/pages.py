@@ -8,6 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import ValidationError
 from starlette.requests import Request
@@ -199,7 +200,7 @@ async def try_model(
             problem=problem,
         )
     shown = {
-        "text": answered.answers[0].decode().strip('"'),
+        "text": views.spelt(answered.answers[0]),
         "paid": answered.paid,
         "left": answered.left,
         "sequence": answered.sequence,
@@ -298,9 +299,15 @@ def _budget(form: dict[str, str]) -> BudgetSettings | None:
     )
 
 
-def dashboard_routes(parts: Parts) -> list[BaseRoute]:
-    """Return the routes of the dashboard."""
+def install_dashboard(app: FastAPI, parts: Parts) -> None:
+    """Add the dashboard to an application; a browser that is lost gets a page."""
     board = Dashboard(parts)
+    app.router.routes.extend(_routes(board))
+    app.state.trouble_page = board.trouble
+
+
+def _routes(board: Dashboard) -> list[BaseRoute]:
+    """Return the routes of the dashboard."""
 
     async def login_page(request: Request) -> Response:
         return board.page("login.html", problem=None)
@@ -310,7 +317,7 @@ def dashboard_routes(parts: Parts) -> list[BaseRoute]:
             check_origin(request)
             form = await read_form(request)
             key = form.get("key", "").strip()
-            record = await parts.access.recognised(key)
+            record = await board.parts.access.recognised(key)
         except ProblemError as problem:
             request.scope["reticent.outcome"]["code"] = problem.code
             return board.page("login.html", problem.status, problem=problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -43,19 +44,32 @@ def bar(balance: Balance) -> dict[str, Any]:
         "spent": number(shown["spent"][kind]),
         "cap": number(shown["cap"][kind]),
         "answers": shown["answers"],
-        "promise": f"ε = {number(promise['epsilon'])}"
-        + (f", δ = {number(promise['delta'])}" if promise["delta"] else ""),
-        "method": {
-            Method.BASIC: "losses add up",
-            Method.ZCDP: "counted by zCDP",
-            Method.COUNT: "counted answers",
-        }[balance.cap.method],
+        "note": _note(balance, promise),
     }
+
+
+def _note(balance: Balance, promise: dict[str, float]) -> str:
+    """Say what a cap promises, where its bar does not say so already."""
+    if balance.cap.method is Method.BASIC and not promise["delta"]:
+        return ""
+    how = {
+        Method.BASIC: "losses add up",
+        Method.ZCDP: "counted by zCDP",
+        Method.COUNT: "counted answers",
+    }[balance.cap.method]
+    delta = f", δ = {number(promise['delta'])}" if promise["delta"] else ""
+    return f"promise ε = {number(promise['epsilon'])}{delta}, {how}"
 
 
 def number(value: float | None) -> str:
     """Return a number for people."""
     return "unlimited" if value is None else f"{value:.4g}"
+
+
+def spelt(answer: bytes) -> str:
+    """Return an answer in JSON for people: a text as it is."""
+    value = json.loads(answer)
+    return value if isinstance(value, str) else answer.decode()
 
 
 def overview(parts: Parts, record: KeyRecord) -> dict[str, Any]:
@@ -111,7 +125,7 @@ def loss_text(model: ServedModel) -> str:
 
 
 def chart(totals: list[int], now: int) -> dict[str, Any]:
-    """Return the columns of a chart 960 wide and 160 high."""
+    """Return the columns of a chart 960 wide and 160 high, to be stretched."""
     most = max(1, *totals)
     step = 960 / len(totals)
     last = now // 3600 * 3600
@@ -122,7 +136,7 @@ def chart(totals: list[int], now: int) -> dict[str, Any]:
         columns.append(
             {
                 "x": round(place * step + 2, 1),
-                "y": round(156 - height, 1),
+                "y": round(160 - height, 1),
                 "width": round(step - 4, 1),
                 "height": round(height, 1),
                 "count": count,
