@@ -9,12 +9,18 @@ from __future__ import annotations
 from reticent.ensembles.columns import Columns
 from reticent.ensembles.encoding import Encoded, Encoding
 from reticent.ensembles.ensemble import ClassifierEnsemble, RegressorEnsemble
-from reticent.ensembles.fitting import FittedShards, check_base_estimator, fit_shards
+from reticent.ensembles.fitting import (
+    FittedShards,
+    check_base_estimator,
+    fit_shards,
+    fit_spooled,
+)
 from reticent.ensembles.fused_linear import FusedLinear
 from reticent.ensembles.fused_trees import FusedTrees
 from reticent.ensembles.fusing import Fusion, fuse
 from reticent.ensembles.labels import Labels, fixed_ballots
 from reticent.ensembles.recipe import LinearRecipe, linear_recipe
+from reticent.ensembles.spool import DealtRows, RowSpool
 from reticent.ensembles.steps import (
     STEPS,
     check_bounds,
@@ -22,9 +28,11 @@ from reticent.ensembles.steps import (
     probability_steps,
 )
 from reticent.ensembles.training import (
+    linear_fusion,
     train_classifiers,
     train_linear,
     train_regressors,
+    train_spooled,
 )
 from reticent.ensembles.units import (
     Partition,
@@ -37,6 +45,7 @@ __all__ = [
     "STEPS",
     "ClassifierEnsemble",
     "Columns",
+    "DealtRows",
     "Encoded",
     "Encoding",
     "FittedShards",
@@ -47,12 +56,15 @@ __all__ = [
     "LinearRecipe",
     "Partition",
     "RegressorEnsemble",
+    "RowSpool",
     "check_base_estimator",
     "check_bounds",
     "deal_units",
     "fit_shards",
+    "fit_spooled",
     "fixed_ballots",
     "fuse",
+    "linear_fusion",
     "linear_recipe",
     "output_steps",
     "partition_rows",
@@ -60,5 +72,6 @@ __all__ = [
     "train_classifiers",
     "train_linear",
     "train_regressors",
+    "train_spooled",
     "unit_positions",
 ]

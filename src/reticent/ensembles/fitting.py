@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +20,17 @@ from reticent.ensembles.columns import Columns
 from reticent.ensembles.looped import n_rows
 from reticent.ensembles.progress import with_progress
 from reticent.ensembles.silence import without_streams, without_warnings
+from reticent.ensembles.spool import DealtRows
 from reticent.ensembles.units import Partition
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.mechanisms import RandomSource
 
 # scikit-learn takes seeds below 2^32; other libraries read them as signed 32 bits.
 _SEED_BOUND = np.uint64(2**31 - 1)
+
+# How often fitting starts again without a single shard in between: losing workers is
+# bad luck, losing all of them three times in a row is not.
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +134,8 @@ def fit_shards(
     The model of a shard is a function of that shard's rows and of its own seeds:
     every ``random_state`` parameter left None is set to a number drawn from `source`
     for this shard before any record is seen. An exception while a shard is fitted
-    ends that shard's fit and nothing else; warnings and output are suppressed. Base
+    ends that shard's fit and nothing else; warnings and output are suppressed. If a
+    worker dies, its shards are fitted again from the same rows and seeds. Base
     estimators that draw from a generator shared by the process are covered in
     distribution, but a seed does not make them repeat.
     """
@@ -141,41 +148,129 @@ def fit_shards(
             f"X has {n_rows(X)} rows and y {len(targets)}; the partition deals "
             f"{len(partition.shard_of_row)}."
         )
+    rows = partition.rows_by_shard()
+    fitted = _fit_each(
+        estimator,
+        lambda shard: (safe_indexing(X, rows[shard]), targets[rows[shard]]),
+        partition.n_shards,
+        source,
+        n_jobs=n_jobs,
+        verbose=verbose,
+    )
+    return _collected(fitted, Columns.of(X))
+
+
+def fit_spooled(
+    estimator: Any,
+    rows: DealtRows,
+    source: RandomSource,
+    *,
+    labels: NDArray[Any] | None = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> FittedShards:
+    """Fit one clone of `estimator` a shard on rows that lie on disk.
+
+    A shard is read when its turn comes, so that about two shards a worker are in
+    memory at a time, beside the fitted models.
+
+    Parameters
+    ----------
+    estimator, source, n_jobs, verbose
+        As for `fit_shards`, whose promise holds here too.
+    rows : DealtRows
+        The rows by shard.
+    labels : ndarray, default=None
+        The public labels, if targets are places among them.
+    """
+    check_base_estimator(estimator)
+
+    def shard_rows(shard: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        X, targets = rows.shard(shard)
+        return X, targets if labels is None else labels[targets.astype(np.int64)]
+
+    fitted = _fit_each(
+        estimator, shard_rows, rows.n_shards, source, n_jobs=n_jobs, verbose=verbose
+    )
+    return _collected(fitted, Columns(count=rows.n_columns, names=None))
+
+
+def _fit_each(
+    estimator: Any,
+    shard_rows: Callable[[int], tuple[MatrixLike, NDArray[Any]]],
+    n_shards: int,
+    source: RandomSource,
+    *,
+    n_jobs: int | None,
+    verbose: bool,
+) -> list[tuple[Any, str | None]]:
+    """Fit all shards; those that a dying worker takes with it are fitted again."""
     names = _unseeded_parameters(estimator)
-    seeds = _draw_seeds(partition.n_shards, len(names), source)
+    seeds = _draw_seeds(n_shards, len(names), source)
+    fitted: list[tuple[Any, str | None]] = []
 
     def tasks() -> Iterator[Any]:
-        for shard, rows in enumerate(partition.rows_by_shard()):
+        for shard in range(len(fitted), n_shards):
             settings = dict(zip(names, seeds[shard].tolist(), strict=True))
-            shard_X = safe_indexing(X, rows)
-            yield delayed(_fit_one)(estimator, shard_X, targets[rows], settings)
+            yield delayed(_fit_one)(estimator, Parcel(*shard_rows(shard)), settings)
 
-    shown = with_progress(
-        tasks(),
-        total=partition.n_shards,
-        label="fitting shards",
-        stream=sys.stderr if verbose else None,
-    )
-    # A shard's rows travel once, so memory-mapping them buys nothing, and a model
-    # that keeps its rows would keep a file that is soon deleted.
-    with without_streams, without_warnings:
-        fitted = Parallel(n_jobs=n_jobs, max_nbytes=None)(shown)
+    attempts = 0
+    while len(fitted) < n_shards:
+        done_before = len(fitted)
+        shown = with_progress(
+            tasks(),
+            total=n_shards - done_before,
+            label="fitting shards",
+            stream=sys.stderr if verbose else None,
+        )
+        # A shard's rows travel once, so memory-mapping them buys nothing, and a model
+        # that keeps its rows would keep a file that is soon deleted.
+        workers = Parallel(n_jobs=n_jobs, max_nbytes=None, return_as="generator")
+        try:
+            with without_streams, without_warnings, closing(workers(shown)) as models:
+                for model in models:
+                    fitted.append(model)
+        except Exception:
+            # Fits raise nothing, so workers were lost. Rows and seeds are here still:
+            # what is missing is fitted again, with the same result.
+            attempts = 1 if len(fitted) > done_before else attempts + 1
+            if attempts >= _ATTEMPTS:
+                raise
+    return fitted
+
+
+def _collected(fitted: list[tuple[Any, str | None]], columns: Columns) -> FittedShards:
     return FittedShards(
         models=tuple(model for model, _ in fitted),
         failures={shard: reason for shard, (_, reason) in enumerate(fitted) if reason},
-        columns=Columns.of(X),
+        columns=columns,
     )
 
 
+class Parcel:
+    """A shard's rows and targets on their way to a worker.
+
+    Dask's backend moves large arrays to the memory of some worker before it asks for
+    the task; if that worker dies, they are gone and the task with them. A parcel
+    stays with the task, which the scheduler keeps until there is a result.
+    """
+
+    __slots__ = ("X", "y")
+
+    def __init__(self, X: MatrixLike, y: NDArray[Any]) -> None:
+        self.X = X
+        self.y = y
+
+
 def _fit_one(
-    estimator: Any, X: MatrixLike, y: NDArray[Any], settings: dict[str, int]
+    estimator: Any, parcel: Parcel, settings: dict[str, int]
 ) -> tuple[Any, str | None]:
     with without_streams, without_warnings:
         model = clone(estimator, safe=False)
         if settings:
             model.set_params(**settings)
         try:
-            model.fit(X, y)
+            model.fit(parcel.X, parcel.y)
         except Exception as error:  # noqa: BLE001 (a failure that hangs on one record is a release)
             return None, f"{type(error).__name__}: {error}"
         return model, None

@@ -18,6 +18,7 @@ from reticent.ensembles.labels import NO_BALLOT, Labels
 from reticent.ensembles.newton import LogisticLoss, minimise, solve_each
 from reticent.ensembles.pipelines import Block
 from reticent.ensembles.recipe import LinearRecipe, linear_recipe
+from reticent.ensembles.spool import DealtRows
 from reticent.ensembles.stacking import (
     Group,
     count_scores,
@@ -82,7 +83,7 @@ def train_classifiers(
         [None] * partition.n_shards,
         Columns.of(Z),
         classes,
-        fusion=_fusion(recipe, fused),
+        fusion=linear_fusion(recipe, fused),
     )
 
 
@@ -124,7 +125,7 @@ def train_regressors(
         [None] * partition.n_shards,
         Columns.of(Z),
         bounds,
-        fusion=_fusion(recipe, fused),
+        fusion=linear_fusion(recipe, fused),
     )
 
 
@@ -172,6 +173,53 @@ def train_linear(
             f"Z of shape {Z.shape} and targets of length {len(targets)} must have the "
             f"{len(partition.shard_of_row)} rows of the partition."
         )
+    models = _train_shards(recipe, Z, targets, partition, n_classes, n_jobs)
+    return _joined(recipe, models, n_classes)
+
+
+def train_spooled(
+    recipe: LinearRecipe,
+    rows: DealtRows,
+    *,
+    n_classes: int | None,
+    n_jobs: int | None = None,
+) -> FusedLinear | None:
+    """Train one linear model per shard on rows that lie on disk.
+
+    Parameters
+    ----------
+    recipe : LinearRecipe
+        What to minimise.
+    rows : DealtRows
+        The rows by shard, with places of labels or numbers as targets.
+    n_classes : int or None
+        Number of public labels; None for regression.
+    n_jobs : int, default=None
+        Threads that share the work, as in joblib.
+
+    Returns
+    -------
+    FusedLinear or None
+        As `train_linear` would return for the whole table in memory, to the last
+        bit: the model of a shard does not depend on the shards it is read with.
+    """
+    models: dict[int, Folded] = {}
+    for first, Z, targets, partition in rows.groups():
+        Z = np.asarray(Z, dtype=np.float64)
+        goals = targets if n_classes is None else targets.astype(np.int64)
+        trained = _train_shards(recipe, Z, goals, partition, n_classes, n_jobs)
+        models |= {first + place: model for place, model in trained.items()}
+    return _joined(recipe, models, n_classes)
+
+
+def _train_shards(
+    recipe: LinearRecipe,
+    Z: NDArray[np.float64],
+    targets: NDArray[Any],
+    partition: Partition,
+    n_classes: int | None,
+    n_jobs: int | None,
+) -> dict[int, Folded]:
     unknowns = (Z.shape[1] + 1) * count_scores(n_classes)
     if not unknowns <= _MAX_UNKNOWNS:
         raise InvalidParameterError(
@@ -182,7 +230,12 @@ def train_linear(
         delayed(_train_group)(recipe, Z, targets, group)
         for group in group_shards(Z, targets, partition, n_classes, unknowns)
     )
-    models = {shard: model for group in trained for shard, model in group.items()}
+    return {shard: model for group in trained for shard, model in group.items()}
+
+
+def _joined(
+    recipe: LinearRecipe, models: dict[int, Folded], n_classes: int | None
+) -> FusedLinear | None:
     if not models:
         return None
     return join_models(
@@ -275,6 +328,13 @@ def _link(recipe: LinearRecipe, n_classes: int | None) -> str:
     return "logistic" if n_classes == 2 else "softmax"
 
 
+def linear_fusion(recipe: LinearRecipe, fused: FusedLinear | None) -> Fusion | None:
+    """Return linear models as the ensembles take them."""
+    if fused is None:
+        return None
+    return Fusion(Encoding((Block(None, (), ()),), moves=recipe.scaled), fused)
+
+
 def _recipe(estimator: Any, *, classifies: bool) -> LinearRecipe:
     recipe = linear_recipe(estimator)
     if recipe is None or recipe.classifies != classifies:
@@ -285,9 +345,3 @@ def _recipe(estimator: Any, *, classifies: bool) -> LinearRecipe:
             "Use fit_shards for anything else."
         )
     return recipe
-
-
-def _fusion(recipe: LinearRecipe, fused: FusedLinear | None) -> Fusion | None:
-    if fused is None:
-        return None
-    return Fusion(Encoding((Block(None, (), ()),), moves=recipe.scaled), fused)

@@ -123,8 +123,13 @@ def deal_units(n_units: int, n_shards: int, source: RandomSource) -> NDArray[np.
         )
     # The deal must not look at the data. Dealing label by label, or by a hash of the
     # id, would let one replaced unit move others or touch two shards.
+    order = source.permutation(n_units)
     shards = np.empty(n_units, dtype=np.int64)
-    shards[source.permutation(n_units)] = np.arange(n_units) * n_shards // n_units
+    # The unit in place i of the order goes to shard i * n_shards // n_units; shard by
+    # shard, because a hundred million units leave no room for arrays of places.
+    ends = [-(-shard * n_units // n_shards) for shard in range(n_shards + 1)]
+    for shard in range(n_shards):
+        shards[order[ends[shard] : ends[shard + 1]]] = shard
     return shards
 
 
@@ -144,6 +149,31 @@ def unit_positions(units: Any, n_rows: int) -> tuple[NDArray[np.int64], int]:
     if ids.dtype.kind in _SORTABLE_KINDS:
         return _positions_by_sorting(ids)
     return _positions_by_hashing(ids)
+
+
+class UnitCounter:
+    """Positions of units in a table that arrives in batches.
+
+    Batch after batch they are what `unit_positions` says about the whole table.
+    Memory grows with the number of different ids, not with the number of rows.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[Any, int] = {}
+
+    @property
+    def n_units(self) -> int:
+        """Number of different units so far."""
+        return len(self._seen)
+
+    def positions(self, units: Any, n_rows: int) -> NDArray[np.int64]:
+        """Return the position of each row's unit among all units so far."""
+        ids = _as_ids(units)
+        local, _ = unit_positions(ids, n_rows)
+        _, first = np.unique(local, return_index=True)
+        seen = self._seen
+        known = [seen.setdefault(unit, len(seen)) for unit in ids[first].tolist()]
+        return np.array(known, dtype=np.int64)[local]
 
 
 def _as_ids(units: Any) -> NDArray[Any]:

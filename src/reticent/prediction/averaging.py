@@ -11,22 +11,24 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import STEPS
+from reticent.ensembles import STEPS, ClassifierEnsemble, Labels
 from reticent.guarantees import Certificate
 from reticent.mechanisms import (
+    RandomSource,
     RealResponse,
     Response,
     average_vote,
     average_vote_certificate,
 )
 from reticent.prediction.base import (
-    ShardedPredictor,
     checked_base,
     checked_labels,
     checked_rows_and,
     keeps_what_it_learned,
     over_shards,
 )
+from reticent.prediction.batches import BatchFitting, declared_labels
+from reticent.prediction.shards import ShardChoice
 from reticent.prediction.sums import sum_noise
 from reticent.prediction.training import classifiers_of_shards
 
@@ -43,7 +45,7 @@ def _base_gives_probabilities(model: Any) -> bool:
     return hasattr(model.estimator, "predict_proba")
 
 
-class PrivateAveragingClassifier(ClassifierMixin, ShardedPredictor):
+class PrivateAveragingClassifier(ClassifierMixin, BatchFitting):
     r"""Classifier that answers from the noisy average of models on disjoint shards.
 
     `predict` draws a label from the average vote; `predict_proba` releases the average
@@ -127,19 +129,38 @@ class PrivateAveragingClassifier(ClassifierMixin, ShardedPredictor):
         X = self._rows(X, reset=True)
         labels, y = checked_labels(self.classes, y)
         checked_rows_and(X, y)
-        # Checked first: a mistaken epsilon must not cost a training run.
+        strength = self._strength(labels)
+        partition, source, choice = self._deal(X, units, len(labels), strength)
+        ensemble = classifiers_of_shards(self, X, y, partition, source, labels.classes)
+        self._finish(ensemble, labels, partition.n_units, choice, source)
+        return self
+
+    def _task(self) -> Labels:
+        checked_base(self.estimator, "predict")
+        labels = declared_labels(self.classes)
+        self._strength(labels)
+        return labels
+
+    def _strength(self, task: Any) -> float:
+        # Checked before training: a mistaken epsilon must not cost a run.
         sum_noise(1, 1, self.epsilon, self.delta, False)
-        partition, source, choice = self._deal(X, units, len(labels), self.epsilon)
-        self.ensemble_ = classifiers_of_shards(
-            self, X, y, partition, source, labels.classes
-        )
-        self.classes_ = labels.classes
-        self.n_units_ = partition.n_units
+        return self.epsilon
+
+    def _finish(
+        self,
+        ensemble: ClassifierEnsemble,
+        task: Any,
+        n_units: int,
+        choice: ShardChoice,
+        source: RandomSource,
+    ) -> None:
+        self.ensemble_ = ensemble
+        self.classes_ = task.classes
+        self.n_units_ = n_units
         self.n_shards_ = choice.n_shards
         self.shard_choice_ = choice
         self._source = source
-        self._certify(partition.n_units, source.seeded)
-        return self
+        self._certify(n_units, source.seeded)
 
     def _certify(self, n: int, seeded: bool) -> None:
         facts: dict[str, Any] = {

@@ -10,18 +10,19 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from reticent._sklearn import MatrixLike, fit_context
-from reticent.ensembles import STEPS, check_bounds
+from reticent.ensembles import STEPS, RegressorEnsemble, check_bounds
 from reticent.guarantees import Certificate
-from reticent.mechanisms import RealResponse
+from reticent.mechanisms import RandomSource, RealResponse
 from reticent.prediction.averaging import AVERAGING_CONSTRAINTS
 from reticent.prediction.base import (
-    ShardedPredictor,
     checked_base,
     checked_rows_and,
     checked_targets,
     keeps_what_it_learned,
     over_shards,
 )
+from reticent.prediction.batches import BatchFitting
+from reticent.prediction.shards import ShardChoice
 from reticent.prediction.sums import sum_noise
 from reticent.prediction.training import regressors_of_shards
 
@@ -66,7 +67,7 @@ class BoundedAnswers:
         return np.clip(noisy, self.low, self.high)
 
 
-class PrivateAveragingRegressor(RegressorMixin, ShardedPredictor):
+class PrivateAveragingRegressor(RegressorMixin, BatchFitting):
     r"""Regressor whose every predicted number is differentially private.
 
     One clone of any scikit-learn regressor or pipeline is trained on each shard; its
@@ -152,22 +153,42 @@ class PrivateAveragingRegressor(RegressorMixin, ShardedPredictor):
         y : array-like of shape (n_rows,)
             Targets; values outside the bounds are clipped.
         """
-        checked_base(self.estimator, "predict")
-        low, high = check_bounds(self.bounds)
+        low, high = bounds = self._task()
         X = self._rows(X, reset=True)
         y = np.clip(checked_targets(y), low, high)
         checked_rows_and(X, y)
+        strength = self._strength(bounds)
+        partition, source, choice = self._deal(X, units, 1, strength)
+        ensemble = regressors_of_shards(self, X, y, partition, source, bounds)
+        self._finish(ensemble, bounds, partition.n_units, choice, source)
+        return self
+
+    def _task(self) -> tuple[float, float]:
+        checked_base(self.estimator, "predict")
+        bounds = check_bounds(self.bounds)
+        self._strength(bounds)
+        return bounds
+
+    def _strength(self, task: Any) -> float:
+        # Checked before training: a mistaken epsilon must not cost a run.
         sum_noise(1, 1, self.epsilon, self.delta, False)
-        partition, source, choice = self._deal(X, units, 1, self.epsilon)
-        self.ensemble_ = regressors_of_shards(
-            self, X, y, partition, source, (low, high)
-        )
-        self.n_units_ = partition.n_units
+        return self.epsilon
+
+    def _finish(
+        self,
+        ensemble: RegressorEnsemble,
+        task: Any,
+        n_units: int,
+        choice: ShardChoice,
+        source: RandomSource,
+    ) -> None:
+        self.ensemble_ = ensemble
+        self.n_units_ = n_units
         self.n_shards_ = choice.n_shards
         self.shard_choice_ = choice
         self._source = source
         self._noise, promised = sum_noise(
-            partition.n_units, 1, self.epsilon, self.delta, source.seeded
+            n_units, 1, self.epsilon, self.delta, source.seeded
         )
         self.certificate_: Certificate[Any] = over_shards(
             promised,
@@ -176,7 +197,6 @@ class PrivateAveragingRegressor(RegressorMixin, ShardedPredictor):
             seeded=source.seeded,
             frozen=keeps_what_it_learned(self.estimator),
         )
-        return self
 
     def response(self, X: MatrixLike) -> BoundedAnswers:
         """Return the exact law of the answers before clipping: for trusted eyes."""

@@ -120,15 +120,18 @@ class ShardedPredictor(BaseEstimator):
         source = noise_source(self.random_state)
         n_rows = X.shape[0]
         _, n_units = unit_positions(units, n_rows)
-        choice = choose_shards(
+        choice = self._choose(n_units, n_labels, epsilon)
+        partition = partition_rows(n_rows, choice.n_shards, source, units=units)
+        return partition, source, choice
+
+    def _choose(self, n_units: int, n_labels: int, epsilon: float) -> ShardChoice:
+        return choose_shards(
             self.n_shards,
             n_units=n_units,
             n_labels=n_labels,
             epsilon=epsilon,
             estimator=self.estimator,
         )
-        partition = partition_rows(n_rows, choice.n_shards, source, units=units)
-        return partition, source, choice
 
     def _rows(self, X: MatrixLike, *, reset: bool) -> MatrixLike:
         """Check the shape of rows; leave their content to the base pipeline.

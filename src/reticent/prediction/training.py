@@ -11,14 +11,23 @@ from reticent._sklearn import MatrixLike
 from reticent.ensembles import (
     ClassifierEnsemble,
     Columns,
+    DealtRows,
+    Fusion,
+    Labels,
     Partition,
     RegressorEnsemble,
     fit_shards,
+    fit_spooled,
+    linear_fusion,
     linear_recipe,
     train_classifiers,
     train_regressors,
+    train_spooled,
 )
 from reticent.mechanisms import RandomSource
+
+#: What is to be predicted: one of the public labels, or a number within bounds.
+Task = Labels | tuple[float, float]
 
 # Newton steps of all shards at once solve systems of this size; larger models are
 # faster one by one.
@@ -37,7 +46,9 @@ def classifiers_of_shards(
 
     `model` holds the parameters `estimator`, `n_jobs` and `verbose`.
     """
-    if _trains_fused(model.estimator, X, len(classes), classifies=True):
+    if _is_matrix(X) and _trains_fused(
+        model.estimator, X.shape[1], len(classes), classifies=True
+    ):
         return train_classifiers(
             model.estimator, X, y, partition, classes, n_jobs=model.n_jobs
         )
@@ -56,7 +67,9 @@ def regressors_of_shards(
     bounds: tuple[float, float],
 ) -> RegressorEnsemble:
     """Train one regressor a shard; ridge models all at once."""
-    if _trains_fused(model.estimator, X, 1, classifies=False):
+    if _is_matrix(X) and _trains_fused(
+        model.estimator, X.shape[1], 1, classifies=False
+    ):
         return train_regressors(
             model.estimator, X, y, partition, bounds, n_jobs=model.n_jobs
         )
@@ -64,16 +77,53 @@ def regressors_of_shards(
     return RegressorEnsemble(shards.models, Columns.of(X), bounds, n_jobs=model.n_jobs)
 
 
+def ensemble_of_spooled(
+    model: Any, rows: DealtRows, source: RandomSource, task: Task
+) -> Any:
+    """Train the ensemble that the same rows would give in memory, to the last bit.
+
+    `task` is the public labels, or the public bounds of a number.
+    """
+    labels = task if isinstance(task, Labels) else None
+    columns = Columns(count=rows.n_columns, names=None)
+    n_labels = 1 if labels is None else len(labels)
+    recipe = linear_recipe(model.estimator)
+    fusion: Fusion | None = None
+    models: tuple[Any, ...] = (None,) * rows.n_shards
+    if recipe is not None and _trains_fused(
+        model.estimator, rows.n_columns, n_labels, classifies=labels is not None
+    ):
+        n_classes = None if labels is None else n_labels
+        trained = train_spooled(recipe, rows, n_classes=n_classes, n_jobs=model.n_jobs)
+        fusion = linear_fusion(recipe, trained)
+    else:
+        models = fit_spooled(
+            model.estimator,
+            rows,
+            source,
+            labels=None if labels is None else labels.classes,
+            n_jobs=model.n_jobs,
+            verbose=bool(model.verbose),
+        ).models
+    if isinstance(task, Labels):
+        return ClassifierEnsemble(
+            models, columns, task.classes, fusion=fusion, n_jobs=model.n_jobs
+        )
+    return RegressorEnsemble(models, columns, task, fusion=fusion, n_jobs=model.n_jobs)
+
+
+def _is_matrix(X: MatrixLike) -> bool:
+    return isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
+
+
 def _trains_fused(
-    estimator: Any, X: MatrixLike, n_labels: int, *, classifies: bool
+    estimator: Any, n_columns: int, n_labels: int, *, classifies: bool
 ) -> bool:
     recipe = linear_recipe(estimator)
     return (
         recipe is not None
         and recipe.classifies == classifies
-        and isinstance(X, np.ndarray)
-        and X.dtype.kind in "biuf"
-        and (X.shape[1] + 1) * max(1, n_labels) <= _MOST_UNKNOWNS
+        and (n_columns + 1) * max(1, n_labels) <= _MOST_UNKNOWNS
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
+from reticent.ensembles import ClassifierEnsemble, Labels
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Budget, Certificate, repeat
 from reticent.guarantees.numbers import below_one
@@ -27,13 +28,14 @@ from reticent.mechanisms import (
     soft_vote_certificate,
 )
 from reticent.prediction.base import (
-    ShardedPredictor,
     checked_base,
     checked_labels,
     checked_rows_and,
     keeps_what_it_learned,
     over_shards,
 )
+from reticent.prediction.batches import BatchFitting, declared_labels
+from reticent.prediction.shards import ShardChoice
 from reticent.prediction.training import classifiers_of_shards
 
 RULES = ("soft", "geometric", "permute-and-flip", "gaussian")
@@ -43,7 +45,7 @@ RULES = ("soft", "geometric", "permute-and-flip", "gaussian")
 _WORTH = 0.9
 
 
-class PrivateVotingClassifier(ClassifierMixin, ShardedPredictor):
+class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
     r"""Classifier whose every predicted label is differentially private.
 
     Privacy units are dealt to disjoint shards at random and one clone of any
@@ -182,26 +184,45 @@ class PrivateVotingClassifier(ClassifierMixin, ShardedPredictor):
         X = self._rows(X, reset=True)
         labels, y = checked_labels(self.classes, y)
         checked_rows_and(X, y)
-        vote = Vote.choose(self, len(labels))
-        partition, source, choice = self._deal(X, units, len(labels), vote.strength)
-        self.ensemble_ = classifiers_of_shards(
-            self, X, y, partition, source, labels.classes
-        )
-        self.classes_ = labels.classes
-        self.n_units_ = partition.n_units
+        strength = self._strength(labels)
+        partition, source, choice = self._deal(X, units, len(labels), strength)
+        ensemble = classifiers_of_shards(self, X, y, partition, source, labels.classes)
+        self._finish(ensemble, labels, partition.n_units, choice, source)
+        return self
+
+    def _task(self) -> Labels:
+        checked_base(self.estimator, "predict")
+        labels = declared_labels(self.classes)
+        Vote.choose(self, len(labels))
+        return labels
+
+    def _strength(self, task: Any) -> float:
+        return Vote.choose(self, len(task)).strength
+
+    def _finish(
+        self,
+        ensemble: ClassifierEnsemble,
+        task: Any,
+        n_units: int,
+        choice: ShardChoice,
+        source: RandomSource,
+    ) -> None:
+        vote = Vote.choose(self, len(task))
+        self.ensemble_ = ensemble
+        self.classes_ = task.classes
+        self.n_units_ = n_units
         self.n_shards_ = choice.n_shards
         self.shard_choice_ = choice
         self.rule_ = vote.rule
         self._vote = vote
         self._source: RandomSource = source
         self.certificate_: Certificate[Any] = over_shards(
-            vote.certificate(partition.n_units),
+            vote.certificate(n_units),
             shards=choice.n_shards,
             public_labels=self.classes is None,
             seeded=source.seeded,
             frozen=keeps_what_it_learned(self.estimator),
         )
-        return self
 
     def response(self, X: MatrixLike) -> Response:
         """Return the exact law of the answers: for trusted eyes only."""
