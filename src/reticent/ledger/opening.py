@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, delete, insert, select
 
 from reticent.errors import LedgerError
-from reticent.ledger import decisions
+from reticent.ledger import decisions, statements
 from reticent.ledger.accounts import Balance
 from reticent.ledger.checkpoints import Checkpoint, SecondPlace
 from reticent.ledger.schema import account_row, accounts, entries, identity
@@ -16,7 +16,6 @@ from reticent.ledger.store import (
     load,
     set_epoch,
     strays,
-    write_entries,
 )
 from reticent.ledger.verification import Replay
 
@@ -134,7 +133,7 @@ def write_off(store: Store, second: SecondPlace | None, reason: str) -> None:
     def work(connection: Connection) -> Checkpoint:
         page = load(connection, decisions.Needs())
         decisions.write_off(page, caps, epoch, reason)
-        write_entries(connection, page)
+        statements.write(connection, page.written, [])
         connection.execute(delete(accounts))
         if page.accounts:
             rows = [account_row(balance) for balance in page.accounts.values()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,7 +13,6 @@ from sqlalchemy import (
     Column,
     Connection,
     MetaData,
-    Row,
     Table,
     Text,
     insert,
@@ -170,14 +170,6 @@ def row_of(entry: Entry) -> dict[str, Any]:
     return {column.name: getattr(entry, column.name) for column in entries.columns}
 
 
-def mark_rows(entry: Entry) -> list[dict[str, Any]]:
-    """Return an entry's marks as rows."""
-    return [
-        {"sequence": entry.sequence, "position": position, **mark._asdict()}
-        for position, mark in enumerate(entry.marks)
-    ]
-
-
 def account_row(balance: Balance) -> dict[str, Any]:
     """Return an account as a row."""
     limits = balance.cap.limits
@@ -189,7 +181,7 @@ def account_row(balance: Balance) -> dict[str, Any]:
     }
 
 
-def balance_of(row: Row[Any, Any]) -> Balance:
+def balance_of(row: Sequence[Any]) -> Balance:
     """Read an account; refuse a row whose limits are not those of its cap."""
     name, text = row[0], row[1]
     units: tuple[int, ...] = tuple(row[2:])

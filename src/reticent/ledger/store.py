@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from sqlalchemy import (
     Connection,
     Engine,
-    Row,
-    bindparam,
     insert,
     or_,
     select,
@@ -20,58 +18,40 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from reticent.errors import LedgerError, ReticentError
+from reticent.ledger import statements
 from reticent.ledger.accounts import Balance
 from reticent.ledger.checkpoints import Checkpoint
 from reticent.ledger.decisions import Needs, Operation, Page
 from reticent.ledger.engines import WRITES, fault_of, open_engine, passing
-from reticent.ledger.entries import Entry, Mark
+from reticent.ledger.entries import CHARGE, Entry, Mark
 from reticent.ledger.schema import (
-    KINDS,
     account_row,
     accounts,
     balance_of,
     entries,
     identity,
-    mark_rows,
     marks,
     meta,
     migrate,
-    row_of,
 )
 
 T = TypeVar("T")
 
-# Values in one IN (...), far below what databases bear, and entries in one reading,
-# few enough to stay in a processor's cache.
-_CHUNK = 500
+# Entries in one reading, few enough to stay in a processor's cache.
 _READING = 1_000
-
-_spend = (
-    update(accounts)
-    .where(
-        accounts.c.name == bindparam("account"),
-        *(
-            accounts.c[f"spent_{kind}"] + bindparam(f"cost_{kind}")
-            <= accounts.c[f"limit_{kind}"]
-            for kind in KINDS
-        ),
-    )
-    .values(
-        {
-            f"spent_{kind}": accounts.c[f"spent_{kind}"] + bindparam(f"cost_{kind}")
-            for kind in KINDS
-        }
-    )
-)
+# Charges that wait for their answers, kept at hand; and marks that one may have.
+_MOST_RECENT = 4_096
+_MOST_MARKS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Results of a commit's operations, the new head, and a checkpoint if due."""
+    """A commit's results, the new head, new entries, and a checkpoint if due."""
 
     results: list[Any]
     sequence: int
     hash: str
+    written: list[Entry]
     checkpoint: Checkpoint | None
 
 
@@ -87,6 +67,7 @@ class Store:
     def __init__(self, url: str) -> None:
         self._engine: Engine = open_engine(url)
         self._head = (0, "")
+        self._recent: dict[int, Entry] = {}
         try:
             self.write(migrate)
         except BaseException:
@@ -135,7 +116,7 @@ class Store:
             needs = Needs()
             for operation in operations:
                 needs.add(operation.needs)
-            page = load(connection, needs)
+            page = load(connection, needs, self._recent)
             self._check_head(page)
             before = dict(page.accounts)
             results = [_attempt(operation, page) for operation in operations]
@@ -145,12 +126,24 @@ class Store:
                 results,
                 page.sequence,
                 page.hash,
+                page.written,
                 checkpoint_of(connection) if due else None,
             )
 
         done = self._write(work)
         self._head = (done.sequence, done.hash)
+        self._keep_recent(done.written)
         return done
+
+    def _keep_recent(self, written: Iterable[Entry]) -> None:
+        """Keep charges at hand until their answers come."""
+        for entry in written:
+            if entry.settles is not None:
+                self._recent.pop(entry.settles, None)
+            elif entry.kind == CHARGE and len(entry.marks) <= _MOST_MARKS:
+                self._recent[entry.sequence] = entry
+        while len(self._recent) > _MOST_RECENT:
+            del self._recent[next(iter(self._recent))]
 
     def _check_head(self, page: Page) -> None:
         """Refuse a database that was put back under a running process."""
@@ -216,18 +209,29 @@ def _attempt(operation: Operation, page: Page) -> Any:
         return refusal
 
 
-def load(connection: Connection, needs: Needs) -> Page:
-    """Read the part of the book that operations need."""
-    last = _last(connection)
-    page = Page(sequence=last.sequence, hash=last.hash)
-    page.accounts = _accounts(connection, needs.accounts)
-    page.seen, page.releases = _remembered(connection, needs)
-    whole, drawn = set(needs.charges), {place[0] for place in page.releases.values()}
-    for keys in _chunks(needs.requests):
-        found = select(entries.c.sequence).where(entries.c.request.in_(keys))
-        whole.update(connection.execute(found).scalars())
+def load(
+    connection: Connection, needs: Needs, recent: Mapping[int, Entry] | None = None
+) -> Page:
+    """Read the part of the book that operations need.
+
+    With `recent`, charges found there under the hash that the database has are not
+    read again: the hash stands for all of an entry.
+    """
+    head, rows = statements.head_and_accounts(connection, needs.accounts)
+    page = Page(*(head or _lost()))
+    page.accounts = {row[0]: balance_of(row) for row in rows}
+    whole = set(needs.charges)
+    if needs.requests or needs.queries:
+        whole |= _remember(page, connection, needs)
+    drawn = {place[0] for place in page.releases.values()}
+    if recent and needs.charges:
+        for sequence, sealed in statements.unanswered(connection, whole).items():
+            known = recent.get(sequence)
+            if known is not None and known.hash == sealed:
+                page.index(known)
+                whole.discard(sequence)
     answers = []
-    for chunk in _chunks(whole | drawn):
+    for chunk in statements.chunks(whole | drawn):
         for entry in _entries(connection, entries.c.sequence.in_(chunk), whole):
             page.index(entry)
         answers += _entries(connection, entries.c.settles.in_(chunk), set())
@@ -236,31 +240,29 @@ def load(connection: Connection, needs: Needs) -> Page:
     return page
 
 
-def _remembered(
-    connection: Connection, needs: Needs
-) -> tuple[set[Mark], dict[str, tuple[int, int]]]:
-    """Return who paid to see needed queries, and under which charge each was drawn."""
-    seen: set[Mark] = set()
-    releases: dict[str, tuple[int, int]] = {}
-    for chunk in _chunks(needs.queries):
-        drawn = (
-            select(marks.c.query, marks.c.sequence, marks.c.position)
-            .join(entries, entries.c.settles == marks.c.sequence)
-            .where(marks.c.query.in_(chunk), marks.c.account == "")
-            .order_by(entries.c.sequence)
-        )
-        for query, sequence, position in connection.execute(drawn):
-            releases.setdefault(query, (sequence, position))
-        paid = select(marks.c.query, marks.c.account, marks.c.release).where(
-            marks.c.query.in_(chunk), marks.c.account.in_(needs.accounts)
-        )
-        seen.update(Mark(*row) for row in connection.execute(paid))
-    return seen, releases
+def _remember(page: Page, connection: Connection, needs: Needs) -> set[int]:
+    """Note who paid to see needed queries and under which charge each was drawn.
+
+    Return the charges of needed requests.
+    """
+    drawn, charged = [], set()
+    for trace in statements.traces(
+        connection, needs.requests, needs.queries, needs.accounts
+    ):
+        query, account, release, sequence, position, settled = trace
+        if query is None or account is None or release is None or position is None:
+            charged.add(sequence)
+        elif account:
+            page.seen.add(Mark(query, account, release))
+        elif settled is not None:
+            drawn.append((settled, query, (sequence, position)))
+    for _, query, place in sorted(drawn):
+        page.releases.setdefault(query, place)
+    return charged
 
 
 def flush(connection: Connection, page: Page, before: dict[str, Balance]) -> None:
     """Write what was decided: entries, marks and totals."""
-    write_entries(connection, page)
     spends = []
     for name in sorted(page.touched):
         now, known = page.accounts[name], before.get(name)
@@ -272,45 +274,25 @@ def flush(connection: Connection, page: Page, before: dict[str, Balance]) -> Non
                 update(accounts).where(accounts.c.name == name).values(values)
             )
         elif now.spent != known.spent:
-            costs = now.spent.minus(known.spent)._asdict()
-            spends.append(
-                {"account": name, **{f"cost_{kind}": costs[kind] for kind in KINDS}}
-            )
-    # The database has the last word: no row changes if a cap would be exceeded.
-    if spends and connection.execute(_spend, spends).rowcount != len(spends):
+            spends.append((name, now.spent.minus(known.spent)))
+    if page.written and statements.write(connection, page.written, spends) != len(
+        spends
+    ):
         raise LedgerError("an account changed under the ledger's lock.")
-
-
-def write_entries(connection: Connection, page: Page) -> None:
-    """Append the new entries of a page and their marks."""
-    if page.written:
-        connection.execute(insert(entries), [row_of(entry) for entry in page.written])
-    noted = [row for entry in page.written for row in mark_rows(entry)]
-    if noted:
-        connection.execute(insert(marks), noted)
 
 
 def checkpoint_of(connection: Connection) -> Checkpoint:
     """Read the head and every account."""
-    known, last = identity(connection), _last(connection)
+    known = identity(connection)
+    head, _ = statements.head_and_accounts(connection, ())
+    sequence, sealed = head or _lost()
     return Checkpoint(
-        known.ledger,
-        known.epoch,
-        int(last.sequence),
-        str(last.hash),
-        all_accounts(connection),
+        known.ledger, known.epoch, sequence, sealed, all_accounts(connection)
     )
 
 
-def _last(connection: Connection) -> Row[Any, Any]:
-    found = connection.execute(
-        select(entries.c.sequence, entries.c.hash)
-        .order_by(entries.c.sequence.desc())
-        .limit(1)
-    ).first()
-    if found is None:
-        raise LedgerError("the ledger has lost its entries; restore a good copy.")
-    return found
+def _lost() -> NoReturn:
+    raise LedgerError("the ledger has lost its entries; restore a good copy.")
 
 
 def set_epoch(connection: Connection, epoch: int, ledger: str) -> None:
@@ -334,11 +316,8 @@ def all_accounts(connection: Connection) -> dict[str, Balance]:
 
 
 def _accounts(connection: Connection, names: Iterable[str]) -> dict[str, Balance]:
-    found = {}
-    for chunk in _chunks(names):
-        rows = connection.execute(select(accounts).where(accounts.c.name.in_(chunk)))
-        found.update({row.name: balance_of(row) for row in rows})
-    return found
+    _, rows = statements.head_and_accounts(connection, names)
+    return {row[0]: balance_of(row) for row in rows}
 
 
 def _entries(connection: Connection, condition: Any, whole: set[int]) -> list[Entry]:
@@ -366,9 +345,3 @@ def _marks(
             )
         known.append(tuple(mark))
     return noted
-
-
-def _chunks(values: Iterable[T]) -> Iterator[list[T]]:
-    listed = list(values)
-    for start in range(0, len(listed), _CHUNK):
-        yield listed[start : start + _CHUNK]

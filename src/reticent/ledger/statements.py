@@ -1,0 +1,199 @@
+"""The few statements of an ordinary commit, written out.
+
+While a commit is made everybody else waits for it, so nothing is compiled then, and
+what can be asked or written in one statement is: with PostgreSQL each one is a journey
+to the server and back, under a lock that all replicas share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import Connection
+
+from reticent.ledger.entries import Entry
+from reticent.ledger.schema import KINDS
+from reticent.ledger.units import Spend
+
+T = TypeVar("T")
+
+# Values in one IN (...), far below what databases bear.
+CHUNK = 500
+
+_HEAD = "SELECT sequence, hash FROM ledger_entries ORDER BY sequence DESC LIMIT 1"
+_ACCOUNTS = (
+    "a.name, a.cap, a.spent_epsilon, a.spent_delta, a.spent_rho, a.spent_answers, "
+    "a.limit_epsilon, a.limit_delta, a.limit_rho, a.limit_answers"
+)
+_ENTRIES = "sequence, kind, request, settles, charges, body, hash"
+_MARKS = "sequence, position, query, account, release"
+# The database has the last word: no row changes if a cap would be exceeded.
+_SPENT = ", ".join(f"spent_{kind} = spent_{kind} + {{{kind}}}" for kind in KINDS)
+_WITHIN = " AND ".join(f"spent_{kind} + {{{kind}}} <= limit_{kind}" for kind in KINDS)
+
+_SQLITE_SPEND = (
+    f"UPDATE ledger_accounts SET {_SPENT} WHERE name = ?5 AND {_WITHIN}"  # noqa: S608
+).format(**{kind: f"?{place}" for place, kind in enumerate(KINDS, 1)})
+_COSTS = {kind: f"cost.{kind}" for kind in KINDS}
+_POSTGRESQL_WRITE = f"""WITH
+ chain AS (INSERT INTO ledger_entries ({_ENTRIES}) SELECT * FROM unnest(
+  %s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[],
+  %s::text[])),
+ noted AS (INSERT INTO ledger_marks ({_MARKS}) SELECT * FROM unnest(
+  %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::bigint[])),
+ spent AS (UPDATE ledger_accounts SET {_SPENT.format(**_COSTS)} FROM unnest(
+  %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])
+  AS cost (account, {", ".join(KINDS)})
+  WHERE name = cost.account AND {_WITHIN.format(**_COSTS)} RETURNING 1)
+ SELECT count(*) FROM spent"""  # noqa: S608
+
+
+class Trace(NamedTuple):
+    """Where a query was drawn or paid for, or (`query` None) a request was charged."""
+
+    query: str | None
+    account: str | None
+    release: int | None
+    sequence: int
+    position: int | None
+    settled: int | None
+
+
+def head_and_accounts(
+    connection: Connection, names: Iterable[str]
+) -> tuple[tuple[int, str] | None, list[tuple[Any, ...]]]:
+    """Return sequence and hash of the last entry, and the rows of named accounts."""
+    head, rows = None, []
+    for chunk in chunks(names) if names else ():
+        among, values = _among(connection, "a.name", chunk)
+        found = _all(
+            connection,
+            f"SELECT h.sequence, h.hash, {_ACCOUNTS} FROM ({_HEAD}) h "  # noqa: S608
+            f"LEFT JOIN ledger_accounts a ON {among}",
+            values,
+        )
+        head = found[0][:2] if found else None
+        rows += [tuple(row[2:]) for row in found if row[2] is not None]
+    if not names:
+        found = _all(connection, _HEAD, [])
+        head = found[0] if found else None
+    return None if head is None else (head[0], head[1]), rows
+
+
+def traces(
+    connection: Connection,
+    requests: Iterable[str],
+    queries: Iterable[str],
+    accounts: Iterable[str],
+) -> Iterator[Trace]:
+    """Yield what is known of requests and queries; of others' views, nothing."""
+    payers, used = ["", *accounts], list(requests)
+    for chunk in chunks(queries):
+        by_query, asked = _among(connection, "m.query", chunk)
+        by_account, paid = _among(connection, "m.account", payers)
+        statement = (
+            "SELECT m.query, m.account, m.release, m.sequence, m.position, "  # noqa: S608
+            "e.sequence FROM ledger_marks m "
+            "LEFT JOIN ledger_entries e ON e.settles = m.sequence "
+            f"WHERE {by_query} AND {by_account}"
+        )
+        some, used = used[:CHUNK], used[CHUNK:]
+        keys: list[Any] = []
+        if some:
+            by_key, keys = _among(connection, "request", some)
+            statement += (
+                " UNION ALL SELECT NULL, NULL, NULL, sequence, NULL, NULL "  # noqa: S608
+                f"FROM ledger_entries WHERE {by_key}"
+            )
+        yield from map(Trace._make, _all(connection, statement, asked + paid + keys))
+    for some in chunks(used):
+        by_key, keys = _among(connection, "request", some)
+        statement = f"SELECT sequence FROM ledger_entries WHERE {by_key}"  # noqa: S608
+        for (sequence,) in _all(connection, statement, keys):
+            yield Trace(None, None, None, sequence, None, None)
+
+
+def unanswered(connection: Connection, charges: Iterable[int]) -> dict[int, str]:
+    """Return the hashes of those charges that have no answer yet."""
+    found: dict[int, str] = {}
+    for chunk in chunks(charges):
+        among, values = _among(connection, "e.sequence", chunk)
+        statement = (
+            "SELECT e.sequence, e.hash FROM ledger_entries e "  # noqa: S608
+            "LEFT JOIN ledger_entries a ON a.settles = e.sequence "
+            f"WHERE a.sequence IS NULL AND {among}"
+        )
+        found.update({row[0]: row[1] for row in _all(connection, statement, values)})
+    return found
+
+
+def write(
+    connection: Connection,
+    entries: Sequence[Entry],
+    spends: Sequence[tuple[str, Spend]],
+) -> int:
+    """Append entries with their marks and charge accounts; return how many were."""
+    rows = [
+        (e.sequence, e.kind, e.request, e.settles, e.charges, e.body, e.hash)
+        for e in entries
+    ]
+    marks = [
+        (entry.sequence, position, *mark)
+        for entry in entries
+        for position, mark in enumerate(entry.marks)
+    ]
+    if connection.dialect.name != "sqlite":
+        costs = [(name, *cost) for name, cost in spends]
+        columns = _columns(rows, 7) + _columns(marks, 5) + _columns(costs, 5)
+        return int(_all(connection, _POSTGRESQL_WRITE, columns)[0][0])
+    if rows:
+        connection.exec_driver_sql(_insert("ledger_entries", _ENTRIES), rows)
+    if marks:
+        connection.exec_driver_sql(_insert("ledger_marks", _MARKS), marks)
+    if not spends:
+        return 0
+    changes = [(*cost, name) for name, cost in spends]
+    return connection.exec_driver_sql(_SQLITE_SPEND, changes).rowcount
+
+
+def chunks(values: Iterable[T]) -> Iterator[list[T]]:
+    """Yield values in lists that fit a statement."""
+    listed = list(values)
+    for start in range(0, len(listed), CHUNK):
+        yield listed[start : start + CHUNK]
+
+
+def _columns(rows: list[tuple[Any, ...]], width: int) -> list[Any]:
+    return list(map(list, zip(*rows, strict=True))) if rows else [[]] * width
+
+
+@lru_cache
+def _insert(table: str, columns: str) -> str:
+    places = ", ".join("?" for _ in columns.split(","))
+    return f"INSERT INTO {table} ({columns}) VALUES ({places})"  # noqa: S608
+
+
+def _among(
+    connection: Connection, column: str, values: list[Any]
+) -> tuple[str, list[Any]]:
+    """Return a condition that a column is one of some values, and its parameters.
+
+    Drivers prepare a text once, so there should be few: lists are filled up to a power
+    of two with what is in them already.
+    """
+    if connection.dialect.name != "sqlite":
+        kind = "bigint" if isinstance(values[0], int) else "text"
+        return f"{column} = ANY(%s::{kind}[])", [values]
+    width = 1 << (len(values) - 1).bit_length()
+    return _places(column, width), values + values[:1] * (width - len(values))
+
+
+@lru_cache
+def _places(column: str, width: int) -> str:
+    return f"{column} IN ({', '.join('?' * width)})"
+
+
+def _all(connection: Connection, statement: str, values: list[Any]) -> list[Any]:
+    return list(connection.exec_driver_sql(statement, tuple(values)).all())
