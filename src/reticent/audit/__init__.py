@@ -6,13 +6,33 @@ from reticent.audit.bounds import (
     lower_bound,
     trials_needed,
 )
+from reticent.audit.enumerating import exact_law, verify_release
 from reticent.audit.exact import Verification, verify
+from reticent.audit.one_run import (
+    OneRun,
+    canaries_needed,
+    epsilon_of_guesses,
+    one_run,
+    one_run_p_value,
+)
+from reticent.audit.replaying import Replay, Violation, replay, replay_pairs
 
 __all__ = [
     "LowerBound",
+    "OneRun",
+    "Replay",
     "Verification",
+    "Violation",
+    "canaries_needed",
     "epsilon_at_least",
+    "epsilon_of_guesses",
+    "exact_law",
     "lower_bound",
+    "one_run",
+    "one_run_p_value",
+    "replay",
+    "replay_pairs",
     "trials_needed",
     "verify",
+    "verify_release",
 ]

@@ -81,10 +81,10 @@ Dataset = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class _Answered:
-    """One fitted dataset: its certificate, its response and its log-law."""
+class Answered:
+    """One dataset: what was promised (if known), its response and its log-law."""
 
-    certificate: Certificate[Any]
+    certificate: Certificate[Any] | None
     response: Any
     logs: NDArray[np.float64]
 
@@ -146,7 +146,7 @@ def verify(
     n = whole("verify", "n", n)
     asked = _queries(units, queries)
     probe = _fit(predictor_factory, tuple(range(len(units)))[:1] * n, units, asked, law)
-    relation = probe.certificate.relation
+    relation = _certificate(probe).relation
     sizes = (n,) if isinstance(relation, ReplaceOne) else (n - 1, n)
     count = sum(_how_many(len(units), size, symmetric) for size in sizes)
     if count > _MOST_DATASETS:
@@ -157,13 +157,24 @@ def verify(
     table = {
         data: _fit(predictor_factory, data, units, asked, law)
         for size in sizes
-        for data in _datasets(len(units), size, symmetric)
+        for data in datasets_of(len(units), size, symmetric)
     }
-    return _compare(table, len(units), n, symmetric, relation, claim, units, asked)
+    return compare(table, len(units), n, symmetric, relation, claim, units, asked)
 
 
-def _compare(
-    table: dict[Dataset, _Answered],
+def _certificate(answered: Answered) -> Certificate[Any]:
+    if answered.certificate is None:
+        raise InvalidParameterError("a program without a certificate needs a claim.")
+    return answered.certificate
+
+
+def _promised(answered: Answered) -> Guarantee:
+    promised: Guarantee = _certificate(answered).guarantee
+    return promised
+
+
+def compare(
+    table: dict[Dataset, Answered],
     n_units: int,
     n: int,
     symmetric: bool,
@@ -172,13 +183,14 @@ def _compare(
     units: list[Any],
     asked: NDArray[Any],
 ) -> Verification:
+    """Go through all neighbours in a table of laws."""
     worst, pairs, rigorous = -1.0, 0, False
     example: tuple[Any, Any, Any, Any] = (None, None, None, None)
     holds, guarantee, limit = True, claim, 0.0
     decided: set[tuple[bytes, bytes]] = set()
     for data, near in _pairs(table, n_units, n, symmetric, relation):
         here, there = table[data], table[near]
-        guarantee = here.certificate.guarantee if claim is None else claim
+        guarantee = claim or _promised(here)
         limit = allowed(guarantee)
         pairs += 1
         for query, (left, right) in enumerate(zip(here.logs, there.logs, strict=True)):
@@ -211,8 +223,8 @@ def _compare(
 
 def _decided(
     guarantee: Guarantee,
-    here: _Answered,
-    there: _Answered,
+    here: Answered,
+    there: Answered,
     query: int,
     used: float,
     limit: float,
@@ -226,7 +238,7 @@ def _decided(
 
 
 def _pairs(
-    table: dict[Dataset, _Answered],
+    table: dict[Dataset, Answered],
     n_units: int,
     n: int,
     symmetric: bool,
@@ -246,7 +258,8 @@ def _pairs(
                 yield data, tuple(sorted(other)) if symmetric else other
 
 
-def _datasets(n_units: int, size: int, symmetric: bool) -> Iterator[Dataset]:
+def datasets_of(n_units: int, size: int, symmetric: bool) -> Iterator[Dataset]:
+    """Yield every dataset, as numbers of its units."""
     if symmetric:
         return combinations_with_replacement(range(n_units), size)
     return product(range(n_units), repeat=size)
@@ -262,7 +275,7 @@ def _fit(
     units: list[Any],
     queries: NDArray[Any],
     law: Callable[[Any, Any], Any] | None,
-) -> _Answered:
+) -> Answered:
     X = np.array([units[unit][0] for unit in data])
     y = np.array([units[unit][1] for unit in data])
     model = make().fit(X, y)
@@ -273,7 +286,7 @@ def _fit(
         response = model.response()
     else:
         response = model.response(queries)
-    return _Answered(certificate, response, np.asarray(response.log_probabilities))
+    return Answered(certificate, response, np.asarray(response.log_probabilities))
 
 
 def _row(x: Any) -> tuple[Any, ...]:

@@ -1,0 +1,251 @@
+"""Audit a release from a single run: many canaries, one coin each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.guarantees.numbers import (
+    below_one,
+    nonnegative,
+    positive,
+    probability,
+    whole,
+)
+from reticent.mechanisms import RandomSource, SystemSource
+
+# The bound is bisected to this, and rounded down.
+_PRECISION = 1e-6
+_LARGEST, _STRIDE = 64.0, 0.0625
+
+
+@dataclass(frozen=True)
+class OneRun:
+    """A statistical lower bound on epsilon from one run of a release.
+
+    Attributes
+    ----------
+    epsilon : float
+        With probability at least `confidence`, the release is not
+        (epsilon', delta)-DP for any epsilon' below this.
+    delta, confidence : float
+        The slack that was allowed; one minus the level of the audit.
+    canaries, guesses, correct : int
+        Coins that were thrown, coins that were guessed, and how many rightly.
+    """
+
+    epsilon: float
+    delta: float
+    confidence: float
+    canaries: int
+    guesses: int
+    correct: int
+
+    def refutes(self, epsilon: float) -> bool:
+        """Return whether a claim of this epsilon is refuted."""
+        return self.epsilon > epsilon
+
+    def __str__(self) -> str:
+        return (
+            f"epsilon >= {self.epsilon:.4g} at delta = {self.delta:g} with confidence "
+            f"{self.confidence:g}, from one run: {self.correct} of {self.guesses} "
+            f"guesses right, {self.canaries} canaries"
+        )
+
+
+def one_run(
+    release: Callable[[NDArray[np.bool_]], Any],
+    score: Callable[[Any], ArrayLike],
+    canaries: int,
+    *,
+    guesses: int | None = None,
+    confidence: float = 0.999,
+    delta: float = 0.0,
+    source: RandomSource | None = None,
+) -> OneRun:
+    """Lower-bound the epsilon of a release by running it once.
+
+    Parameters
+    ----------
+    release : callable
+        ``release(coins)`` runs it, with canary `i` in one of two states, as
+        ``coins[i]`` says: one record or another (for replace-one), in or out (for
+        add/remove).
+    score : callable
+        ``score(released)`` returns a number for each canary, the larger the more it
+        looks as if its coin fell on True.
+    canaries : int
+        Number of canaries, each a unit of its own.
+    guesses : int, default=None
+        How many coins to guess, those with the most extreme scores; None guesses all.
+        Fixed in advance.
+    confidence : float, default=0.999
+        Probability that the bound is valid.
+    delta : float, default=0.0
+        Slack of the claim that is being tested.
+    source : RandomSource, default=None
+        Where coins come from.
+
+    Guarantee
+    ---------
+    By `one_run_p_value`, whatever the release and the score.
+
+    Examples
+    --------
+    >>> from reticent.mechanisms import flip_labels
+    >>> source = SystemSource()
+    >>> found = one_run(
+    ...     lambda coins: flip_labels(coins.astype(int), 0.1, source),
+    ...     lambda answers: answers,
+    ...     canaries=2000,
+    ... )
+    >>> 1.5 < found.epsilon < 2.5  # the truth is ln 9 = 2.197
+    True
+
+    References
+    ----------
+    :cite:`SteinkeNasrJagielski2023`.
+    """
+    canaries = whole("one_run", "canaries", canaries)
+    count = canaries if guesses is None else whole("one_run", "guesses", guesses)
+    if not count <= canaries:
+        raise InvalidParameterError(
+            f"guesses={count} must not exceed canaries={canaries}."
+        )
+    source = SystemSource() if source is None else source
+    coins = source.words(canaries) >> np.uint64(63) == 1
+    scores = np.asarray(score(release(coins)), dtype=np.float64)
+    if scores.shape != (canaries,) or not np.isfinite(scores).all():
+        raise InvalidDataError(
+            f"score must return one finite number for each of {canaries} canaries."
+        )
+    # The upper half of the guesses say True, the lower half False.
+    order = np.argsort(scores, kind="stable")
+    lower = order[: count // 2]
+    upper = order[canaries - (count - count // 2) :]
+    correct = int((~coins[lower]).sum() + coins[upper].sum())
+    epsilon = epsilon_of_guesses(
+        correct, count, canaries=canaries, confidence=confidence, delta=delta
+    )
+    return OneRun(epsilon, float(delta), float(confidence), canaries, count, correct)
+
+
+def one_run_p_value(
+    correct: int, guesses: int, *, canaries: int, epsilon: float, delta: float = 0.0
+) -> float:
+    r"""Return a bound on the chance of so many right guesses about one run.
+
+    Parameters
+    ----------
+    correct, guesses : int
+        How many of `guesses` coins were guessed rightly; `guesses` fixed in advance.
+    canaries : int
+        Number of coins.
+    epsilon, delta : float
+        What the release is claimed to be.
+
+    Guarantee
+    ---------
+    Valid for every (epsilon, delta)-DP release. *Proof for delta = 0.* Given what was
+    released and all other coins, a fair coin's posterior odds are within
+    :math:`e^{\pm\varepsilon}`; so, coin after coin, a guess is right with probability
+    at most :math:`q = e^\varepsilon/(1+e^\varepsilon)` whatever happened before, and
+    the right guesses are below a binomial variable `W`. A delta adds at most
+    :math:`2 m \delta \max_i \Pr[v > W \ge v - i]/i` for `m` coins and `v` right
+    guesses: :cite:`SteinkeNasrJagielski2023`, Thm. 5.2.
+    """
+    guesses = whole("one_run_p_value", "guesses", guesses)
+    correct = whole("one_run_p_value", "correct", correct, least=0)
+    canaries = whole("one_run_p_value", "canaries", canaries)
+    epsilon = nonnegative("one_run_p_value", "epsilon", epsilon)
+    delta = below_one("one_run_p_value", "delta", delta)
+    if not correct <= guesses <= canaries:
+        raise InvalidParameterError(
+            f"correct={correct} of guesses={guesses} of canaries={canaries} must not "
+            "exceed one another."
+        )
+    chance = 1 / (1 + math.exp(-epsilon))
+    tail = float(stats.binom.sf(correct - 1, guesses, chance))
+    if delta == 0 or correct == 0:
+        return min(1.0, tail)
+    below = np.cumsum(stats.binom.pmf(np.arange(correct - 1, -1, -1), guesses, chance))
+    steepest = float((below / np.arange(1, correct + 1)).max())
+    return min(1.0, tail + 2 * canaries * delta * steepest)
+
+
+def epsilon_of_guesses(
+    correct: int,
+    guesses: int,
+    *,
+    canaries: int | None = None,
+    confidence: float = 0.999,
+    delta: float = 0.0,
+) -> float:
+    """Return the lower bound on epsilon that a number of right guesses gives.
+
+    Parameters
+    ----------
+    correct, guesses, delta
+        As for `one_run_p_value`.
+    canaries : int, default=None
+        Number of coins; None is the number of guesses.
+    confidence : float, default=0.999
+        Probability that the bound is valid.
+    """
+    level = 1 - probability("epsilon_of_guesses", "confidence", confidence)
+    coins = guesses if canaries is None else canaries
+
+    def refuted(epsilon: float) -> bool:
+        value = one_run_p_value(
+            correct, guesses, canaries=coins, epsilon=epsilon, delta=delta
+        )
+        return value <= level
+
+    if not refuted(0.0):
+        return 0.0
+    # Valid for the true epsilon only if it is itself refuted when something larger
+    # is; so look for the first claim that stands, not for any.
+    low, high = 0.0, _STRIDE
+    while high < _LARGEST and refuted(high):
+        low, high = high, high + _STRIDE
+    while high - low > _PRECISION:
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
+def canaries_needed(
+    claimed: float, actual: float, *, confidence: float = 0.999, power: float = 0.95
+) -> int:
+    """Return how many guesses refute `claimed` when each is as good as `actual` allows.
+
+    Examples
+    --------
+    >>> canaries_needed(1.0, 2.0) < canaries_needed(1.0, 1.5)
+    True
+    """
+    claimed = nonnegative("canaries_needed", "claimed", claimed)
+    actual = positive("canaries_needed", "actual", actual)
+    miss = 1 - probability("canaries_needed", "power", power)
+    if not actual > claimed:
+        raise InvalidParameterError(
+            f"actual={actual!r} must be above claimed={claimed!r}; a true claim cannot "
+            "be refuted."
+        )
+    chance = 1 / (1 + math.exp(-actual))
+    level = 1 - probability("canaries_needed", "confidence", confidence)
+    guesses = 16
+    while guesses < 10**9:
+        correct = int(stats.binom.ppf(miss, guesses, chance))
+        value = one_run_p_value(correct, guesses, canaries=guesses, epsilon=claimed)
+        if value <= level:
+            return guesses
+        guesses = guesses * 9 // 8 + 1
+    raise InvalidParameterError("no reasonable number of canaries refutes this claim.")
