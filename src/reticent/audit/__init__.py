@@ -8,6 +8,9 @@ from reticent.audit.bounds import (
 )
 from reticent.audit.enumerating import exact_law, verify_release
 from reticent.audit.exact import Verification, verify
+from reticent.audit.membership import membership_inference
+from reticent.audit.membership_curve import TradeOff, trade_off
+from reticent.audit.membership_result import AttackPoint, MembershipInference
 from reticent.audit.one_run import (
     OneRun,
     canaries_needed,
@@ -18,9 +21,12 @@ from reticent.audit.one_run import (
 from reticent.audit.replaying import Replay, Violation, replay, replay_pairs
 
 __all__ = [
+    "AttackPoint",
     "LowerBound",
+    "MembershipInference",
     "OneRun",
     "Replay",
+    "TradeOff",
     "Verification",
     "Violation",
     "canaries_needed",
@@ -28,10 +34,12 @@ __all__ = [
     "epsilon_of_guesses",
     "exact_law",
     "lower_bound",
+    "membership_inference",
     "one_run",
     "one_run_p_value",
     "replay",
     "replay_pairs",
+    "trade_off",
     "trials_needed",
     "verify",
     "verify_release",

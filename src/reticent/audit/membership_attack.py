@@ -1,0 +1,198 @@
+"""The attacker: shadow models, likelihood ratios, and questions chosen as they go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from reticent.errors import InvalidDataError, InvalidParameterError
+
+# Answers that a shadow model is asked for at first; if they are not all the same it
+# draws them at random, and more are needed to know its law.
+_FIRST_LOOK = 8
+_LONG_LOOK = 240
+# The questions of one game come in so many batches, each chosen from the answers of
+# the batches before; one at a time would be slower and hardly sharper.
+_BATCHES = 4
+# Two real-valued shadow answers closer than this share of their spread are the same.
+_NARROWEST = 1e-6
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How one answer becomes the number that the attack looks at.
+
+    A label counts as one if it is the target's and zero otherwise, a vector of
+    probabilities as the log-odds of the target's label, a number as itself.
+    """
+
+    method: str
+    numeric: bool
+
+    @property
+    def coin(self) -> bool:
+        """Whether readings are zeros and ones."""
+        return self.method == "predict" and not self.numeric
+
+    def __call__(self, model: Any, X: NDArray[Any], label: Any) -> NDArray[np.float64]:
+        """Ask a model and read its answers with respect to one label."""
+        ask = getattr(model, self.method, None)
+        if ask is None:
+            raise InvalidParameterError(
+                f"interface={self.method!r} is not a method of "
+                f"{type(model).__name__}(...); it must answer questions by it."
+            )
+        answers = np.asarray(ask(X))
+        if self.method == "predict":
+            return np.asarray(answers if self.numeric else answers == label, float)
+        # A label that the model never saw has probability zero.
+        mine = np.asarray(model.classes_) == label
+        chance = np.clip(answers[:, mine].sum(axis=1), 1e-9, 1 - 1e-9)
+        return np.asarray(np.log(chance) - np.log1p(-chance))
+
+
+@dataclass(frozen=True)
+class Shadows:
+    """What shadow models with and without the target answer to each question.
+
+    Attributes
+    ----------
+    inside, outside : ndarray of shape (n_shadows, n_questions)
+        Mean reading of each shadow model.
+    spread : ndarray of shape (n_questions,) or None
+        Standard deviation of one real-valued reading; None for zeros and ones.
+    random : bool
+        Whether asking again can give another answer.
+    """
+
+    inside: NDArray[np.float64]
+    outside: NDArray[np.float64]
+    spread: NDArray[np.float64] | None
+    random: bool
+
+    def log_likelihood(
+        self, means: NDArray[np.float64], questions: NDArray[Any], seen: NDArray[Any]
+    ) -> NDArray[np.float64]:
+        """Return the log-likelihood of readings under each shadow model."""
+        centre = means[:, questions]
+        if self.spread is None:
+            chance = np.where(seen > 0.5, centre, 1 - centre)
+            return np.asarray(np.log(chance).sum(axis=1))
+        gaps = (seen - centre) / self.spread[questions]
+        return np.asarray(-0.5 * (gaps**2).sum(axis=1))
+
+    def separation(
+        self, inside: NDArray[np.float64], outside: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return how well each question tells the two worlds apart.
+
+        `inside` and `outside` are the log-weights of the shadow models so far.
+        """
+        here = np.exp(inside - logsumexp(inside)) @ self.inside
+        there = np.exp(outside - logsumexp(outside)) @ self.outside
+        if self.spread is None:
+            middle = (here + there) / 2
+            return np.asarray((here - there) ** 2 / (middle * (1 - middle)))
+        return np.asarray(((here - there) / self.spread) ** 2)
+
+
+def observe(
+    models: tuple[list[Any], list[Any]],
+    questions: NDArray[Any],
+    label: Any,
+    reading: Reading,
+) -> Shadows:
+    """Question shadow models that were fitted with and without the target."""
+    first = [
+        [_asked(model, questions, label, reading, _FIRST_LOOK) for model in world]
+        for world in models
+    ]
+    random = any((seen != seen[:1]).any() for world in first for seen in world)
+    if random:
+        more = [
+            [_asked(model, questions, label, reading, _LONG_LOOK) for model in world]
+            for world in models
+        ]
+        first = [
+            [np.vstack(pair) for pair in zip(few, many, strict=True)]
+            for few, many in zip(first, more, strict=True)
+        ]
+    means = [np.array([seen.mean(axis=0) for seen in world]) for world in first]
+    if reading.coin:
+        count = len(first[0][0])
+        inside, outside = ((mean * count + 0.5) / (count + 1) for mean in means)
+        return Shadows(inside, outside, None, random)
+    everything = np.concatenate([seen for world in first for seen in world])
+    within = np.mean([seen.var(axis=0) for world in first for seen in world], axis=0)
+    between = np.mean([mean.var(axis=0) for mean in means], axis=0)
+    # A kernel around each shadow model, as wide as models of one world differ.
+    width = np.sqrt(within + between / len(means[0]) ** 0.4)
+    narrow = _NARROWEST * np.maximum(1.0, np.abs(everything).max(axis=0))
+    return Shadows(means[0], means[1], np.maximum(width, narrow), random)
+
+
+def _asked(
+    model: Any, questions: NDArray[Any], label: Any, reading: Reading, times: int
+) -> NDArray[np.float64]:
+    readings = reading(model, np.tile(questions, (times, 1)), label)
+    if not np.isfinite(readings).all():
+        raise InvalidDataError("a shadow model gave an answer that is not finite.")
+    return readings.reshape(times, len(questions))
+
+
+def interrogate(
+    ask: Callable[[NDArray[Any]], NDArray[np.float64]],
+    shadows: Shadows,
+    answers: int,
+    *,
+    adaptive: bool,
+    again: bool,
+) -> float:
+    """Question one model and return the log-likelihood ratio of membership.
+
+    Parameters
+    ----------
+    ask : callable
+        ``ask(places)`` returns a reading for each question, by its place.
+    shadows : Shadows
+        What to expect in either world.
+    answers : int
+        How many answers to ask for.
+    adaptive : bool
+        Whether each batch goes where the answers so far say that the two worlds
+        differ most; otherwise questions are taken in turn.
+    again : bool
+        Whether a question is worth asking twice.
+
+    Returns
+    -------
+    float
+        Positive when the answers look more like a model that saw the target.
+    """
+    n_questions = shadows.inside.shape[1]
+    left = answers if again else min(answers, n_questions)
+    inside = np.full(len(shadows.inside), -np.log(len(shadows.inside)))
+    outside = np.full(len(shadows.outside), -np.log(len(shadows.outside)))
+    unasked, asked = np.arange(n_questions), 0
+    while left:
+        batch = min(left, -(-answers // _BATCHES))
+        order = unasked
+        if adaptive:
+            worth = shadows.separation(inside, outside)[unasked]
+            order = unasked[np.argsort(-worth, kind="stable")]
+        if again:
+            turns = (asked + np.arange(batch)) % n_questions
+            places = np.full(batch, order[0]) if adaptive else turns
+        else:
+            places = order[:batch]
+            unasked = np.setdiff1d(unasked, places)
+        seen = ask(places)
+        inside = inside + shadows.log_likelihood(shadows.inside, places, seen)
+        outside = outside + shadows.log_likelihood(shadows.outside, places, seen)
+        left, asked = left - len(places), asked + len(places)
+    return float(logsumexp(inside) - logsumexp(outside))
