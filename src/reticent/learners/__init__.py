@@ -30,6 +30,10 @@ from reticent.learners.perfect import (
     perfect_sample_size,
 )
 from reticent.learners.resampling import Resampled, Subsampled
+from reticent.learners.rrspm import RRSPMClassifier
+from reticent.learners.rspm import RSPMClassifier
+from reticent.learners.separator_bounds import ReleaseError, rrspm_error_at_most
+from reticent.learners.teaching import identification_set, teaching_size
 
 __all__ = [
     "BestSubsetRegressor",
@@ -47,11 +51,17 @@ __all__ = [
     "OutputPerturbationRegressor",
     "PerfectlyGeneralizingClassifier",
     "PublicCoverClassifier",
+    "RRSPMClassifier",
+    "RSPMClassifier",
+    "ReleaseError",
     "Resampled",
     "Subsampled",
     "best_epsilon",
+    "identification_set",
     "optimal_learner",
     "optimal_predictor",
     "perfect_sample_size",
+    "rrspm_error_at_most",
+    "teaching_size",
     "worst_excess",
 ]

@@ -11,8 +11,8 @@ from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses import FiniteClass, HypothesisClass, Stumps, Thresholds
 from reticent.hypotheses.points import distinct_rows, matrix
 
-# Labelings times labelings times points that are compared, at most: about a second.
-_MOST_COMPARED = 1 << 27
+# Labelings times labelings times points to compare at most: a tenth of a second.
+_MOST_COMPARED = 1 << 24
 
 
 def teaching_size(hypotheses: HypothesisClass[Any], points: NDArray[Any]) -> int:
@@ -45,7 +45,7 @@ def teaching_size(hypotheses: HypothesisClass[Any], points: NDArray[Any]) -> int
     if isinstance(hypotheses, Thresholds | Stumps):
         bound = min(m, 2 * points.shape[1])
     count = most_labelings(hypotheses, m)
-    if bound > 1 and count * count * m <= _MOST_COMPARED:
+    if bound > 2 and count * count * m <= _MOST_COMPARED:
         bound = min(bound, _greedy(hypotheses.project(points).labels.astype(bool)))
     return bound
 
