@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies import ask_bounds as bounds
 from benchmarks.studies import ask_problems as problems
 from benchmarks.studies.ask_problems import Problem
 from reticent.errors import ReticentError
 from reticent.hypotheses import LinearBall, LogisticLoss
+from reticent.planning import bounds
 from reticent.prediction import ProjectedWalkClassifier, StableLinearClassifier
 from reticent.prediction.linear_plan import rows_in_ball
 

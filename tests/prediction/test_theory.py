@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.studies import ask_bounds as bounds
 from benchmarks.studies import ask_problems as problems
 from benchmarks.studies import ask_theory
 from reticent.hypotheses import Halfspaces, Intervals, Thresholds
+from reticent.planning import bounds
 from tests.stats import rejects
 
 FAILURE = 0.05

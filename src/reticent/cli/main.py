@@ -16,6 +16,7 @@ from reticent.cli.fit import fit
 from reticent.cli.keys import keys_app
 from reticent.cli.ledger import ledger_app
 from reticent.cli.output import FAILED, MISUSED, Output
+from reticent.cli.plan import plan
 from reticent.cli.predict import predict
 from reticent.cli.schema import schema_app
 from reticent.cli.serve import serve
@@ -32,6 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(schema_app, name="schema")
+app.command("plan")(plan)
 app.command("fit")(fit)
 app.command("predict")(predict)
 app.command("serve")(serve)

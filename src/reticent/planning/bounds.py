@@ -1,10 +1,14 @@
-"""The error bounds of S1 and S2 with explicit constants, and the sizes they ask for."""
+"""Error bounds of the papers with explicit constants, and the sizes they ask for."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from typing import Any
+
+from reticent.guarantees import ApproxDP
+from reticent.guarantees.convert import stability
+from reticent.guarantees.numbers import whole
 
 # How a sample of m rows speaks for its distribution, for a class whose labelings of m
 # points number at most growth(m):
@@ -17,7 +21,30 @@ from typing import Any
 #   4 growth(2m) e^(-m t^2 / 8).
 
 
+class AnyOfDimension:
+    """Any class of a VC dimension, known by that number alone (Sauer and Shelah).
+
+    Parameters
+    ----------
+    d : int
+        The VC dimension.
+    """
+
+    def __init__(self, d: int) -> None:
+        self.vc_dimension = whole("AnyOfDimension", "d", d)
+
+    def log_growth(self, m: int) -> float:
+        """Return the logarithm of a bound on the labelings of `m` points."""
+        d = self.vc_dimension
+        if m <= d:
+            return m * math.log(2)
+        return d * math.log(math.e * m / d)
+
+
 def log_growth(hypotheses: Any, m: int) -> float:
+    """Return the logarithm of how many labelings of `m` points there are at most."""
+    if isinstance(hypotheses, AnyOfDimension):
+        return hypotheses.log_growth(m)
     return math.log(hypotheses.growth(m))
 
 
@@ -51,6 +78,7 @@ def uniform_gap(hypotheses: Any, n: int, failure: float) -> float:
 
 
 def uniform_size(hypotheses: Any, gap: float, failure: float) -> int:
+    """Return how many rows keep all empirical errors within `gap`."""
     return _smallest(lambda n: uniform_gap(hypotheses, n, failure) <= gap)
 
 
@@ -75,7 +103,35 @@ def average_sizes(
     return shards, shards * rows
 
 
+def vote_error(hypotheses: Any, n: int, epsilon: float, failure: float) -> float:
+    """Return the smallest error that S1 Thm 4.1 proves for `n` rows, at most 1."""
+    return _smallest_error(
+        lambda error: vote_sizes(hypotheses, error, failure, epsilon)[1] <= n
+    )
+
+
+def average_error(hypotheses: Any, n: int, epsilon: float, failure: float) -> float:
+    """Return the smallest excess that S1 Cor. 4.7 proves for `n` rows, at most 1."""
+    return _smallest_error(
+        lambda error: average_sizes(hypotheses, error, failure, epsilon)[1] <= n
+    )
+
+
+def cover_bound(
+    hypotheses: Any, n: int, public: int, epsilon: float, failure: float
+) -> float:
+    """Return the excess error of the exponential mechanism on a public cover (L4, L1).
+
+    The public points are a net for some error, except with that probability again;
+    choosing adds ``2 ln N / (epsilon n)``, the population two uniform gaps.
+    """
+    chosen = 2 * log_growth(hypotheses, public) / (epsilon * n)
+    gap = 2 * uniform_gap(hypotheses, n, failure)
+    return 2 * net_error(hypotheses, public) + chosen + gap
+
+
 def walk_reach(error: float, epsilon: float) -> int:
+    """Return where the walk of S1 Thm 5.3 is clipped."""
     return math.ceil(2 * math.log(2 / error) / epsilon)
 
 
@@ -86,12 +142,7 @@ def walk_size(ends: int, error: float, epsilon: float) -> int:
 
 def walk_error(ends: int, n: int, epsilon: float) -> float:
     """Return the accuracy that S1 Thm 5.3 allows to aim for with `n` rows."""
-    low, high = 1e-9, 1.0
-    for _ in range(100):
-        middle = math.sqrt(low * high)
-        enough = walk_size(ends, middle, epsilon) <= n
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+    return _smallest_error(lambda error: walk_size(ends, error, epsilon) <= n)
 
 
 def selection_bound(
@@ -106,22 +157,21 @@ def selection_bound(
     net = 2 * net_error(hypotheses, plan.subset)
     chosen = 2 * log_growth(hypotheses, plan.subset) / (plan.exponent * n)
     gap = 2 * uniform_gap(hypotheses, n, failure) if population else 0.0
-    return plan.flip + (1 - 2 * plan.flip) * (net + chosen + gap)
+    return float(plan.flip + (1 - 2 * plan.flip) * (net + chosen + gap))
 
 
 def net_error(hypotheses: Any, m: int) -> float:
     """Return the smallest error for which `m` rows are a net but for that chance."""
-    low, high = 1e-9, 1.0
-    for _ in range(60):
-        middle = math.sqrt(low * high)
+
+    def enough(error: float) -> bool:
         log_chance = (
             math.log(2)
             + 2 * log_growth(hypotheses, 2 * m)
-            - middle * m / 2 * math.log(2)
+            - error * m / 2 * math.log(2)
         )
-        enough = log_chance <= math.log(middle)
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+        return log_chance <= math.log(error)
+
+    return _smallest_error(enough)
 
 
 def relabeling_bound(
@@ -141,7 +191,7 @@ def relabeling_bound(
     net = 2 * net_error(hypotheses, plan.subset)
     chosen = plan.eta * log_growth(hypotheses, plan.subset)
     gap = 2 * uniform_gap(hypotheses, n, failure)
-    return flip + (1 - 2 * flip) * (net + chosen + gap + error)
+    return float(flip + (1 - 2 * flip) * (net + chosen + gap + error))
 
 
 def erm_excess_loss(
@@ -168,9 +218,13 @@ def psgd_excess_loss(
     return 2 * radius * lipschitz / math.sqrt(n) + noise
 
 
-def lower_bound(d: int, n: int, epsilon: float) -> float:
-    """Return the error that S2 Thm 4 (through G1) leaves to any private predictor."""
-    return (d - 1) / (8 * math.tanh(epsilon / 2) * n)
+def lower_bound(d: int, n: int, epsilon: float, delta: float = 0.0) -> float:
+    """Return the error that S2 Thm 4 (through G1) leaves to any private predictor.
+
+    For some distribution that a class of dimension `d` fits without error. Beyond 1/4
+    the theorem says no more than 1/4.
+    """
+    return (d - 1) / (8 * stability(ApproxDP(epsilon, delta)) * n)
 
 
 def _smallest(enough: Callable[[int], bool]) -> int:
@@ -181,5 +235,14 @@ def _smallest(enough: Callable[[int], bool]) -> int:
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _smallest_error(enough: Callable[[float], bool]) -> float:
+    """Return the smallest error up to 1 that is enough, to one part in 10^9."""
+    low, high = 1e-9, 1.0
+    while high / low > 1 + 1e-9:
+        middle = math.sqrt(low * high)
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high

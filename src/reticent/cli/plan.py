@@ -1,0 +1,122 @@
+"""``reticent plan``: which method, from what is known before anybody looks at data."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reticent.cli.options import AsJson
+from reticent.cli.output import Output
+from reticent.errors import InvalidParameterError
+from reticent.planning import Plan
+from reticent.planning import plan as make_plan
+from reticent.schemas import Schema
+
+
+def plan(
+    rows: Annotated[int, typer.Option(help="Number of sensitive rows.")],
+    epsilon: Annotated[
+        float, typer.Option(help="What all answers, or the release, may cost.")
+    ] = 1.0,
+    delta: Annotated[float, typer.Option(help="Its delta; 0 for pure privacy.")] = 1e-6,
+    queries: Annotated[
+        str, typer.Option(help="How many different queries, or 'unlimited'.")
+    ] = "unlimited",
+    schema: Annotated[
+        Path | None, typer.Option(help="The public schema: columns, labels, task.")
+    ] = None,
+    features: Annotated[int, typer.Option(help="Number of columns.")] = 10,
+    labels: Annotated[
+        int, typer.Option(help="Number of labels; 1 to predict a number.")
+    ] = 2,
+    dimension: Annotated[
+        int | None, typer.Option(help="VC dimension for the bounds.")
+    ] = None,
+    public: Annotated[int, typer.Option(help="Public rows without labels.")] = 0,
+    unit_rows: Annotated[
+        int, typer.Option(help="Most rows that belong to one person.")
+    ] = 1,
+    accuracy: Annotated[
+        float | None, typer.Option(help="Accuracy wanted: says how many rows it takes.")
+    ] = None,
+    base_accuracy: Annotated[
+        float | None, typer.Option(help="Guess of boosted trees without privacy.")
+    ] = None,
+    linear_accuracy: Annotated[
+        float | None, typer.Option(help="Guess of a linear model without privacy.")
+    ] = None,
+    majority: Annotated[
+        float | None, typer.Option(help="Guess of the most frequent label's share.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw error against queries, epsilon and rows.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rank the ways to answer queries privately. No data are looked at.
+
+    Estimates come from a learning curve typical of public tables; bounds are theorems.
+
+    Example: reticent plan --rows 32561 --features 14 --epsilon 1 --queries 1000
+
+    Example: reticent plan --rows 5000 --schema adult.json --accuracy 0.8 --plot p.png
+    """
+    found = make_plan(
+        "regression" if labels == 1 else "classification",
+        rows,
+        epsilon,
+        delta,
+        queries=_queries(queries),
+        alpha=None if accuracy is None else _error_of(accuracy),
+        d=dimension,
+        features=features,
+        labels=labels,
+        public=public,
+        rows_per_unit=unit_rows,
+        base_accuracy=base_accuracy,
+        linear_accuracy=linear_accuracy,
+        majority=majority,
+        schema=None if schema is None else Schema.read(schema),
+    )
+    output = Output(as_json)
+    if plot is not None:
+        found.plot(plot)
+        output.note(f"drawn: {plot}")
+    output.result(
+        json.loads(found.to_json()), [*str(found).splitlines(), *_next(found)]
+    )
+
+
+def _next(found: Plan) -> list[str]:
+    """Return what to do: the first option's reason, and how to carry it out."""
+    best = found.best
+    how = best.command or (
+        f"{best.estimator}, built by reticent.planning.plan(...).best.build(schema=...)"
+    )
+    return [f"Take option 1 ({best.reason}):", f"  {how}"]
+
+
+def _queries(text: str) -> int | None:
+    if text == "unlimited":
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (number >= 1 and number == math.floor(number) and math.isfinite(number)):
+        raise InvalidParameterError(
+            f"--queries {text!r} must be a whole number >= 1, or 'unlimited'."
+        )
+    return int(number)
+
+
+def _error_of(accuracy: float) -> float:
+    if not 0 < accuracy < 1:
+        raise InvalidParameterError(
+            f"--accuracy {accuracy!r} must be between 0 and 1, such as 0.8."
+        )
+    return 1 - accuracy

@@ -1,0 +1,245 @@
+"""Keep the model inside: votes, averages, consensus and stable linear models."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from reticent.guarantees import ApproxDP, PureDP
+from reticent.mechanisms import average_vote_certificate, soft_vote_certificate
+from reticent.mechanisms import geometric_vote_certificate as geometric_certificate
+from reticent.mechanisms import (
+    permute_and_flip_vote_certificate as permute_and_flip_certificate,
+)
+from reticent.planning import bounds, curves, prices
+from reticent.planning.facts import Facts
+from reticent.planning.method import FAILURE, Method, shard_model
+from reticent.planning.option import Sketch
+from reticent.prediction import (
+    PrivateAveragingClassifier,
+    PrivateAveragingRegressor,
+    PrivateVotingClassifier,
+)
+
+_CERTIFY: dict[str, Any] = {
+    "soft": soft_vote_certificate,
+    "geometric": geometric_certificate,
+    "permute-and-flip": permute_and_flip_certificate,
+}
+_LEARNERS = {"trees": "boosting", "linear": "linear"}  # as `reticent fit` calls them
+
+
+def limit_of(facts: Facts, learner: str) -> float:
+    """Return the error that such a model reaches with all the data of the world."""
+    return facts.flexible_error if learner == "trees" else facts.linear_error
+
+
+def excess_of(facts: Facts, limit: float, rows: float) -> float:
+    """Return the error above its limit of a model trained on so many rows."""
+    room = facts.chance_error - limit
+    return curves.learning_excess(rows, facts.learning_exponent, room)
+
+
+class Vote(Method):
+    """Votes of models on disjoint shards (P1)."""
+
+    job = "ask"
+    estimator = "reticent.prediction.PrivateVotingClassifier"
+
+    def __init__(self, learner: str) -> None:
+        self.learner = learner
+        self.key = f"vote-{learner}"
+        what = "boosted trees" if learner == "trees" else "linear models"
+        self.title = f"ask: votes of {what} on shards"
+
+    def sketch(self, facts: Facts) -> Sketch | None:
+        """Try both ways to add up, each with its best number of shards."""
+        if not (facts.limited and facts.classifies):
+            return None
+        pure = "geometric" if facts.labels == 2 else "permute-and-flip"
+        ways = [(pure, prices.added(facts), 0.0)]
+        if facts.delta > 0:
+            ways.append(("soft", prices.concentrated(facts, 1 / 8), facts.delta))
+        tried = [
+            (self._best(facts, rule, step), rule, step, d) for rule, step, d in ways
+        ]
+        (error, shards), rule, step, delta = min(tried)
+        settings = {
+            "learner": self.learner,
+            "labels": facts.labels,
+            "rule": rule,
+            "epsilon": step,
+            "n_shards": shards,
+            "budget": {"epsilon": facts.epsilon, "delta": delta},
+        }
+        proved = None
+        if facts.labels == 2:
+            family = bounds.AnyOfDimension(facts.d)
+            proved = bounds.vote_error(family, facts.units, step, FAILURE)
+        return Sketch(
+            settings,
+            estimate=error,
+            bound=proved,
+            bound_says="if the class fits the data without error; S1 Thm 4.1",
+            reason=f"{shards} shards of {facts.n // shards} rows, each answer "
+            f"{step:.3g}-DP by the {rule} rule",
+        )
+
+    def _best(self, facts: Facts, rule: str, step: float) -> tuple[float, int]:
+        limit = limit_of(facts, self.learner)
+
+        def error(shards: int, rows: int) -> float:
+            excess = excess_of(facts, limit, max(1, rows))
+            weights = curves.vote_weights(shards, limit, excess)
+            right = (
+                curves.geometric_right(shards, step)
+                if rule == "geometric"
+                else curves.soft_right(shards, step, facts.labels)
+            )
+            return float(1 - weights @ right)
+
+        shards, found = curves.best_shards(facts.n, facts.units, error)
+        return found, shards
+
+    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
+        """Compose the rule's certificate."""
+        settings = sketch.settings
+        return prices.priced(
+            facts,
+            lambda: _CERTIFY[settings["rule"]](
+                n=facts.units, epsilon=settings["epsilon"]
+            ),
+            basic=settings["budget"]["delta"] == 0,
+        )
+
+    def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
+        """Return the voting classifier."""
+        return PrivateVotingClassifier(
+            **{
+                "estimator": shard_model(settings["learner"], "classification", schema),
+                "epsilon": settings["epsilon"],
+                "classes": list(range(settings["labels"])),
+                "n_shards": settings["n_shards"],
+                "rule": settings["rule"],
+                **changes,
+            }
+        )
+
+    def command(self, facts: Facts, sketch: Sketch) -> str | None:
+        """Return the call of ``reticent fit``."""
+        settings = sketch.settings
+        return (
+            "reticent fit DATA.csv --schema SCHEMA.json "
+            f"--learner {_LEARNERS[self.learner]} --shards {settings['n_shards']} "
+            f"--epsilon {settings['epsilon']!r} --budget {facts.epsilon!r} "
+            f"--delta {settings['budget']['delta']!r}"
+        )
+
+
+class Average(Method):
+    """A label drawn from the noisy average vote of shards (P2)."""
+
+    key = "average-trees"
+    job = "ask"
+    title = "ask: a label drawn from the shards' average"
+    estimator = "reticent.prediction.PrivateAveragingClassifier"
+
+    def sketch(self, facts: Facts) -> Sketch | None:
+        """Find the number of shards; two labels only."""
+        if not (facts.limited and facts.labels == 2 and facts.classifies):
+            return None
+        basic = prices.added(facts)
+        step = max(basic, prices.concentrated(facts, 1 / 2))
+        limit = facts.flexible_error
+
+        def error(shards: int, rows: int) -> float:
+            excess = excess_of(facts, limit, max(1, rows))
+            weights = curves.vote_weights(shards, limit, excess)
+            return float(1 - weights @ curves.average_right(shards, step))
+
+        shards, found = curves.best_shards(facts.n, facts.units, error)
+        family = bounds.AnyOfDimension(facts.d)
+        return Sketch(
+            {
+                "epsilon": step,
+                "n_shards": shards,
+                "labels": 2,
+                "basic": step == basic,
+            },
+            estimate=found,
+            bound=bounds.average_error(family, facts.units, step, FAILURE),
+            bound_says="above the best of the class; S1 Cor. 4.7",
+            reason=f"{shards} shards of {facts.n // shards} rows",
+        )
+
+    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
+        """Compose the exact loss of one drawn label."""
+        settings = sketch.settings
+        return prices.priced(
+            facts,
+            lambda: average_vote_certificate(
+                n=facts.units,
+                voters=settings["n_shards"],
+                epsilon=settings["epsilon"],
+            ),
+            basic=settings["basic"],
+        )
+
+    def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
+        """Return the averaging classifier."""
+        return PrivateAveragingClassifier(
+            **{
+                "estimator": shard_model("trees", "classification", schema),
+                "epsilon": settings["epsilon"],
+                "classes": list(range(settings["labels"])),
+                "n_shards": settings["n_shards"],
+                **changes,
+            }
+        )
+
+
+class AverageOfNumbers(Method):
+    """The noisy average of regressors on disjoint shards (P2)."""
+
+    key = "average-numbers"
+    job = "ask"
+    title = "ask: noisy average of boosted trees on shards"
+    estimator = "reticent.prediction.PrivateAveragingRegressor"
+
+    def sketch(self, facts: Facts) -> Sketch | None:
+        """Weigh the noise of an average against the rows of a shard."""
+        if facts.classifies or not facts.limited:
+            return None
+        step, delta = prices.added(facts), 0.0
+        noise = math.sqrt(2) / step
+        epsilon, ratio = prices.gaussian(facts)
+        if ratio * noise > 1:
+            step, delta, noise = epsilon, facts.delta, 1 / ratio
+        limit = facts.flexible_error
+
+        def error(shards: int, rows: int) -> float:
+            excess = excess_of(facts, limit, max(1, rows))
+            return min(facts.chance_error, math.hypot(limit + excess, noise / shards))
+
+        shards, found = curves.best_shards(facts.n, facts.units, error)
+        return Sketch(
+            {"epsilon": step, "delta": delta, "n_shards": shards},
+            estimate=found,
+            reason=f"{shards} shards of {facts.n // shards} rows",
+        )
+
+    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
+        """Add up epsilons, or state the budget that Gaussian noise was set for."""
+        if sketch.settings["delta"]:
+            return ApproxDP(facts.epsilon, facts.delta), "G22-zcdp"
+        return PureDP(facts.epsilon), "G22-basic"
+
+    def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
+        """Return the averaging regressor; `bounds` of the target must be given."""
+        return PrivateAveragingRegressor(
+            **{
+                "estimator": shard_model("trees", "regression", schema),
+                **settings,
+                **changes,
+            }
+        )

@@ -1,0 +1,175 @@
+"""Methods for a declared class of hypotheses: known by theorems, ranked by them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from reticent.errors import InvalidParameterError
+from reticent.guarantees import PureDP
+from reticent.hypotheses import Stumps, Thresholds
+from reticent.learners import PublicCoverClassifier
+from reticent.planning import bounds, prices
+from reticent.planning.facts import Facts
+from reticent.planning.method import FAILURE, Method
+from reticent.planning.option import Sketch
+from reticent.prediction import (
+    ProjectedWalkClassifier,
+    RelabelingClassifier,
+    StableSelectionClassifier,
+)
+from reticent.prediction.stability import plan_for_privacy
+
+
+def hypotheses_for(facts: Facts) -> Any:
+    """Return the class that is meant if none is declared, by the number of columns."""
+    return Thresholds() if facts.features == 1 else Stumps()
+
+
+class _OfClass(Method):
+    """Two labels, one row a unit, epsilons added up."""
+
+    job = "ask"
+
+    def fits(self, facts: Facts) -> bool:
+        """Return whether the theorem applies."""
+        return (
+            facts.classifies
+            and facts.labels == 2
+            and facts.rows_per_unit == 1
+            and (facts.limited or self.job != "ask")
+        )
+
+    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
+        """Add up epsilons."""
+        return PureDP(facts.epsilon), "G22-basic"
+
+
+class Walk(_OfClass):
+    """The exponential projected walk along one column (P4)."""
+
+    key = "walk"
+    title = "ask: projected walk along one column"
+    estimator = "reticent.prediction.ProjectedWalkClassifier"
+
+    def sketch(self, facts: Facts) -> Sketch | None:
+        """State S1 Thm 5.3; for one column."""
+        if not (self.fits(facts) and facts.features == 1):
+            return None
+        step = prices.added(facts)
+        error = bounds.walk_error(1, facts.n, step)
+        return Sketch(
+            {"epsilon": step},
+            bound=min(1.0, math.exp(step) * error),
+            bound_says="if a threshold fits without error, else e^eps times its error "
+            "more; S1 Thm 5.3",
+            reason="one sort at fit, one search a query",
+        )
+
+    def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
+        """Return the walk."""
+        return ProjectedWalkClassifier(**{"classes": [0, 1], **settings, **changes})
+
+
+class Selection(_OfClass):
+    """A fresh hypothesis for each answer, flipped now and then (P6)."""
+
+    key = "selection"
+    title = "ask: a hypothesis selected anew for each answer"
+    estimator = "reticent.prediction.StableSelectionClassifier"
+
+    def sketch(self, facts: Facts) -> Sketch | None:
+        """State S2 Lemma 7 for the best of a few flip probabilities."""
+        if not self.fits(facts):
+            return None
+        step = prices.added(facts)
+        family = hypotheses_for(facts).on(facts.features)
+        tried = []
+        for flip in (0.01, 0.02, 0.05, 0.1, 0.2):
+            try:
+                found = plan_for_privacy(facts.n, step, flip)
+            except InvalidParameterError:
+                continue
+            bound = bounds.selection_bound(
+                family, facts.n, found, FAILURE, population=True
+            )
+            tried.append((min(1.0, bound), flip))
+        if not tried:
+            return None
+        bound, flip = min(tried)
+        return Sketch(
+            {"epsilon": step, "flip": flip, "features": facts.features},
+            bound=bound,
+            bound_says=f"above the best of {type(family).__name__}; S2 Lemma 7",
+            reason=f"answers flipped with probability {flip:g}",
+        )
+
+    def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
+        """Return the selecting classifier; `hypotheses` may be set."""
+        return StableSelectionClassifier(**_with_class(settings, changes))
+
+
+class Relabeling(_OfClass):
+    """Relabel by a private hypothesis, then vote (P7)."""
+
+    key = "relabeling"
+    title = "ask: relabel by a private hypothesis, then vote"
+    estimator = "reticent.prediction.RelabelingClassifier"
+
+    def sketch(self, facts: Facts) -> Sketch | None:
+        """Name it; its theorem asks for more rows than any table here has."""
+        if not self.fits(facts):
+            return None
+        step = prices.added(facts)
+        if facts.n * step < 1000:  # no subset is left, see RelabelingClassifier
+            return None
+        return Sketch(
+            {"epsilon": step, "features": facts.features},
+            bound_says="S2 Thm 2; its constants say nothing at such sizes",
+            reason="asymptotically best for small classes; selection wins at sizes "
+            "tried so far",
+        )
+
+    def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
+        """Return the relabeling classifier; `hypotheses` may be set."""
+        return RelabelingClassifier(**_with_class(settings, changes))
+
+
+class PublicCover(_OfClass):
+    """The exponential mechanism on a cover from public points (L4)."""
+
+    key = "public-cover"
+    job = "public"
+    title = "release: exponential mechanism on a public cover"
+    estimator = "reticent.learners.PublicCoverClassifier"
+    _most_points = 200  # more cost time and add little
+
+    def sketch(self, facts: Facts) -> Sketch | None:
+        """State L1 on the cover; needs public rows."""
+        if not (self.fits(facts) and facts.public):
+            return None
+        points = min(facts.public, self._most_points)
+        family = hypotheses_for(facts).on(facts.features)
+        bound = bounds.cover_bound(family, facts.n, points, facts.epsilon, FAILURE)
+        return Sketch(
+            {"epsilon": facts.epsilon, "features": facts.features, "points": points},
+            bound=min(1.0, bound),
+            bound_says=f"above the best of {type(family).__name__}; S0 Ex. 7",
+            reason=f"candidates from {points} public rows",
+        )
+
+    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
+        """Return the price of the one release."""
+        return PureDP(facts.epsilon), "one release"
+
+    def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
+        """Return the learner; give `public` rows to its fit."""
+        kept = {k: v for k, v in settings.items() if k != "points"}
+        return PublicCoverClassifier(**_with_class(kept, changes))
+
+
+def _with_class(settings: dict[str, Any], changes: Any) -> dict[str, Any]:
+    """Return constructor arguments, with the class for so many columns."""
+    kept = {name: value for name, value in settings.items() if name != "features"}
+    family = Thresholds() if settings["features"] == 1 else Stumps()
+    return {"hypotheses": family, "classes": [0, 1], **kept, **changes}

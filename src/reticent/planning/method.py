@@ -1,0 +1,85 @@
+"""What every method of a plan has in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from reticent.planning.facts import Facts
+from reticent.planning.option import Sketch
+from reticent.schemas import SchemaEncoder
+
+# Chance that the data are so unlucky that a proved bound fails.
+FAILURE = 0.05
+# Settings for a shard's few rows, as in `reticent fit`.
+_TREES = {
+    "max_iter": 60,
+    "max_leaf_nodes": 8,
+    "min_samples_leaf": 10,
+    "l2_regularization": 1.0,
+    "early_stopping": False,
+}
+
+
+class Method(ABC):
+    """One way to answer queries, before facts are known.
+
+    Attributes
+    ----------
+    key : str
+        Its name in plans.
+    job : {"ask", "release", "public"}
+        What it does.
+    title : str
+        What it is, for people.
+    estimator : str
+        Class that carries it out.
+    """
+
+    key: str
+    job: str
+    title: str
+    estimator: str
+
+    @abstractmethod
+    def sketch(self, facts: Facts) -> Sketch | None:
+        """Return settings and expected error, or None if it does not fit the facts."""
+
+    @abstractmethod
+    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
+        """Return what all queries cost together, and the rule that says so."""
+
+    @abstractmethod
+    def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
+        """Return the estimator with these settings."""
+
+    def command(self, facts: Facts, sketch: Sketch) -> str | None:
+        """Return a command line that carries it out, if there is one."""
+        return None
+
+
+def shard_model(learner: str, task: str, schema: Any) -> Any:
+    """Return what is trained on a shard: boosted trees, or a linear model."""
+    classifies = task == "classification"
+    if learner == "trees":
+        kind = (
+            HistGradientBoostingClassifier
+            if classifies
+            else HistGradientBoostingRegressor
+        )
+        model = kind(**_TREES)
+        if schema is None:
+            return model
+        return make_pipeline(SchemaEncoder(schema, style="ordinal"), model)
+    model = LogisticRegression(max_iter=1000) if classifies else Ridge()
+    # Scales are learnt inside the shard; a schema declares them.
+    front = StandardScaler() if schema is None else SchemaEncoder(schema)
+    return make_pipeline(front, model)

@@ -1,0 +1,134 @@
+"""One way to answer the queries: its settings, its price, and what to expect."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from reticent.errors import InvalidParameterError
+from reticent.guarantees import ApproxDP, PureDP
+
+#: What a bound speaks about.
+ERROR, LOSS = "error", "loss"
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """What a method would do with given facts, before anything is certified.
+
+    Attributes
+    ----------
+    settings : dict
+        Parameters of the estimator that are functions of the facts.
+    estimate : float or None
+        Expected error by the model of `reticent.planning.curves`; None if no honest
+        model is at hand.
+    bound : float or None
+        Proved bound, with probability 0.95 over the data or in expectation.
+    bound_on : {"error", "loss"}
+        What is bounded: the share of wrong answers, or a surrogate loss.
+    bound_says : str
+        In what setting, above what, and by which theorem.
+    reason : str
+        Why these settings.
+    """
+
+    settings: dict[str, Any]
+    estimate: float | None = None
+    bound: float | None = None
+    bound_on: str = ERROR
+    bound_says: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to answer the queries.
+
+    Attributes
+    ----------
+    method : str
+        Its name in the planner.
+    job : {"ask", "release", "public"}
+        Keep the model and sell answers, release it, or release it with the help of
+        public rows.
+    title : str
+        What it is, for people.
+    estimator : str
+        Class that carries it out, with its module.
+    settings : dict
+        What `build` sets.
+    estimate, bound, bound_on, bound_says, reason
+        As for `Sketch`.
+    total : PureDP or ApproxDP
+        What all queries together cost; never more than the budget.
+    composition : str
+        The rule that adds up.
+    n_shards : int or None
+        Shards, if it has them.
+    rows_needed : int or None
+        Smallest number of rows with an estimate within the error wanted.
+    rows_proved : int or None
+        Smallest number of rows for which the bound is within the error wanted.
+    command : str or None
+        A command line that carries it out.
+    """
+
+    method: str
+    job: str
+    title: str
+    estimator: str
+    settings: dict[str, Any]
+    estimate: float | None
+    bound: float | None
+    bound_on: str
+    bound_says: str
+    reason: str
+    total: PureDP | ApproxDP
+    composition: str
+    n_shards: int | None = None
+    rows_needed: int | None = None
+    rows_proved: int | None = None
+    command: str | None = None
+    _rank: float = field(default=1.0, repr=False)
+
+    def build(self, *, schema: Any = None, **changes: Any) -> Any:
+        """Return the estimator, not yet fitted, with the settings of the plan.
+
+        Parameters
+        ----------
+        schema : Schema, default=None
+            The public schema. Methods that need encoded rows get an encoder in front.
+        **changes
+            Parameters to set otherwise: `classes`, `estimator`, `norm_bound`,
+            `bounds`, `random_state` ...
+        """
+        from reticent.planning.methods import METHODS
+
+        method = METHODS.get(self.method)
+        if method is None:
+            raise InvalidParameterError(
+                f"method={self.method!r} is not known to this version of the planner."
+            )
+        return method.build(self.settings, schema, changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the option as JSON scalars, lists and dictionaries."""
+        document = {
+            name: value for name, value in asdict(self).items() if name != "total"
+        }
+        document["rank"] = document.pop("_rank")
+        document["total"] = {
+            "epsilon": self.total.epsilon,
+            "delta": getattr(self.total, "delta", 0.0),
+        }
+        return document
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Option:
+        """Return the option that `as_dict` described."""
+        values = dict(document)
+        values["_rank"] = values.pop("rank")
+        epsilon, delta = values["total"]["epsilon"], values["total"]["delta"]
+        values["total"] = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+        return cls(**values)

@@ -1,0 +1,106 @@
+"""What one answer may cost so that all of them stay within the budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
+
+from reticent.guarantees import Certificate, repeat, rho_within
+from reticent.guarantees.numbers import exact
+from reticent.planning.facts import Facts
+
+# A hair of the budget for what certificates round up.
+_HAIR = 1e-9
+_NUDGE = 1e-6
+# Up to here privacy loss distributions are worth their time.
+_FEW = 300
+
+
+def added(facts: Facts) -> float:
+    """Return the largest epsilon of one answer if epsilons are added up."""
+    queries = int(facts.queries)
+    step = facts.epsilon / queries
+    while exact(step) * queries > exact(facts.epsilon):
+        step = math.nextafter(step, 0.0)
+    return step
+
+
+def _rho(facts: Facts) -> float:
+    return _total_rho(facts.epsilon, facts.delta) * (1 - _HAIR) / facts.queries
+
+
+@lru_cache(maxsize=256)
+def _total_rho(epsilon: float, delta: float) -> float:
+    return rho_within(epsilon, delta)
+
+
+def concentrated(facts: Facts, per_square: float) -> float:
+    """Return the largest epsilon of one answer if zCDP is added up; 0 without delta.
+
+    Parameters
+    ----------
+    facts : Facts
+        Budget and number of queries.
+    per_square : float
+        Rho of a step, per square of its epsilon: 1/8 for bounded range, 1/2 for pure.
+    """
+    if facts.delta == 0:
+        return 0.0
+    return math.sqrt(_rho(facts) / per_square)
+
+
+def gaussian(facts: Facts) -> tuple[float, float]:
+    """Return epsilon for an answer with Gaussian noise at the budget's delta.
+
+    Also the ratio of sensitivity to noise; both 0 without delta.
+    """
+    if facts.delta == 0:
+        return 0.0, 0.0
+    ratio = math.sqrt(2 * _rho(facts))
+    return _epsilon_of(ratio * (1 - _NUDGE), facts.delta), ratio
+
+
+def _epsilon_of(ratio: float, delta: float) -> float:
+    """Return the epsilon of Gaussian noise by its exact curve, in plain floats."""
+
+    def slack(epsilon: float) -> float:
+        near, far = ratio / 2 - epsilon / ratio, -ratio / 2 - epsilon / ratio
+        log_far = epsilon + float(log_ndtr(far))
+        return float(ndtr(near)) - math.exp(log_far) - delta
+
+    if slack(0.0) <= 0:
+        # Noise beyond need: an epsilon so small that it costs nothing to speak of.
+        return ratio * _NUDGE
+    high = ratio
+    while slack(high) > 0:
+        high *= 2
+    return float(brentq(slack, 0.0, high, xtol=1e-300, rtol=1e-12))
+
+
+def priced(
+    facts: Facts, certify: Callable[[], Certificate[Any]], *, basic: bool
+) -> tuple[Any, str]:
+    """Return the total of all answers, and the rule that gave it.
+
+    Parameters
+    ----------
+    facts : Facts
+        Budget and number of queries.
+    certify : callable
+        Certificate of one answer.
+    basic : bool
+        Whether epsilons are added up and no delta is spent.
+    """
+    closed = ("basic", "exact", "zcdp")
+    total = repeat(
+        certify(),
+        int(facts.queries),
+        delta=0.0 if basic else facts.delta,
+        methods=(*closed, "pld") if facts.queries <= _FEW else closed,
+    )
+    return total.guarantee, total.rule

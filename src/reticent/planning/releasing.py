@@ -1,0 +1,136 @@
+"""Release a linear or additive model once, and answer without limit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sklearn.pipeline import make_pipeline
+
+from reticent.errors import InvalidParameterError
+from reticent.guarantees import ApproxDP, PureDP
+from reticent.learners import (
+    NoisyGradientClassifier,
+    NoisyGradientRegressor,
+    ObjectivePerturbationClassifier,
+    ObjectivePerturbationRegressor,
+    OutputPerturbationClassifier,
+    OutputPerturbationRegressor,
+)
+from reticent.mechanisms import gaussian_ratio
+from reticent.planning import curves
+from reticent.planning.facts import KNOTS, Facts
+from reticent.planning.method import Method
+from reticent.planning.option import Sketch
+from reticent.schemas import SchemaEncoder
+
+_KINDS = {
+    "gradient": (
+        "noisy gradient descent",
+        NoisyGradientClassifier,
+        NoisyGradientRegressor,
+    ),
+    "objective": (
+        "random tilt of the objective",
+        ObjectivePerturbationClassifier,
+        ObjectivePerturbationRegressor,
+    ),
+    "output": (
+        "noise on the coefficients",
+        OutputPerturbationClassifier,
+        OutputPerturbationRegressor,
+    ),
+}
+_MODELS = {"linear": "linear model", "splines": "additive model"}
+
+
+class LinearRelease(Method):
+    """A linear model, of plain columns or of splines, released with noise."""
+
+    job = "release"
+
+    def __init__(self, kind: str, basis: str) -> None:
+        self.kind, self.basis = kind, basis
+        self.key = f"{kind}-{basis}"
+        how, classifier, _ = _KINDS[kind]
+        self.title = f"release: {_MODELS[basis]} by {how}"
+        self.estimator = f"reticent.learners.{classifier.__name__}"
+
+    def sketch(self, facts: Facts) -> Sketch | None:
+        """Estimate what the noise adds to the model's own error."""
+        if self.kind == "gradient" and facts.delta == 0:
+            return None
+        if self.kind != "gradient" and facts.labels > 2:
+            return None
+        additive = self.basis == "splines"
+        limit = facts.additive_error if additive else facts.linear_error
+        room = facts.chance_error - limit
+        learning = curves.learning_excess(facts.n, facts.learning_exponent, room)
+        columns = facts.spline_columns if additive else facts.linear_columns
+        noise = self._noise(facts, columns * max(1, facts.labels - 1))
+        delta = 0.0 if self.kind == "objective" else facts.delta
+        settings: dict[str, Any] = {
+            "task": facts.task,
+            "epsilon": facts.epsilon,
+            "labels": facts.labels,
+            "columns": facts.features,
+        }
+        if self.kind != "objective":
+            settings["delta"] = delta
+        return Sketch(
+            settings,
+            estimate=curves.noisy_error(limit, facts.chance_error, learning + noise),
+            reason=f"{columns} encoded columns; queries are free",
+        )
+
+    def _noise(self, facts: Facts, columns: int) -> float:
+        """Return the error that noise adds, as measured on public tables.
+
+        Twice the norm of the noise per unit, where it enters before the model is
+        found; roots of it, where it is added to coefficients afterwards.
+        """
+        root = math.sqrt(columns) / facts.units
+        if self.kind == "gradient":
+            return 2 * root / gaussian_ratio(facts.epsilon, facts.delta)
+        if self.kind == "objective":
+            return 2 * root * 2 * math.sqrt(facts.features) / facts.epsilon
+        if facts.delta:
+            ratio = gaussian_ratio(facts.epsilon, facts.delta)
+            return float(0.18 * (root / ratio) ** 0.38)
+        return 0.36 * math.sqrt(root * math.sqrt(2 * columns) / facts.epsilon)
+
+    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
+        """Return the budget, which noise is calibrated to."""
+        if sketch.settings.get("delta"):
+            return ApproxDP(facts.epsilon, facts.delta), "one release"
+        return PureDP(facts.epsilon), "one release"
+
+    def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
+        """Return the learner with an encoder; splines need a schema."""
+        _, classifier, regressor = _KINDS[self.kind]
+        known: dict[str, Any] = {
+            name: settings[name] for name in ("epsilon", "delta") if name in settings
+        }
+        if self.kind == "objective" and schema is not None:
+            known["l1_bound"] = float(schema.n_columns)
+        kind: Any = regressor
+        if settings["task"] == "classification":
+            kind = classifier
+            known["classes"] = list(range(settings["labels"]))
+        if schema is None:
+            # Rows of so many columns between -1 and 1.
+            known["norm_bound"] = math.sqrt(settings["columns"])
+        return encoded(kind, {**known, **changes}, schema, self.basis)
+
+
+def encoded(kind: Any, parameters: dict[str, Any], schema: Any, basis: str) -> Any:
+    """Return a linear learner, after an encoder if there is a schema."""
+    if schema is None:
+        if basis == "splines":
+            raise InvalidParameterError(
+                "an additive model needs public ranges; give build() the schema="
+            )
+        return kind(**parameters)
+    front = SchemaEncoder(schema, basis=basis, knots=KNOTS)
+    norm = front.fit().encoder_.row_norm_bound
+    return make_pipeline(front, kind(**{"norm_bound": norm, **parameters}))

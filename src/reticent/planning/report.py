@@ -1,0 +1,97 @@
+"""A plan as text for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reticent.planning.option import Option
+    from reticent.planning.planner import Plan
+
+HEADINGS = ("", "option", "estimate", "proved", "shards", "one answer", "all", "rows")
+
+
+def percent(value: float | None) -> str:
+    """Return an error in percent, or a dash."""
+    return "-" if value is None else f"{100 * value:.3g} %"
+
+
+def proved(option: Option) -> str:
+    """Return a bound on the error, or a dash where it says nothing."""
+    if option.bound is None or option.bound_on != "error" or option.bound >= 0.5:
+        return "-"
+    return percent(option.bound)
+
+
+def row(place: int, option: Option) -> tuple[str, ...]:
+    """Return the cells of one option, under `HEADINGS`."""
+    step = option.settings.get("epsilon") if option.job == "ask" else None
+    return (
+        str(place),
+        option.title,
+        percent(option.estimate),
+        proved(option),
+        "-" if option.n_shards is None else str(option.n_shards),
+        "-" if step is None else f"{step:.3g}",
+        str(option.total),
+        "-" if option.rows_needed is None else f"{option.rows_needed}",
+    )
+
+
+def rows(plan: Plan) -> list[tuple[str, ...]]:
+    """Return headings and one row an option."""
+    # Without an error to be reached, nothing is said about rows.
+    kept = len(HEADINGS) - (plan.facts.alpha is None)
+    return [
+        HEADINGS[:kept],
+        *(row(place, option)[:kept] for place, option in enumerate(plan.options, 1)),
+    ]
+
+
+def remarks(plan: Plan) -> list[str]:
+    """Return what stands under the table."""
+    facts = plan.facts
+    asked = f"{int(facts.queries)} queries" if facts.limited else "unlimited queries"
+    lines = [
+        f"{facts.n} rows of {facts.units} units, {facts.features} columns; {asked} "
+        f"under {facts.budget}.",
+        "Estimates assume an error without privacy of "
+        f"{percent(facts.flexible_error)} for boosted trees, "
+        f"{percent(facts.additive_error)} for additive and "
+        f"{percent(facts.linear_error)} for linear models, and "
+        f"{percent(facts.chance_error)} for guessing; say base_accuracy, "
+        "linear_accuracy and majority if you know better.",
+    ]
+    if facts.classifies:
+        lines.append(
+            "Nobody can promise an excess error below "
+            f"{percent(plan.lower_bound)} for every distribution, for a class of VC "
+            f"dimension {facts.d} (S2 Thm 4)."
+        )
+    if plan.rows_for_anyone is not None:
+        lines.append(
+            f"For {percent(facts.alpha)} any method needs at least "
+            f"{plan.rows_for_anyone} units in the worst case."
+        )
+    if plan.crossover is None:
+        lines.append("Asking is expected to stay ahead of releasing.")
+    elif plan.crossover == 1:
+        lines.append("Releasing is expected to be ahead from the first query on.")
+    else:
+        lines.append(
+            f"Releasing is expected to be ahead from about {plan.crossover} queries on."
+        )
+    return lines
+
+
+def table(plan: Plan) -> str:
+    """Return a plan as lines of text."""
+    cells = rows(plan)
+    widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(width) for cell, width in zip(line, widths, strict=True)
+        ).rstrip()
+        for line in cells
+    ]
+    return "\n".join([*lines, "", *remarks(plan)])
