@@ -29,6 +29,11 @@ from reticent.learners.perfect import (
     PerfectlyGeneralizingClassifier,
     perfect_sample_size,
 )
+from reticent.learners.public_bounds import regularized_excess_at_most
+from reticent.learners.regularized import (
+    RegularizedERMClassifier,
+    RegularizedERMRegressor,
+)
 from reticent.learners.resampling import Resampled, Subsampled
 from reticent.learners.rrspm import RRSPMClassifier
 from reticent.learners.rspm import RSPMClassifier
@@ -53,6 +58,8 @@ __all__ = [
     "PublicCoverClassifier",
     "RRSPMClassifier",
     "RSPMClassifier",
+    "RegularizedERMClassifier",
+    "RegularizedERMRegressor",
     "ReleaseError",
     "Resampled",
     "Subsampled",
@@ -61,6 +68,7 @@ __all__ = [
     "optimal_learner",
     "optimal_predictor",
     "perfect_sample_size",
+    "regularized_excess_at_most",
     "rrspm_error_at_most",
     "teaching_size",
     "worst_excess",
