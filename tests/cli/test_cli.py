@@ -130,65 +130,6 @@ def test_an_exhausted_budget_is_one_sentence(reticent, home, tmp_path):
     assert "Traceback" not in said.err
 
 
-WRONG = [
-    ("bogus",),
-    ("fit",),
-    ("fit", "nowhere.csv", "--schema", FILES.schema),
-    ("fit", FILES.data, "--schema", "nowhere.json"),
-    ("fit", FILES.data, "--schema", FILES.data),
-    ("fit", FILES.data, "--schema", FILES.schema, "--epsilon", "0"),
-    ("fit", FILES.data, "--schema", FILES.schema, "--epsilon", "nan"),
-    ("fit", FILES.data, "--schema", FILES.schema, "--epsilon", "-1"),
-    ("fit", FILES.data, "--schema", FILES.schema, "--epsilon", "lots"),
-    ("fit", FILES.data, "--schema", FILES.schema, "--budget", "0"),
-    ("fit", FILES.data, "--schema", FILES.schema, "--delta", "1"),
-    ("fit", FILES.data, "--schema", FILES.schema, "--delta", "nan"),
-    ("fit", FILES.data, "--schema", FILES.schema, "--shards", "0"),
-    ("fit", FILES.data, "--schema", FILES.schema, "--shards", "100000"),
-    ("fit", FILES.data, "--schema", FILES.schema, "--learner", "magic"),
-    ("fit", FILES.licence, "--schema", FILES.schema),
-    ("predict", "nobody", "--row", "{}"),
-    ("predict", "income"),
-    ("predict", "income", "--row", "not json"),
-    ("predict", "income", "--row", "[]"),
-    ("predict", "income", "--row", "{}"),
-    ("predict", "income", "--row", '{"age": "old"}'),
-    ("predict", "income", "nowhere.csv"),
-    ("predict", "income", FILES.schema),
-    ("certificate", "show", "nobody"),
-    ("certificate", "check", FILES.schema),
-    ("certificate", "show", "income", "--answers", "0"),
-    ("certificate", "show", "income", "--answers", "5", "--delta", "2"),
-    ("keys", "revoke", "nobody"),
-    ("keys", "create", "two words"),
-    ("keys", "create", ""),
-    ("schema", "show", "nowhere.json"),
-    ("schema", "check", FILES.data, "--schema", "nowhere.json"),
-    ("schema", "draft", FILES.data, "--label", "income", "-o", "s.json"),
-    ("serve", "--port", "99999"),
-    ("ledger", "verify", "--bogus"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "words", WRONG, ids=lambda words: " ".join(map(str, words))[-60:]
-)
-def test_a_wrong_use_is_one_clear_sentence(words, reticent, capsys, home):
-    own_home = words[0] not in ("schema", "bogus")
-    arguments = [str(word) for word in words]
-    arguments += ["--home", str(home)] if own_home else []
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    said = capsys.readouterr()
-    assert ended.value.code in (1, 2)
-    assert "Traceback" not in said.err + said.out
-    assert 10 < len(said.err.strip()) < 1000
-    with pytest.raises(SystemExit) as ended:
-        main([*arguments, "--json"])
-    shown = capsys.readouterr().out.strip().splitlines()[-1]
-    assert json.loads(shown)["error"]["message"]
-
-
 def test_a_home_that_others_can_enter_is_refused(reticent, tmp_path):
     open_home = tmp_path / "open"
     open_home.mkdir(mode=0o755)
@@ -238,3 +179,55 @@ def test_the_demo_answers_a_query_and_ends(tmp_path):
     shown = json.loads(done.stdout)
     assert len(shown["answers"]) == 5
     assert {a["answers"] for a in shown["budget"]["accounts"]} == {5}
+
+
+def test_a_release_is_charged_once_and_answers_for_free(reticent, queries, tmp_path):
+    place = tmp_path / "home"
+    run = ["fit", FILES.data, "--schema", FILES.schema, "--release", "--json"]
+    run += ["--home", place, "--budget", "3"]
+    made = json.loads(reticent(*run, at_home=False).out)
+    assert made["certificate"]["guarantee"]["kind"] == "ApproxDP"
+    assert made["answers"] is None
+    shown = ["ledger", "show", "--json", "--home", place]
+    before = json.loads(reticent(*shown, at_home=False).out)
+    for _ in range(3):
+        said = reticent("predict", "model", queries, "--home", place, at_home=False)
+        assert len(said.out.split()) == 4
+    after = json.loads(reticent(*shown, at_home=False).out)
+    spent = [
+        next(a["spent"] for a in found["accounts"] if a["account"] == "dataset:data")
+        for found in (before, after)
+    ]
+    assert spent[0] == spent[1]
+    assert spent[0]["rho"] > 0
+
+
+def test_a_release_that_cannot_be_paid_leaves_the_old_model(reticent, tmp_path):
+    place = tmp_path / "home"
+    run = ["fit", FILES.data, "--schema", FILES.schema, "--release"]
+    run += ["--home", place, "--budget", "3"]
+    reticent(*run, at_home=False)
+    manifest = (place / "models" / "model" / "manifest.json").read_bytes()
+    said = reticent(*run, "--replace", "--epsilon", "4", code=1, at_home=False)
+    assert "does not fit the budget" in said.err
+    assert (place / "models" / "model" / "manifest.json").read_bytes() == manifest
+    assert [path.name for path in (place / "models").iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(shell):
+    done = subprocess.run(
+        [sys.executable, "-m", "reticent.cli"],
+        env={
+            **os.environ,
+            "_RETICENT_COMPLETE": f"complete_{shell}",
+            "COMP_WORDS": "reticent ce",
+            "COMP_CWORD": "1",
+            "_TYPER_COMPLETE_ARGS": "reticent ce",
+            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "certificate" in done.stdout, done

@@ -18,10 +18,10 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent.cli.fit import train_and_store
 from reticent.cli.home import Home
 from reticent.cli.options import AsJson
 from reticent.cli.output import Output
+from reticent.cli.training import Order, train_and_store
 from reticent.datasets import adult_sample_files, load_adult_sample
 from reticent.errors import ReticentError
 from reticent.guarantees import Budget
@@ -52,16 +52,8 @@ def demo(
     files = adult_sample_files()
     schema = Schema.read(files.schema)
     output.note("training models on disjoint shards of 5,000 census rows ...")
-    model = train_and_store(
-        place,
-        files.data,
-        schema,
-        name="income",
-        dataset="census",
-        learner="linear",
-        epsilon=0.5,
-        budget=Budget(8.0, 1e-6),
-    )
+    order = Order("income", "census", 0.5, Budget(8.0, 1e-6), learner="linear")
+    model = train_and_store(place, files.data, schema, order)
     key, _ = place.new_key("demo", Role.ADMIN)
     chosen = port or _free_port()
     with _service(place, chosen) as address:

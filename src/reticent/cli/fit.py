@@ -1,8 +1,7 @@
-"""``reticent fit``: from a file of sensitive rows to a model that answers privately."""
+"""``reticent fit``: from a file of sensitive rows to a model that is safe to use."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,33 +10,44 @@ import typer
 from reticent.cli.home import Home
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
+from reticent.cli.training import LEARNERS, Order, train_and_store
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Budget, Certificate
 from reticent.ledger import AccountId, AccountScope, Balance, Cap, Charge
-from reticent.prediction import PrivateAveragingRegressor, PrivateVotingClassifier
-from reticent.schemas import Encoder, NumericTarget, Schema, read_table
-from reticent.storage import save_model
-
-LEARNERS = ("boosting", "linear")
+from reticent.schemas import Schema
 
 
 def fit(
     data: Annotated[Path, typer.Argument(help="The sensitive rows: CSV or Parquet.")],
     schema: Annotated[Path, typer.Option(help="The public schema.")],
     name: Annotated[str, typer.Option(help="What to call the model.")] = "model",
-    epsilon: Annotated[float, typer.Option(help="Privacy cost of one answer.")] = 1.0,
+    release: Annotated[
+        bool,
+        typer.Option(
+            "--release/--ask",
+            help="Make the model itself private, with free answers; or keep it inside "
+            "and make each answer private.",
+        ),
+    ] = False,
+    epsilon: Annotated[
+        float, typer.Option(help="Privacy cost of one answer, or of the release.")
+    ] = 1.0,
     budget: Annotated[
-        float, typer.Option(help="Epsilon of all answers to all clients together.")
+        float, typer.Option(help="Epsilon of all that is made from the dataset.")
     ] = 50.0,
     delta: Annotated[
-        float, typer.Option(help="Delta of all answers together; 0 for pure privacy.")
+        float, typer.Option(help="Delta of all of it; 0 for pure privacy.")
     ] = 1e-6,
     dataset: Annotated[
-        str, typer.Option(help="Whose budget answers spend; one name a population.")
+        str, typer.Option(help="Whose budget is spent; one name a population.")
     ] = "data",
     learner: Annotated[
-        str, typer.Option(help=f"What is trained on a shard: {' or '.join(LEARNERS)}.")
-    ] = "boosting",
+        str | None,
+        typer.Option(
+            help=f"What is trained: {' or '.join(LEARNERS)}.",
+            show_default="boosting, or linear for a release",
+        ),
+    ] = None,
     shards: Annotated[
         int | None, typer.Option(help="Number of shards; chosen if left out.")
     ] = None,
@@ -48,148 +58,59 @@ def fit(
     home: HomeOption = HOME,
     as_json: AsJson = False,
 ) -> None:
-    """Train models on shards and store them, ready to answer privately.
+    """Train a model and store it: one that answers privately, or a private one.
 
     Example: reticent fit adult.csv --schema adult.json --name income --epsilon 1
+
+    Example: reticent fit adult.csv --schema adult.json --release --epsilon 1
     """
-    if learner not in LEARNERS:
+    if learner not in (None, *LEARNERS):
         raise InvalidParameterError(
             f"--learner {learner!r} must be one of {', '.join(LEARNERS)}."
         )
     output = Output(as_json)
     public = Schema.read(schema)
-    total = Budget(budget, delta)
-    output.note(f"training on {data} ...")
-    place = Home.at(home)
-    model = train_and_store(
-        place,
-        data,
-        public,
+    order = Order(
         name=name,
         dataset=dataset,
-        learner=learner,
         epsilon=epsilon,
-        budget=total,
+        budget=Budget(budget, delta),
+        learner=learner or ("linear" if release else "boosting"),
+        release=release,
         shards=shards,
         jobs=jobs,
         replace=replace,
     )
-    _report(output, place, name, model, total)
+    output.note(f"training on {data} ...")
+    place = Home.at(home)
+    model = train_and_store(place, data, public, order)
+    _report(output, place, model, order)
 
 
-def _report(output: Output, place: Home, name: str, model: Any, total: Budget) -> None:
-    answers = _covered(model.certificate_, total)
-    output.result(
-        {
-            "model": name,
-            "path": str(place.models / name),
-            "certificate": model.certificate_.as_dict(),
-            "shards": model.n_shards_,
-            "units": model.n_units_,
-            "answers": answers,
-        },
-        [
-            f"{name}: {model.shard_choice_.reason}.",
-            str(model.certificate_),
-            f"A budget of {total} covers {answers} answers.",
-            f"Serve it with: reticent serve --home {place.path}",
-        ],
-    )
-
-
-def train_and_store(
-    place: Home,
-    data: Path,
-    schema: Schema,
-    *,
-    name: str,
-    dataset: str,
-    learner: str,
-    epsilon: float,
-    budget: Budget,
-    shards: int | None = None,
-    jobs: int | None = None,
-    replace: bool = False,
-) -> Any:
-    """Train on a file, store the model in a home, and return the fitted predictor."""
-    if schema.label is None:
-        raise InvalidParameterError(
-            "the schema declares no label; name the column to be predicted."
+def _report(output: Output, place: Home, model: Any, order: Order) -> None:
+    answers = None if order.release else _covered(model.certificate_, order.budget)
+    lines = [str(model.certificate_)]
+    if answers is None:
+        lines.append(
+            f"{order.name}: released, and charged to the dataset {order.dataset!r}. "
+            "Its answers are free."
         )
-    rows = read_table(data, schema)
-    encoder = Encoder(schema, style="dense" if learner == "linear" else "ordinal")
-    # Accounts with a delta count zCDP, by which a soft vote costs a quarter.
-    rule = "soft" if budget.delta > 0 else "auto"
-    model = _predictor(schema, learner, epsilon, rule, shards, jobs)
-    model.fit(encoder.transform(rows), rows.label, units=rows.units)
-    save_model(
-        place.models / name,
-        model,
-        schema,
-        signing_key=place.signing_key(),
-        encoder=encoder,
-        dataset=dataset,
-        replace=replace,
-    )
-    place.register(name, dataset, {"epsilon": budget.epsilon, "delta": budget.delta})
-    return model
+    else:
+        lines.insert(0, f"{order.name}: {model.shard_choice_.reason}.")
+        lines.append(f"A budget of {order.budget} covers {answers} answers.")
+    lines.append(f"Serve it with: reticent serve --home {place.path}")
+    found = {
+        "model": order.name,
+        "path": str(place.models / order.name),
+        "certificate": model.certificate_.as_dict(),
+        "shards": getattr(model, "n_shards_", None),
+        "units": model.n_units_,
+        "answers": answers,
+    }
+    output.result(found, lines)
 
 
 def _covered(certificate: Certificate[Any], budget: Budget) -> int:
     """Return how many answers the ledger will grant under a budget."""
     account = AccountId(AccountScope.DATASET, "plan")
     return Balance(account, Cap.within(budget)).answers_left(Charge.of(certificate))
-
-
-def _predictor(
-    schema: Schema,
-    learner: str,
-    epsilon: float,
-    rule: str,
-    shards: int | None,
-    jobs: int | None,
-) -> Any:
-    settings: dict[str, Any] = {
-        "n_shards": "auto" if shards is None else shards,
-        "n_jobs": jobs,
-        "verbose": sys.stderr.isatty(),
-    }
-    target = schema.label
-    if isinstance(target, NumericTarget):
-        base = _regressor(learner)
-        bounds = (target.low, target.high)
-        return PrivateAveragingRegressor(base, epsilon, bounds, **settings)
-    base = _classifier(learner)
-    codes = list(range(len(schema.classes)))
-    return PrivateVotingClassifier(base, epsilon, codes, rule=rule, **settings)
-
-
-def _classifier(learner: str) -> Any:
-    if learner == "linear":
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression()
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    return HistGradientBoostingClassifier(**_trees())
-
-
-def _regressor(learner: str) -> Any:
-    if learner == "linear":
-        from sklearn.linear_model import Ridge
-
-        return Ridge()
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    return HistGradientBoostingRegressor(**_trees())
-
-
-def _trees() -> dict[str, Any]:
-    """Return settings for a shard's few rows; category codes are split as numbers."""
-    return {
-        "max_iter": 60,
-        "max_leaf_nodes": 8,
-        "min_samples_leaf": 10,
-        "l2_regularization": 1.0,
-        "early_stopping": False,
-    }

@@ -79,12 +79,20 @@ class Home:
         """Return the key that signs models."""
         return read_key_file(self.key_file("signing"))
 
-    def register(self, name: str, dataset: str, budget: dict[str, float]) -> None:
-        """Note a model and the budget of its dataset in the settings."""
+    def open_dataset(self, dataset: str, budget: dict[str, float]) -> None:
+        """Note the budget of a dataset in the settings, unless it has one."""
         found = self._read() if self.config.exists() else self._blank()
-        found["models"][name] = str((self.models / name).resolve())
         found["datasets"].setdefault(dataset, budget)
         found.setdefault("client_budget", budget)
+        self._write(found)
+
+    def register(self, name: str) -> None:
+        """Note a model in the settings."""
+        found = self._read()
+        found["models"][name] = str((self.models / name).resolve())
+        self._write(found)
+
+    def _write(self, found: dict[str, Any]) -> None:
         scratch = self.config.with_suffix(".new")
         scratch.touch(mode=0o600)
         scratch.write_text(json.dumps(found, indent=1) + "\n")

@@ -38,6 +38,7 @@ def save_model(
     encoder: Encoder | None = None,
     dataset: Dataset | str = DEFAULT_DATASET,
     labels: str = "auto",
+    concentrated: bool = False,
     encryption_key: str | bytes | None = None,
     replace: bool = False,
 ) -> str:
@@ -61,6 +62,9 @@ def save_model(
         Whose budget answers spend. Models on the same people must name the same one.
     labels : {"auto", "values", "codes"}, default="auto"
         Whether the model was fitted on the schema's labels or on their codes.
+    concentrated : bool, default=False
+        Whether to store the zCDP certificate of a released model that has one: accounts
+        with a delta add these up.
     encryption_key : str or bytes, default=None
         An ``aes-256-gcm`` key encrypts the arrays at rest.
     replace : bool, default=False
@@ -81,7 +85,9 @@ def save_model(
     encoder = Encoder(schema) if encoder is None else encoder
     if encoder.schema != schema:
         raise InvalidParameterError("encoder is of another schema; pass its own.")
-    certificate = _certificate_of(fitted)
+    certificate = _certificate_of(
+        fitted, "zcdp_certificate_" if concentrated else "certificate_"
+    )
     kind = kind_of(fitted)
     packed = kind.pack(fitted, encoder)
     if "classes" in packed.parameters:
@@ -116,11 +122,12 @@ def file_name(array: str, *, encrypted: bool) -> str:
     return f"{array}.npy.sealed" if encrypted else f"{array}.npy"
 
 
-def _certificate_of(fitted: Any) -> Certificate[Any]:
-    certificate = getattr(fitted, "certificate_", None)
+def _certificate_of(fitted: Any, attribute: str) -> Certificate[Any]:
+    certificate = getattr(fitted, attribute, None)
     if not isinstance(certificate, Certificate):
         raise InvalidParameterError(
-            f"{type(fitted).__name__}(...) has no certificate_; fit it first."
+            f"{type(fitted).__name__}(...) has no {attribute}; fit it first, or store "
+            "another certificate of it."
         )
     refuse_seeded(certificate)
     recheck(certificate)

@@ -1,0 +1,180 @@
+"""Wrong uses of the command line: one sentence each, the right code, no traceback."""
+
+import gzip
+import json
+import os
+
+import pytest
+
+from reticent.cli.main import main
+from reticent.datasets import adult_sample_files
+
+FILES = adult_sample_files()
+DATA = ("--schema", FILES.schema)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A home with one model, and files that are wrong in one way each."""
+    folder = tmp_path_factory.mktemp("wrong")
+    home = folder / "home"
+    run = [
+        *("fit", FILES.data, *DATA, "--name", "income", "--learner", "linear"),
+        *("--epsilon", "0.5", "--shards", "9", "--home", home),
+    ]
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in run])
+    assert ended.value.code == 0
+    _write_wrong_files(folder)
+    return folder
+
+
+def _write_wrong_files(folder):
+    with gzip.open(FILES.data, "rt") as file:
+        lines = [next(file) for _ in range(60)]
+    head = lines[0]
+    name, label = head.split(",")[0], head.strip().split(",")[-1]
+    assert (name, label) == ("age", "income")
+    row = lines[1].strip().split(",")
+
+    def write(file, first, *changed):
+        text = first + "".join(lines[2:]) + "".join(changed)
+        (folder / file).write_text(text)
+
+    def with_(place, value):
+        return ",".join([*row[:place], value, *row[place + 1 :]][: len(row)]) + "\n"
+
+    write("column.csv", head.replace("age", "years"))
+    write("twice.csv", head.replace("workclass", "age"))
+    write("nan.csv", head, with_(0, "nan"))
+    write("hole.csv", head, with_(0, ""))
+    write("text.csv", head, with_(0, "forty"))
+    write("level.csv", head, with_(1, "Astronaut"))
+    write("label.csv", head, ",".join([*row[:-1], "rich"]) + "\n")
+    write("short.csv", head, "41,Private\n")
+    (folder / "empty.csv").write_text("")
+    (folder / "header.csv").write_text(head)
+    (folder / "latin.csv").write_bytes((head + lines[1]).encode() + b"\xff\xfe\n")
+    (folder / "bytes.parquet").write_bytes(b"PAR1 is not enough")
+    (folder / "broken.json").write_text('{"columns": ')
+    (folder / "list.json").write_text("[1, 2]")
+    (folder / "half.json").write_text('{"columns": {"age": {"kind": "numeric"}}}')
+
+
+WRONG = [
+    ("bogus",),
+    ("fit",),
+    ("fit", "nowhere.csv", *DATA),
+    ("fit", FILES.data, "--schema", "nowhere.json"),
+    ("fit", FILES.data, "--schema", FILES.data),
+    ("fit", FILES.data, *DATA, "--epsilon", "0"),
+    ("fit", FILES.data, *DATA, "--epsilon", "nan"),
+    ("fit", FILES.data, *DATA, "--epsilon", "-1"),
+    ("fit", FILES.data, *DATA, "--epsilon", "lots"),
+    ("fit", FILES.data, *DATA, "--budget", "0"),
+    ("fit", FILES.data, *DATA, "--delta", "1"),
+    ("fit", FILES.data, *DATA, "--delta", "nan"),
+    ("fit", FILES.data, *DATA, "--shards", "0"),
+    ("fit", FILES.data, *DATA, "--shards", "100000"),
+    ("fit", FILES.data, *DATA, "--learner", "magic"),
+    ("fit", FILES.licence, *DATA),
+    ("fit", FILES.data, *DATA, "--name", "income"),
+    ("fit", FILES.data, *DATA, "--name", "../escape"),
+    ("fit", FILES.data, *DATA, "--release", "--learner", "boosting"),
+    ("fit", FILES.data, *DATA, "--release", "--shards", "9"),
+    ("fit", FILES.data, *DATA, "--release", "--name", "costly", "--epsilon", "60"),
+    ("fit", "{place}/column.csv", *DATA),
+    ("fit", "{place}/twice.csv", *DATA),
+    ("fit", "{place}/nan.csv", *DATA),
+    ("fit", "{place}/hole.csv", *DATA),
+    ("fit", "{place}/text.csv", *DATA),
+    ("fit", "{place}/level.csv", *DATA),
+    ("fit", "{place}/label.csv", *DATA),
+    ("fit", "{place}/short.csv", *DATA),
+    ("fit", "{place}/empty.csv", *DATA),
+    ("fit", "{place}/header.csv", *DATA),
+    ("fit", "{place}/latin.csv", *DATA),
+    ("fit", "{place}/bytes.parquet", *DATA),
+    ("fit", FILES.data, "--schema", "{place}/broken.json"),
+    ("fit", FILES.data, "--schema", "{place}/list.json"),
+    ("fit", FILES.data, "--schema", "{place}/half.json"),
+    ("schema", "check", "{place}/level.csv", *DATA),
+    ("predict", "nobody", "--row", "{}"),
+    ("predict", "income"),
+    ("predict", "income", "--row", "not json"),
+    ("predict", "income", "--row", "[]"),
+    ("predict", "income", "--row", "{}"),
+    ("predict", "income", "--row", '{"age": "old"}'),
+    ("predict", "income", "nowhere.csv"),
+    ("predict", "income", FILES.schema),
+    ("certificate", "show", "nobody"),
+    ("certificate", "check", FILES.schema),
+    ("certificate", "show", "income", "--answers", "0"),
+    ("certificate", "show", "income", "--answers", "5", "--delta", "2"),
+    ("keys", "revoke", "nobody"),
+    ("keys", "create", "two words"),
+    ("keys", "create", ""),
+    ("schema", "show", "nowhere.json"),
+    ("schema", "check", FILES.data, "--schema", "nowhere.json"),
+    ("schema", "draft", FILES.data, "--label", "income", "-o", "s.json"),
+    ("serve", "--port", "99999"),
+    ("ledger", "verify", "--bogus"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words", WRONG, ids=lambda words: " ".join(map(str, words))[-60:]
+)
+def test_a_wrong_use_is_one_clear_sentence(words, capsys, place):
+    own_home = words[0] not in ("schema", "bogus")
+    arguments = [str(word).replace("{place}", str(place)) for word in words]
+    arguments += ["--home", str(place / "home")] if own_home else []
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    said = capsys.readouterr()
+    assert ended.value.code in (1, 2)
+    assert "Traceback" not in said.err + said.out
+    assert 10 < len(said.err.strip()) < 1000
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--json"])
+    shown = capsys.readouterr().out.strip().splitlines()[-1]
+    assert json.loads(shown)["error"]["message"]
+
+
+# What each message must name.
+NAMES_ITS_PLACE = {
+    "column.csv": ["age"],
+    "nan.csv": ["age", "row 59"],
+    "text.csv": ["age", "row 59"],
+    "level.csv": ["workclass", "row 59"],
+    "label.csv": ["income", "row 59"],
+}
+
+
+@pytest.mark.parametrize("file", NAMES_ITS_PLACE)
+def test_a_wrong_file_is_told_by_row_and_column(file, place, capsys):
+    words = ["fit", place / file, *DATA, "--home", place / "home", "--name", "new"]
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert all(part in said for part in NAMES_ITS_PLACE[file]), said
+    # The sensitive value itself stays out of the message.
+    assert "Astronaut" not in said
+    assert "forty" not in said
+
+
+def test_a_full_disk_is_one_sentence(place, capsys):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    words = ["schema", "draft", FILES.data, "--label", "income", "--public"]
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in [*words, "-o", "/dev/full"]])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "No space left" in said
+    assert "Traceback" not in said
+
+
+def test_there_are_many():
+    assert len(WRONG) >= 50
