@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -18,13 +19,37 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-_PATIENCE = 60.0
+from reticent.service import Settings
+from reticent.service.admin import make_key
+from reticent.service.documents import NewKey
+from reticent.service.parts import build
+
+_PATIENCE = 180.0  # on a busy machine; a quick one waits for seconds
 
 
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def written(settings: Settings, folder: Path) -> Path:
+    """Write settings to a file that servers can read."""
+    path = folder / "settings.json"
+    path.touch(0o600)
+    data = settings.model_dump(mode="json", exclude_defaults=True)
+    for name in ("secret", "model_key"):
+        data[name] = getattr(settings, name).get_secret_value()
+    path.write_text(json.dumps(data))
+    return path
+
+
+def api_key(settings: Settings, client: str = "ward-7", **facts: Any) -> str:
+    """Make a key in the database."""
+    parts = build(settings)
+    key = make_key(parts, NewKey(client=client, **facts))[0]
+    parts.close()
+    return key
 
 
 @contextlib.contextmanager
@@ -44,11 +69,18 @@ def in_thread(app: FastAPI) -> Iterator[str]:
         thread.join()
 
 
+def ask(method: str, url: str, **settings: Any) -> httpx.Response:
+    """Send a request on a connection of its own, so that any worker may take it."""
+    # Reading certificates for every client would cost more than the request does.
+    with httpx.Client(verify=False, timeout=_PATIENCE) as http:
+        return http.request(method, url, **settings)
+
+
 def wait_until_ready(url: str, process: subprocess.Popen[Any] | None = None) -> None:
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"{url}/v2/health/ready", timeout=5).status_code == 200:
+            if ask("GET", f"{url}/v2/health/ready").status_code == 200:
                 return
         if process is not None and process.poll() is not None:
             raise AssertionError(f"the server ended with code {process.returncode}")

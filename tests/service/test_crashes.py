@@ -18,36 +18,15 @@ import time
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from reticent.ledger import SQLLedger
 from reticent.service import Settings
-from reticent.service.admin import make_key
-from reticent.service.documents import NewKey
-from reticent.service.parts import build
 from tests.service.clinic import ROW, settings_for
-from tests.service.live_server import free_port, wait_until_ready
+from tests.service.live_server import api_key, free_port, wait_until_ready, written
 
 CLIENTS = 8
-
-
-def written(settings: Settings, folder: Path) -> Path:
-    """Write settings to a file that servers can read."""
-    path = folder / "settings.json"
-    path.touch(0o600)
-    data = settings.model_dump(mode="json", exclude_defaults=True)
-    for name in ("secret", "model_key"):
-        data[name] = getattr(settings, name).get_secret_value()
-    path.write_text(json.dumps(data))
-    return path
-
-
-def api_key(settings: Settings, client: str = "ward-7") -> str:
-    """Make a key in the database."""
-    parts = build(settings)
-    key = make_key(parts, NewKey(client=client))[0]
-    parts.close()
-    return key
 
 
 class Stable:
@@ -78,6 +57,9 @@ class Stable:
         """End the server at once; nothing of it runs any more."""
         if self._child:
             os.kill(self._child, signal.SIGKILL)
+            # Its port is free only when it has ended.
+            while psutil.Process(self._child).status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.001)
             self._child = 0
 
     def close(self) -> None:

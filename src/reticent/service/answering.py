@@ -20,6 +20,9 @@ from reticent.service.telemetry import Metrics
 # Buffered, so that a request does not cost a system call.
 _bits = SystemSource()
 _KEY = re.compile(r"[!-~]{1,100}")
+# A retry may come while the first request is under way, here or in another process:
+# its answer is about to be stored. After these seconds it is taken for lost.
+_WAITS = (0.02, 0.05, 0.1, 0.3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,11 @@ class AnswerDesk:
         # Others that are ready in this turn go first, so that one commit takes all.
         await asyncio.sleep(0)
         receipt = await self._charged(request)
+        for wait in _WAITS:
+            if receipt.outcome is not Outcome.SPENT:
+                break
+            await asyncio.sleep(wait)
+            receipt = await self._charged(request)
         drawn = len(receipt.draw)
         if receipt.outcome is Outcome.DRAW:
             chosen = table if drawn == len(table) else table.take(list(receipt.draw))
@@ -156,8 +164,9 @@ def _lost() -> ProblemError:
     return ProblemError(
         409,
         "spent_without_result",
-        "this idempotency key was charged, but its answer was lost in a crash; it is "
-        "spent and never drawn again. Ask with a new key.",
+        "this idempotency key was charged, but there is no answer: it was lost in a "
+        "crash, or another request with this key is still at it. A lost answer stays "
+        "spent and is never drawn again. Ask with a new key.",
     )
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import uvicorn
 from fastapi import FastAPI
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 from reticent.service.app import create_app
+from reticent.service.parts import build
 from reticent.service.settings import CONFIG_VARIABLE, Settings
 from reticent.service.telemetry import configure_logging, start_metrics
 
@@ -41,7 +45,11 @@ def serve(config: str | os.PathLike[str] | None = None) -> None:
         # Workers are processes of their own and read the settings again.
         os.environ[CONFIG_VARIABLE] = str(Path(config).absolute())
     settings = Settings.load()
-    with _shared_metrics(settings):
+    if settings.workers > 1:
+        # What must not be served is refused here, once; workers that refuse would be
+        # started again and again.
+        build(settings).close()
+    with _shared_metrics(settings), _exit_code_zero():
         uvicorn.run(
             "reticent.service.serving:application",
             factory=True,
@@ -59,6 +67,47 @@ def serve(config: str | os.PathLike[str] | None = None) -> None:
 
 
 @contextlib.contextmanager
+def _exit_code_zero() -> Iterator[None]:
+    """Let the process end with code 0 after SIGTERM.
+
+    uvicorn sends itself the signal again once everything is closed.
+    """
+
+    def end(number: int, frame: object) -> NoReturn:
+        raise SystemExit(0)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _Workers(Collector):
+    """Adds up what workers counted; the gauges of those that ended are dropped."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._all = MultiProcessCollector(None, str(folder))  # type: ignore[no-untyped-call]
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the sums."""
+        for file in self._folder.glob("gauge_live*_*.db"):
+            if not _lives(int(file.stem.rpartition("_")[2])):
+                file.unlink(missing_ok=True)
+        found: Iterable[Metric] = self._all.collect()  # type: ignore[no-untyped-call]
+        return found
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
 def _shared_metrics(settings: Settings) -> Iterator[None]:
     """Add up the counters of several workers on one listener, in this process."""
     if settings.workers == 1 or settings.metrics_port is None:
@@ -67,7 +116,7 @@ def _shared_metrics(settings: Settings) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="reticent-metrics-") as folder:
         os.environ[_MULTIPROCESS] = folder
         registry = CollectorRegistry()
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        registry.register(_Workers(Path(folder)))
         host, port = settings.metrics_host, settings.metrics_port
         _, stop = start_metrics(registry, host, port)
         try:
