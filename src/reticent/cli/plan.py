@@ -107,7 +107,7 @@ def _queries(text: str) -> int | None:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not (number >= 1 and number == math.floor(number) and math.isfinite(number)):
+    if not (1 <= number < math.inf and number == math.floor(number)):
         raise InvalidParameterError(
             f"--queries {text!r} must be a whole number >= 1, or 'unlimited'."
         )

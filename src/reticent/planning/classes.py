@@ -8,7 +8,11 @@ from typing import Any
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import PureDP
 from reticent.hypotheses import Stumps, Thresholds
-from reticent.learners import PublicCoverClassifier
+from reticent.learners import (
+    PublicCoverClassifier,
+    RRSPMClassifier,
+    rrspm_error_at_most,
+)
 from reticent.planning import bounds, prices
 from reticent.planning.facts import Facts
 from reticent.planning.method import FAILURE, Method
@@ -166,6 +170,52 @@ class PublicCover(_OfClass):
         """Return the learner; give `public` rows to its fit."""
         kept = {k: v for k, v in settings.items() if k != "points"}
         return PublicCoverClassifier(**_with_class(kept, changes))
+
+
+class PublicPoints(_OfClass):
+    """What a noisy minimiser says of public points (M4)."""
+
+    key = "rrspm"
+    job = "public"
+    title = "release: labels of public points under noise"
+    estimator = "reticent.learners.RRSPMClassifier"
+    _sizes = (20, 50, 100, 200, 500, 1000, 2000, 5000)
+
+    def sketch(self, facts: Facts) -> Sketch | None:
+        """State M4 for the best number of public points; needs public rows."""
+        if not (self.fits(facts) and facts.public):
+            return None
+        family = hypotheses_for(facts)
+        sizes = [m for m in self._sizes if m < facts.public] or [facts.public]
+        bound, points = min(
+            (
+                rrspm_error_at_most(
+                    family,
+                    n=facts.n,
+                    m=points,
+                    epsilon=facts.epsilon,
+                    failure=FAILURE,
+                    n_features=facts.features,
+                ).total,
+                points,
+            )
+            for points in sizes
+        )
+        return Sketch(
+            {"epsilon": facts.epsilon, "features": facts.features, "points": points},
+            bound=bound,
+            bound_says=f"above the best of {type(family).__name__}; S4 Thm 4",
+            reason=f"{points} of the public rows",
+        )
+
+    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
+        """Return the price of the one release."""
+        return PureDP(facts.epsilon), "one release"
+
+    def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
+        """Return the learner; give `public` rows to its fit."""
+        kept = {k: v for k, v in settings.items() if k != "points"}
+        return RRSPMClassifier(**_with_class(kept, changes))
 
 
 def _with_class(settings: dict[str, Any], changes: Any) -> dict[str, Any]:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from reticent.planning.asking import Average, AverageOfNumbers, Vote
-from reticent.planning.classes import PublicCover, Relabeling, Selection, Walk
+from reticent.planning.classes import (
+    PublicCover,
+    PublicPoints,
+    Relabeling,
+    Selection,
+    Walk,
+)
 from reticent.planning.consensus import Consensus, StableLinear
 from reticent.planning.method import Method
 from reticent.planning.releasing import LinearRelease
@@ -24,5 +30,6 @@ _ALL: tuple[Method, ...] = (
         for basis in ("linear", "splines")
     ),
     PublicCover(),
+    PublicPoints(),
 )
 METHODS = {method.key: method for method in _ALL}

@@ -1,0 +1,121 @@
+"""``reticent plan``: a table for people, JSON for programs, a command that works."""
+
+import json
+import shlex
+
+import pytest
+
+from reticent.cli.main import main
+from reticent.datasets import adult_sample_files
+from reticent.planning import Plan
+
+FILES = adult_sample_files()
+
+
+@pytest.fixture
+def reticent(capsys):
+    def run(*words, code=0):
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        said = capsys.readouterr()
+        assert ended.value.code == code, said
+        return said
+
+    return run
+
+
+def test_the_table_names_options_bounds_and_the_crossover(reticent):
+    said = reticent(
+        *("plan", "--rows", 32561, "--features", 14, "--epsilon", 1),
+        *("--queries", 1000, "--accuracy", 0.8),
+    ).out
+    lines = said.splitlines()
+    assert lines[0].split() == [
+        *("option", "estimate", "proved", "shards", "one", "answer", "all", "rows")
+    ]
+    assert lines[1].startswith("1   release: additive model")
+    for words in (
+        "Nobody can promise",
+        "queries on",
+        "any method needs",
+        "Take option",
+    ):
+        assert words in said
+
+
+def test_json_is_a_plan(reticent):
+    said = reticent("plan", "--rows", 500, "--queries", 2, "--json").out
+    found = Plan.from_json(said)
+    assert found.facts.queries == 2
+    assert found.facts.delta == 1e-6
+
+
+def test_a_schema_and_a_number_to_predict(reticent):
+    said = reticent("plan", "--rows", 5000, "--schema", FILES.schema, "--json").out
+    assert Plan.from_json(said).facts.features == 12
+    said = reticent("plan", "--rows", 5000, "--labels", 1, "--json").out
+    assert Plan.from_json(said).facts.task == "regression"
+
+
+def test_a_picture_is_drawn(reticent, tmp_path):
+    picture = tmp_path / "plan.png"
+    said = reticent("plan", "--rows", 500, "--plot", picture)
+    assert picture.exists()
+    assert str(picture) in said.err
+
+
+@pytest.mark.parametrize(("epsilon", "queries"), [(3, 5), (20, 400)])
+def test_the_command_that_is_printed_works(epsilon, queries, reticent, tmp_path):
+    facts = ["--rows", 4000, "--schema", FILES.schema, "--base-accuracy", 0.99]
+    said = reticent(
+        *("plan", *facts, "--epsilon", epsilon, "--queries", queries, "--json")
+    )
+    (option,) = [
+        o for o in Plan.from_json(said.out).options if o.method == "vote-linear"
+    ]
+    words = shlex.split(option.command)
+    assert words[:2] == ["reticent", "fit"]
+    words = [{"DATA.csv": FILES.data, "SCHEMA.json": FILES.schema}.get(w, w)
+             for w in words[1:]]  # fmt: skip
+    fitted = reticent(*words, "--home", tmp_path / "home", "--json")
+    document = json.loads(fitted.out)
+    assert document["shards"] == option.n_shards
+    assert document["answers"] >= queries
+
+
+WRONG = [
+    ("plan",),
+    ("plan", "--rows", "0"),
+    ("plan", "--rows", "many"),
+    ("plan", "--rows", "100", "--epsilon", "0"),
+    ("plan", "--rows", "100", "--epsilon", "nan"),
+    ("plan", "--rows", "100", "--delta", "1"),
+    ("plan", "--rows", "100", "--queries", "0"),
+    ("plan", "--rows", "100", "--queries", "lots"),
+    ("plan", "--rows", "100", "--queries", "2.5"),
+    ("plan", "--rows", "100", "--queries", "inf"),
+    ("plan", "--rows", "100", "--accuracy", "80"),
+    ("plan", "--rows", "100", "--features", "0"),
+    ("plan", "--rows", "100", "--labels", "0"),
+    ("plan", "--rows", "100", "--unit-rows", "101"),
+    ("plan", "--rows", "100", "--public", "-5"),
+    ("plan", "--rows", "100", "--base-accuracy", "90"),
+    ("plan", "--rows", "100", "--schema", "nowhere.json"),
+    ("plan", "--rows", "100", "--plot", "plan.nothing"),
+    ("plan", "--rows", "100", "--plot", "no/such/folder/plan.png"),
+    ("plan", "--rows", "100", "--labels", "3", "--delta", "0"),
+]
+
+
+@pytest.mark.parametrize("words", WRONG, ids=lambda words: " ".join(words)[-40:])
+def test_a_wrong_use_is_one_clear_sentence(words, reticent, capsys):
+    for more in ((), ("--json",)):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, *more])
+        said = capsys.readouterr()
+        assert ended.value.code in (1, 2)
+        assert "Traceback" not in said.err + said.out
+        if more:
+            assert json.loads(said.out.splitlines()[-1])["error"]["message"]
+        else:
+            assert 10 < len(said.err.strip()) < 1000
