@@ -101,26 +101,26 @@ class Noise:
         )
         self.missed = self.denominator**m - int(self.weights.sum())
 
-    def bounds(self, tiny, data, steps):
+    def bounds(self, tiny, data, steps, slack=0):
         """Return how often each labeling may win, and how often it surely does.
 
-        In units of probability, however ties are broken.
+        In units of probability, whichever labeling within `slack` of the best the
+        oracle returns.
         """
         values = steps * tiny.costs(data)[:, None] + tiny.labelings @ self.vectors
-        best = values.min(axis=0)
-        ties = values == best
+        ties = values <= values.min(axis=0) + slack
         alone = ties.sum(axis=0) == 1
         upper = [int(self.weights[row].sum()) + self.missed for row in ties]
         lower = [int(self.weights[row & alone].sum()) for row in ties]
         return upper, lower
 
 
-def worst_violation(tiny, noise, n, steps, shift):
+def worst_violation(tiny, noise, n, steps, shift, slack=0):
     """Return the greatest ``upper * q^shift / lower`` over neighbours and labelings.
 
     Private at ``epsilon = shift / scale``, whatever the ties, if this is at most 1.
     """
-    laws = {d: noise.bounds(tiny, d, steps) for d in tiny.datasets(n)}
+    laws = {d: noise.bounds(tiny, d, steps, slack) for d in tiny.datasets(n)}
     units = list(product(range(tiny.table.shape[1] - tiny.m), (0, 1)))
     worst = Fraction(0)
     for data, (upper, _) in laws.items():

@@ -81,6 +81,12 @@ def test_other_oracles_give_conditional_certificates(family):
     assert type(family).__name__ in str(model.certificate_)
 
 
+def test_slack_is_what_is_assumed_of_a_heuristic():
+    model = make(LogisticRegression(), slack=2.0).fit(X2, Y2, public=PUBLIC2)
+    assert {a.code for a in model.certificate_.assumptions} == {"ORACLE_WITHIN_SLACK"}
+    assert model.noise_scale_ == pytest.approx(3 * 2 * len(PUBLIC2), rel=1e-4)
+
+
 def test_labels_and_seeds_are_assumed_aloud():
     model = make(classes=None, random_state=0).fit(X2, Y2, public=PUBLIC2)
     assert model.certificate_.assumptions == {PUBLIC_LABELS, SEEDED_NOISE}
@@ -323,6 +329,8 @@ def test_sums_of_noise_stay_within_the_chernoff_bound():
         ({"noise": "gaussian"}, "delta"),
         ({"noise": "uniform"}, "noise"),
         ({"scale_by": "luck"}, "scale_by"),
+        ({"slack": -1.0}, "slack"),
+        ({"slack": float("nan")}, "slack"),
         ({"hypotheses": 3}, "hypotheses"),
         ({"hypotheses": KNeighborsClassifier()}, "sample_weight"),
         ({"classes": ["a", "b", "c"]}, "labels|classes|binary"),

@@ -24,6 +24,7 @@ from reticent.learners.separator_noise import (
     laplace_separator_noise,
 )
 from reticent.learners.separator_rules import (
+    ORACLE_WITHIN_SLACK,
     gaussian_separator,
     laplace_separator,
     union_delta,
@@ -43,7 +44,7 @@ from tests.learners.separator_laws import (
 HALF, THREE_QUARTERS = Fraction(1, 2), Fraction(3, 4)
 
 
-def certified_shift(points, taught, steps, q):
+def certified_shift(points, taught, steps, q, slack=0):
     """Return the certified epsilon times the scale, which is a whole shift."""
     scale = 1 / math.log(1 / q)
     certificate = laplace_separator(
@@ -55,10 +56,11 @@ def certified_shift(points, taught, steps, q):
         room=2**52,
         oracle="a table",
         exact_oracle=True,
+        slack=slack,
     )
     assert certificate.proved
     shift = certificate.guarantee.epsilon * scale
-    assert shift == pytest.approx((2 * steps + 1) * taught, rel=1e-12)
+    assert shift == pytest.approx((2 * steps + 2 * slack + 1) * taught, rel=1e-12)
     return round(shift)
 
 
@@ -117,6 +119,17 @@ def test_a_class_that_is_neither_is_private():
     noise = Noise(3, HALF, 18, lumped=False)
     assert worst_violation(tiny, noise, 3, 1, certified_shift(3, 3, 1, HALF)) <= 1
     assert worst_violation(tiny, noise, 3, 1, 3) > 1
+
+
+@pytest.mark.parametrize("slack", [1, 2])
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_an_oracle_within_its_slack_is_private_however_it_errs(m, slack):
+    tiny, n = shattered(m, parity, every), 2
+    # Noise beyond the data and the slack decides a label by itself.
+    noise = Noise(m, HALF, n + slack + 1, lumped=True)
+    shift = certified_shift(m, m, 1, HALF, slack)
+    assert worst_violation(tiny, noise, n, 1, shift, slack) <= 1
+    assert worst_violation(tiny, noise, n, 1, 3 * m, slack) > 1  # the exact oracle's
 
 
 # Gaussian noise.
@@ -315,6 +328,19 @@ def test_assumptions_are_said():
     assert "LogisticRegression" in str(noise.certificate)
 
 
+def test_slack_costs_noise_and_weakens_what_is_assumed():
+    settings = {"epsilon": 1.0, "public_labels": False, "seeded": False}
+    exact = laplace_separator_noise(facts(exact_oracle=False), **settings)
+    loose = laplace_separator_noise(facts(exact_oracle=False, slack=3.0), **settings)
+    assert loose.certificate.assumptions == {ORACLE_WITHIN_SLACK}
+    ratio = (loose.scale / loose.steps) / (exact.scale / exact.steps)
+    assert ratio == pytest.approx(4, rel=1e-4)
+    recheck(loose.certificate)
+    gaussian = gaussian_separator_noise(facts(slack=0.5), **settings, delta=1e-6)
+    assert gaussian.certificate.proved  # the oracle is exact, whatever was allowed
+    assert gaussian.certificate.parameter("slack") == gaussian.steps // 2 + 1
+
+
 def test_steps_become_coarser_where_there_is_little_room():
     small = laplace_separator_noise(
         facts(room=2**30), epsilon=1.0, public_labels=False, seeded=False
@@ -349,6 +375,7 @@ LAPLACE = {
         ({"n": 0}, "n"),
         ({"steps": 0}, "steps"),
         ({"points": 2.5}, "points"),
+        ({"slack": -1}, "slack"),
     ],
 )
 def test_laplace_rule_refuses(changes, message):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
 from reticent.ensembles import unit_positions
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.guarantees.numbers import below_one
+from reticent.guarantees.numbers import below_one, nonnegative
 from reticent.hypotheses import HypothesisClass
 from reticent.hypotheses.points import distinct_rows, matrix
 from reticent.learners.candidates import refuse_the_data
@@ -35,7 +35,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
     """Common parts of classifiers that release labels of public points.
 
     Subclasses have the constructor parameters `hypotheses`, `epsilon`, `delta`,
-    `noise`, `scale_by`, `classes` and `random_state`.
+    `noise`, `scale_by`, `slack`, `classes` and `random_state`.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -44,6 +44,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
         "delta": [Interval(Real, 0, 1, closed="left")],
         "noise": [StrOptions({"auto", *NOISES})],
         "scale_by": [StrOptions(set(SCALES))],
+        "slack": [Interval(Real, 0, None, closed="left")],
         "classes": ["array-like", None],
     }
 
@@ -109,6 +110,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
             room=oracle.room,
             oracle=oracle.name,
             exact_oracle=oracle.exact,
+            slack=nonnegative(type(self).__name__, "slack", self.slack),
         )
         assumed = {"public_labels": self.classes is None, "seeded": seeded}
         found = []
@@ -179,6 +181,10 @@ class RRSPMClassifier(SeparatorClassifier):
     scale_by : {"teaching", "points"}, default="teaching"
         Whether the noise is scaled to the number of points that tell a labeling apart
         from all others, or to the number of all points, as S4 does.
+    slack : float, default=0.0
+        By how many weighted mistakes the oracle's result may be off the minimum. The
+        noise grows by the factor ``1 + slack``, and a certificate that is conditional
+        on an exact oracle is then conditional on one that is this good.
     classes : array-like of shape (2,), default=None
         The two public labels. None reads them from `y` and assumes them public.
     random_state : int, RandomState instance or None, default=None
@@ -216,6 +222,7 @@ class RRSPMClassifier(SeparatorClassifier):
                                                   its bound in floating point
     a scikit-learn classifier                     assumes EXACT_ORACLE, which a
                                                   heuristic need not meet
+    the last two with ``slack > 0``               assumes ORACLE_WITHIN_SLACK instead
     ============================================  ====================================
 
     How the public points relate to the private rows matters for accuracy alone. They
@@ -246,6 +253,7 @@ class RRSPMClassifier(SeparatorClassifier):
         delta: float = 0.0,
         noise: str = "auto",
         scale_by: str = "teaching",
+        slack: float = 0.0,
         classes: ArrayLike | None = None,
         random_state: Any = None,
     ) -> None:
@@ -254,6 +262,7 @@ class RRSPMClassifier(SeparatorClassifier):
         self.delta = delta
         self.noise = noise
         self.scale_by = scale_by
+        self.slack = slack
         self.classes = classes
         self.random_state = random_state
 

@@ -26,7 +26,7 @@ class RSPMClassifier(SeparatorClassifier):
     ----------
     hypotheses : HypothesisClass
         The class, from `reticent.hypotheses`.
-    epsilon, delta, noise, scale_by, classes, random_state
+    epsilon, delta, noise, scale_by, slack, classes, random_state
         As for `RRSPMClassifier`.
     points : array-like of shape (n_points, n_features), default=None
         The identification set; never the data.
@@ -81,6 +81,7 @@ class RSPMClassifier(SeparatorClassifier):
         domain: ArrayLike | None = None,
         noise: str = "auto",
         scale_by: str = "teaching",
+        slack: float = 0.0,
         classes: ArrayLike | None = None,
         random_state: Any = None,
     ) -> None:
@@ -91,6 +92,7 @@ class RSPMClassifier(SeparatorClassifier):
         self.domain = domain
         self.noise = noise
         self.scale_by = scale_by
+        self.slack = slack
         self.classes = classes
         self.random_state = random_state
 

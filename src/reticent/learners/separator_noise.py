@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._rounding import up
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import Certificate
 from reticent.guarantees.numbers import probability
@@ -56,6 +57,8 @@ class Separator:
         Name of the oracle.
     exact_oracle : bool
         Whether its minimiser is proved.
+    slack : float
+        By how many mistakes its result may be off.
     """
 
     n: int
@@ -65,6 +68,15 @@ class Separator:
     room: int
     oracle: str
     exact_oracle: bool
+    slack: float = 0.0
+
+    def shift(self, steps: int) -> int:
+        """Return what teaching points must gain for a labeling to win again."""
+        return 2 * steps + 2 * self.slack_steps(steps) + 1
+
+    def slack_steps(self, steps: int) -> int:
+        """Return the slack in steps of the noise."""
+        return math.ceil(up(self.slack * steps)) if self.slack else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,14 +128,13 @@ def laplace_separator_noise(
     epsilon = checked_epsilon("separator noise", epsilon)
 
     def scale_at(steps: int) -> float:
-        return (2 * steps + 1) * facts.taught / epsilon
+        return facts.shift(steps) * facts.taught / epsilon
 
     steps = _steps(facts, scale_at, laplace_room)
 
     def certify(scale: float) -> Certificate[Any]:
         return laplace_separator(
-            **_shared(facts),
-            steps=steps,
+            **_shared(facts, steps),
             scale=scale,
             public_labels=public_labels,
             seeded=seeded,
@@ -158,16 +169,15 @@ def gaussian_separator_noise(
     ratio = gaussian_ratio(epsilon, share)
 
     def scale_at(steps: int) -> float:
-        moved = (2 * steps + 1) * math.sqrt(facts.taught) / ratio
+        moved = facts.shift(steps) * math.sqrt(facts.taught) / ratio
         return math.sqrt(moved**2 + ROUNDING_VARIANCE)
 
     steps = _steps(facts, scale_at, gaussian_room)
 
     def certify(scale: float) -> Certificate[Any]:
         return gaussian_separator(
-            **_shared(facts),
+            **_shared(facts, steps),
             labelings=facts.labelings,
-            steps=steps,
             scale=scale,
             epsilon=epsilon,
             public_labels=public_labels,
@@ -188,7 +198,13 @@ def _steps(
     while steps >= 1:
         # A little more, because the scale grows until its certificate holds.
         scale = scale_at(steps) * (1 + 1e-3)
-        needed = room(n=facts.n, points=facts.points, steps=steps, scale=scale)
+        needed = room(
+            n=facts.n,
+            points=facts.points,
+            steps=steps,
+            scale=scale,
+            slack=facts.slack_steps(steps),
+        )
         if needed <= facts.room:
             return steps
         steps //= 2
@@ -217,9 +233,11 @@ def _smallest(
     )
 
 
-def _shared(facts: Separator) -> dict[str, Any]:
+def _shared(facts: Separator, steps: int) -> dict[str, Any]:
     return {
         "n": facts.n,
+        "steps": steps,
+        "slack": facts.slack_steps(steps),
         "points": facts.points,
         "taught": facts.taught,
         "room": facts.room,
