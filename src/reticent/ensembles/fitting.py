@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
+from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
@@ -31,6 +34,10 @@ _SEED_BOUND = np.uint64(2**31 - 1)
 # How often fitting starts again without a single shard in between: losing workers is
 # bad luck, losing all of them three times in a row is not.
 _ATTEMPTS = 3
+
+# Shards a worker between two times at which results are safe, where a backend does
+# not hand them over one by one: enough to keep all workers busy.
+_ROUND = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,12 +230,9 @@ def _fit_each(
             label="fitting shards",
             stream=sys.stderr if verbose else None,
         )
-        # A shard's rows travel once, so memory-mapping them buys nothing, and a model
-        # that keeps its rows would keep a file that is soon deleted.
-        workers = Parallel(n_jobs=n_jobs, max_nbytes=None, return_as="generator")
         try:
-            with without_streams, without_warnings, closing(workers(shown)) as models:
-                for model in models:
+            with without_streams, without_warnings, closing(_run(shown, n_jobs)) as run:
+                for model in run:
                     fitted.append(model)
         except Exception:
             # Fits raise nothing, so workers were lost. Rows and seeds are here still:
@@ -237,6 +241,22 @@ def _fit_each(
             if attempts >= _ATTEMPTS:
                 raise
     return fitted
+
+
+def _run(tasks: Iterator[Any], n_jobs: int | None) -> Generator[tuple[Any, str | None], None, None]:
+    """Yield results in the order of the tasks, early enough to be kept."""
+    # A shard's rows travel once, so memory-mapping them buys nothing, and a model
+    # that keeps its rows would keep a file that is soon deleted.
+    settings: dict[str, Any] = {"n_jobs": n_jobs, "max_nbytes": None}
+    backend, _ = get_active_backend()
+    if backend.supports_return_generator:
+        yield from Parallel(**settings, return_as="generator")(tasks)
+        return
+    # Ray's backend hands over all results at the end: some shards at a time, then.
+    size = _ROUND * effective_n_jobs(n_jobs)
+    with Parallel(**settings) as workers:
+        while some := list(islice(tasks, size)):
+            yield from workers(some)
 
 
 def _collected(fitted: list[tuple[Any, str | None]], columns: Columns) -> FittedShards:

@@ -1,0 +1,73 @@
+"""Shards on Dask, Ray and plain processes: a worker that dies loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MARK = "RETICENT_TEST_RUN"
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """Return the processes that inherited the mark, orphans included."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == mark:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def fit_with_a_killer(backend: str, deaths: int) -> dict[str, object]:
+    mark = uuid.uuid4().hex
+    try:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "tests.ensembles.lost_workers",
+                backend,
+                str(deaths),
+            ],
+            cwd=ROOT,
+            env={**os.environ, MARK: mark},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        _, left = psutil.wait_procs(marked(mark), timeout=30)
+        for process in left:
+            process.kill()
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert not left
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("backend", ["loky", "dask", "ray"])
+def test_a_killed_worker_loses_nothing(backend):
+    result = fit_with_a_killer(backend, deaths=1)
+    assert result == {"died": 1, "failures": 0, "same": True}
+
+
+def test_a_shard_that_kills_every_worker_ends_the_fit():
+    """Otherwise a fit would go on for ever; also, the killer does kill."""
+    assert fit_with_a_killer("loky", deaths=99) == {"error": "TerminatedWorkerError"}
+
+
+def test_marked_processes_are_found():
+    mark = uuid.uuid4().hex
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, MARK: mark}) as child:
+        assert [process.pid for process in marked(mark)] == [child.pid]
+        child.kill()
+    assert not marked(mark)
