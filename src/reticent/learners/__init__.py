@@ -29,6 +29,7 @@ from reticent.learners.perfect import (
     PerfectlyGeneralizingClassifier,
     perfect_sample_size,
 )
+from reticent.learners.perturbed import PerturbedERMClassifier
 from reticent.learners.public_bounds import regularized_excess_at_most
 from reticent.learners.regularized import (
     RegularizedERMClassifier,
@@ -55,6 +56,7 @@ __all__ = [
     "OutputPerturbationClassifier",
     "OutputPerturbationRegressor",
     "PerfectlyGeneralizingClassifier",
+    "PerturbedERMClassifier",
     "PublicCoverClassifier",
     "RRSPMClassifier",
     "RSPMClassifier",

@@ -170,8 +170,10 @@ def mean_at_most(expected: float, *, count: int, delta: float) -> float:
 def _divergence(p: float, q: float) -> float:
     """Return the divergence of coins with chances p and q, rounded down."""
     heads = p * math.log(p / q)
-    tails = (1 - p) * math.log1p((q - p) / (1 - q)) if p < 1 else 0.0
-    return heads + tails - 2.0**-46 * (abs(heads) + abs(tails))
+    miss, other = (math.log1p(-p), math.log1p(-q)) if p < 1 else (0.0, 0.0)
+    tails = (1 - p) * (miss - other)
+    sizes = p + abs(heads) + (1 - p) * (abs(miss) + abs(other))
+    return heads + tails - 2.0**-46 * sizes
 
 
 def perturbed_move(
@@ -225,6 +227,8 @@ def perturbed_minimisers(
     epsilon: float,
     delta: float,
     delta_stability: float,
+    oracle: str,
+    exact_oracle: bool = False,
     public_labels: bool = False,
     seeded: bool = False,
 ) -> Conclusion[ApproxDP]:
@@ -235,6 +239,7 @@ def perturbed_minimisers(
     Gaussian noise for this distance is (`epsilon`, `delta` - `delta_stability`)-DP
     given the weights. The complexity of `labelings` Gaussians of variance one is at
     most :math:`\sqrt{2\ln N}`, and that of all labelings :math:`\sqrt{2m/\pi}`.
+    `oracle` names what minimises, for the record.
     """
     n, m = whole("rule M2", "n", n), whole("rule M2", "m", m)
     repeats = whole("rule M2", "repeats", repeats)
@@ -262,8 +267,11 @@ def perturbed_minimisers(
         ApproxDP(epsilon, delta),
         ReplaceOne(n),
         Scope.MODEL,
-        frozenset({EXACT_ORACLE})
-        | Assumption.collect((PUBLIC_LABELS, public_labels), (SEEDED_NOISE, seeded)),
+        Assumption.collect(
+            (EXACT_ORACLE, not exact_oracle),
+            (PUBLIC_LABELS, public_labels),
+            (SEEDED_NOISE, seeded),
+        ),
     )
 
 
