@@ -74,7 +74,8 @@ class ParquetFile:
 
         damaged = False
         try:
-            with parquet.ParquetFile(self._path) as file:
+            # Read ahead, pyarrow keeps what it has read until the file is closed.
+            with parquet.ParquetFile(self._path, pre_buffer=False) as file:
                 yield from file.iter_batches(columns=columns, use_threads=False)
         except (pa.ArrowException, OSError):
             damaged = True
