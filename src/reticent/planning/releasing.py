@@ -86,18 +86,20 @@ class LinearRelease(Method):
     def _noise(self, facts: Facts, columns: int) -> float:
         """Return the error that noise adds, as measured on public tables.
 
-        Twice the norm of the noise per unit, where it enters before the model is
-        found; roots of it, where it is added to coefficients afterwards.
+        Twice the norm of the noise per unit for gradients; with a root of it where
+        more noise asks for a stronger penalty, too.
         """
         root = math.sqrt(columns) / facts.units
         if self.kind == "gradient":
             return 2 * root / gaussian_ratio(facts.epsilon, facts.delta)
         if self.kind == "objective":
-            return 2 * root * 2 * math.sqrt(facts.features) / facts.epsilon
+            noise = 2 * root * math.sqrt(facts.features) / facts.epsilon
+            return float(0.3 * noise**0.7 + 0.5 * noise)
         if facts.delta:
-            ratio = gaussian_ratio(facts.epsilon, facts.delta)
-            return float(0.18 * (root / ratio) ** 0.38)
-        return 0.36 * math.sqrt(root * math.sqrt(2 * columns) / facts.epsilon)
+            noise = root / gaussian_ratio(facts.epsilon, facts.delta)
+            return 0.33 * math.sqrt(noise) + 2 * noise
+        noise = root * math.sqrt(2 * columns) / facts.epsilon
+        return 0.25 * math.sqrt(noise) + 3 * noise
 
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
         """Return the budget, which noise is calibrated to."""
