@@ -19,19 +19,25 @@ from reticent.audit.one_run import (
     one_run_p_value,
 )
 from reticent.audit.replaying import Replay, Violation, replay, replay_pairs
+from reticent.audit.report import Check, Report, Status
+from reticent.audit.report_model import examine
 
 __all__ = [
     "AttackPoint",
+    "Check",
     "LowerBound",
     "MembershipInference",
     "OneRun",
     "Replay",
+    "Report",
+    "Status",
     "TradeOff",
     "Verification",
     "Violation",
     "canaries_needed",
     "epsilon_at_least",
     "epsilon_of_guesses",
+    "examine",
     "exact_law",
     "lower_bound",
     "membership_inference",

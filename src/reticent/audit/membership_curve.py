@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from reticent.guarantees.numbers import whole
 # curve stays below. More lines would move it by less than a picture shows.
 _DELTAS = (
     *(float(10.0**power) for power in np.arange(-9, -1.4, 0.5)),
-    *(0.06, 0.1, 0.18, 0.3, 0.45, 0.6),
+    *(0.05, 0.07, 0.1, 0.14, 0.19, 0.25, 0.32, 0.4, 0.5, 0.6, 0.75),
 )
 # Beyond so many answers the composition by loss distributions takes seconds; the
 # closed forms are only a little looser.
@@ -118,6 +119,7 @@ def trade_off(certificate: Certificate[Any], answers: int = 1) -> TradeOff:
     return TradeOff(pairs=_pairs(certificate, answers), odds=odds)
 
 
+@lru_cache(maxsize=256)
 def _pairs(
     certificate: Certificate[Any], answers: int
 ) -> tuple[tuple[float, float], ...]:

@@ -10,6 +10,7 @@ import typer
 
 from reticent import __version__
 from reticent._sklearn import InvalidParameterError as SklearnError
+from reticent.cli.audit import audit
 from reticent.cli.certificate import certificate_app
 from reticent.cli.demo import demo
 from reticent.cli.fit import fit
@@ -40,6 +41,7 @@ app.command("serve")(serve)
 app.add_typer(keys_app, name="keys")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(certificate_app, name="certificate")
+app.command("audit")(audit)
 app.command("demo")(demo)
 
 
