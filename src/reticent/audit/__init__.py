@@ -11,6 +11,7 @@ from reticent.audit.exact import Verification, verify
 from reticent.audit.membership import membership_inference
 from reticent.audit.membership_curve import TradeOff, trade_off
 from reticent.audit.membership_result import AttackPoint, MembershipInference
+from reticent.audit.noise_losses import verify_noise
 from reticent.audit.one_run import (
     OneRun,
     canaries_needed,
@@ -48,5 +49,6 @@ __all__ = [
     "trade_off",
     "trials_needed",
     "verify",
+    "verify_noise",
     "verify_release",
 ]

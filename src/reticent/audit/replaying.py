@@ -84,36 +84,43 @@ class Replay:
         )
 
 
-class _DivergedError(Exception):
+class Stop(BaseException):  # no Exception: programs must not catch it
     """The two runs draw different things."""
 
 
 @dataclass
-class _Recorder(Listener):
+class Recorder(Listener):
     """Keep what reached mechanisms and what was drawn, in order."""
 
     events: list[Reached | tuple[Draw, Any]] = field(default_factory=list)
 
     def reached(self, reached: Reached) -> None:
+        """Keep values."""
         self.events.append(reached)
 
     def drawn(self, draw: Draw, sample: Callable[[], Any]) -> Any:
+        """Draw, and keep what came out."""
         outcome = sample()
         self.events.append((draw, outcome))
         return outcome
 
+    def draws(self) -> list[tuple[Draw, Any]]:
+        """Return the draws with their outcomes."""
+        return [event for event in self.events if isinstance(event, tuple)]
 
-class _Replayer(_Recorder):
+
+class Replayer(Recorder):
     """Keep the same, but let everything drawn come out as it did before."""
 
-    def __init__(self, recorded: _Recorder) -> None:
+    def __init__(self, recorded: Recorder) -> None:
         super().__init__()
-        self._outcomes = iter([e for e in recorded.events if isinstance(e, tuple)])
+        self._outcomes = iter(recorded.draws())
 
     def drawn(self, draw: Draw, sample: Callable[[], Any]) -> Any:
+        """Let come out what came out before."""
         before, outcome = next(self._outcomes, (None, None))
         if before is None or _shape(before) != _shape(draw):
-            raise _DivergedError
+            raise Stop
         self.events.append((draw, outcome))
         return outcome
 
@@ -181,15 +188,15 @@ def replay(
     >>> print(replay(run, (X, [0, 1, 1, 0]), (X, [0, 1, 1, 1])).holds)
     True
     """
-    first = _Recorder()
+    first = Recorder()
     with listen(first):
         released = run(data)
-    second = _Replayer(first)
+    second = Replayer(first)
     with listen(second):
         try:
             again = run(neighbour)
-        except _DivergedError:
-            again = _DivergedError
+        except Stop:
+            again = Stop
         except ReticentError as error:
             again = error
     found = _compared(first, second, unit, moves or {})
@@ -213,7 +220,7 @@ def replay_pairs(
 
 
 def _release_violations(released: Any, again: Any) -> Iterable[Violation]:
-    if again is _DivergedError:
+    if again is Stop:
         yield Violation("release", "what is drawn, and when, depends on a record")
     elif isinstance(again, ReticentError):
         yield Violation("release", f"one of two neighbours fails ({again})")
@@ -222,7 +229,7 @@ def _release_violations(released: Any, again: Any) -> Iterable[Violation]:
 
 
 def _compared(
-    first: _Recorder, second: _Recorder, unit: int | None, moves: dict[str, float]
+    first: Recorder, second: Recorder, unit: int | None, moves: dict[str, float]
 ) -> Replay:
     found = Replay()
     passing = False  # whether the unit is in the subset under way

@@ -33,6 +33,7 @@ from reticent.mechanisms import (
     draw_discrete_gaussian,
     gaussian_ratio,
     noise_source,
+    reach,
 )
 from reticent.mechanisms.gaussian_curve import ROUNDING_VARIANCE
 from reticent.prediction.base import checked_labels, checked_rows_and
@@ -63,6 +64,8 @@ class PerturbedPlan:
     noise_scale, grid : float
         Standard deviation of the noise on the mean labels of the public points, and
         the grid that they are rounded to.
+    farthest : float
+        How far one unit may move the rounded mean labels, but for half of delta.
     certificate : Certificate
         What the model promises.
     """
@@ -73,6 +76,7 @@ class PerturbedPlan:
     cost_scale: float
     noise_scale: float
     grid: float
+    farthest: float
     certificate: Certificate[Any]
 
     @classmethod
@@ -125,6 +129,7 @@ class PerturbedPlan:
             cost_scale=steps * deviation,
             noise_scale=details["scale"],
             grid=details["grid"],
+            farthest=_farthest(details, labelings),
             certificate=projected_model(certificate, points=len(points)),
         )
 
@@ -153,7 +158,24 @@ class PerturbedPlan:
         """Return the law of noisy mean labels."""
         steps = np.rint(values / self.grid).astype(np.int64)
         scale = self.noise_scale / self.grid
+        reach(
+            "mean labels",
+            steps[None, :],
+            l2=self.farthest / self.grid,
+            settings=(scale, self.grid),
+        )
         return RealResponse(steps, self.grid, scale, GridLaw.GAUSSIAN)
+
+
+def _farthest(details: dict[str, Any], labelings: int) -> float:
+    """Return the move that rule M2 calibrates the noise to."""
+    moved = perturbed_move(
+        **{name: details[name] for name in ("n", "m", "eta", "repeats")},
+        complexity=complexity_at_most(details["m"], labelings),
+        grid=details["weight_grid"],
+        delta=details["delta_stability"],
+    )
+    return math.sqrt(details["m"]) * (moved + 2.0**-40 + details["grid"])
 
 
 def _automatic_eta(epsilon: float, delta: float, labelings: int, **facts: int) -> float:

@@ -1,0 +1,185 @@
+"""Exact verification of releases with noise on numbers, from what the noise hides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from reticent.audit.exact import Verification, datasets_of
+from reticent.audit.replaying import Recorder, Replayer, Stop
+from reticent.errors import InvalidParameterError
+from reticent.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
+from reticent.guarantees.numbers import exact, whole
+from reticent.mechanisms import GridLaw, listen
+
+# The curve of Gaussian noise as floats is good to this much.
+_DOUBT = 1e-9
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """What noise on moved values costs: pure, and squared ratios of Gaussian noise."""
+
+    pure: Fraction = Fraction(0)
+    squares: Fraction = Fraction(0)
+
+    def __add__(self, other: _Loss) -> _Loss:
+        return _Loss(self.pure + other.pure, self.squares + other.squares)
+
+
+def verify_noise(
+    release: Callable[[Any, Any], Any],
+    domain: Sequence[tuple[Any, Any]],
+    n: int,
+    *,
+    claim: Guarantee,
+    symmetric: bool = False,
+    answers: bool = False,
+) -> Verification:
+    """Check a claim about noisy numbers on all neighbours of a small domain.
+
+    Parameters
+    ----------
+    release : callable
+        ``release(X, y)`` runs the program once. Of its draws only noise on numbers may
+        depend on the data.
+    domain, n, symmetric
+        As for `verify`.
+    claim : Guarantee
+        `PureDP` of Laplace noise, `ApproxDP` or `ZCDP` of Gaussian noise.
+    answers : bool, default=False
+        Whether each row of numbers is an answer by itself, so that the worst of them
+        counts; else they are one release, and all count together.
+
+    Returns
+    -------
+    Verification
+        Its `worst` is the epsilon of the moves for `PureDP`, the delta at the claimed
+        epsilon for `ApproxDP`, the rho for `ZCDP`.
+
+    Guarantee
+    ---------
+    Every pair is run twice, the second time with the first one's draws, as adaptive
+    composition demands; how far the noise's inputs moved and the noise's scale are
+    whole numbers and floats without rounding. Discrete Laplace noise of scale `s` on
+    a vector that moved by `d` in l1 costs exactly ``d / s``; Gaussian noise is read
+    by its continuous curve, which for scales of many steps differs by less than
+    float arithmetic can show.
+    """
+    n = whole("verify_noise", "n", n)
+    units = [(x if isinstance(x, (tuple, list)) else (x,), y) for x, y in domain]
+
+    def arrays(data: tuple[int, ...]) -> tuple[Any, Any]:
+        X = np.array([units[unit][0] for unit in data])
+        return X, np.array([units[unit][1] for unit in data])
+
+    worst, pairs, count = -1.0, 0, 0
+    example: tuple[Any, Any, Any, Any] = (None, None, None, None)
+    holds, limit = True, _allowed(claim)
+    for data in datasets_of(len(units), n, symmetric):
+        count += 1
+        first = Recorder()
+        with listen(first):
+            release(*arrays(data))
+        for place, unit in product(range(n), range(len(units))):
+            if unit == data[place]:
+                continue
+            near = (*data[:place], unit, *data[place + 1 :])
+            second = Replayer(first)
+            with listen(second):
+                _run(release, arrays(near))
+            pairs += 1
+            used, fine = _used(claim, _losses(first, second, answers))
+            holds = holds and fine
+            if used > worst:
+                worst = used
+                example = (data, near, None, None)
+    return Verification(
+        holds=holds,
+        guarantee=claim,
+        worst=max(worst, 0.0),
+        allowed=limit,
+        rigorous=isinstance(claim, PureDP),
+        datasets=count,
+        pairs=pairs,
+        example=example,
+    )
+
+
+def _run(release: Callable[[Any, Any], Any], data: tuple[Any, Any]) -> None:
+    try:
+        release(*data)
+    except Stop:
+        raise InvalidParameterError(
+            "the kind of a draw depends on a record, so there is nothing to compare."
+        ) from None
+
+
+def _losses(first: Recorder, second: Recorder, answers: bool) -> list[_Loss]:
+    """Return the loss of each answer, or of all together."""
+    totals: list[_Loss] = []
+    pairs = zip(first.draws(), second.draws(), strict=True)
+    for (here, _), (there, _) in pairs:
+        if here.kind != "noise":
+            continue
+        law, before, scale, *_ = here.arguments
+        moved = np.asarray(before, np.int64) - np.asarray(there.arguments[1], np.int64)
+        rows = moved.reshape(len(moved), -1) if answers else moved.reshape(1, -1)
+        found = [_loss(law, row.tolist(), scale) for row in rows]
+        totals = (
+            [a + b for a, b in zip(totals, found, strict=True)] if totals else found
+        )
+    return totals
+
+
+def _loss(law: GridLaw, moved: list[int], scale: float) -> _Loss:
+    if law is GridLaw.LAPLACE:
+        return _Loss(pure=sum(map(abs, moved)) / Fraction(scale))
+    return _Loss(squares=sum(step**2 for step in moved) / Fraction(scale) ** 2)
+
+
+def _allowed(claim: Guarantee) -> float:
+    if isinstance(claim, PureDP):
+        return claim.epsilon
+    if isinstance(claim, ApproxDP):
+        return claim.delta
+    if isinstance(claim, ZCDP):
+        return claim.rho
+    raise InvalidParameterError(
+        f"{claim} is no claim about noise; give PureDP, ApproxDP or ZCDP."
+    )
+
+
+def _used(claim: Guarantee, losses: list[_Loss]) -> tuple[float, bool]:
+    """Return how much of the claim the worst answer uses, and whether it may."""
+    worst, fine = 0.0, True
+    for loss in losses:
+        if isinstance(claim, PureDP):
+            used = math.inf if loss.squares else float(loss.pure)
+            held = not loss.squares and loss.pure <= exact(claim.epsilon)
+        elif loss.pure:
+            used, held = math.inf, False
+        elif isinstance(claim, ZCDP):
+            used = float(loss.squares / 2)
+            held = loss.squares / 2 <= exact(claim.rho)
+        else:
+            used = _gaussian_delta(math.sqrt(loss.squares), claim.epsilon)  # type: ignore[attr-defined]
+            held = used <= claim.delta * (1 + _DOUBT)  # type: ignore[attr-defined]
+        worst, fine = max(worst, used), fine and held
+    return worst, fine
+
+
+def _gaussian_delta(ratio: float, epsilon: float) -> float:
+    """Return the delta of Gaussian noise for a move of `ratio` scales."""
+    if ratio == 0:
+        return 0.0
+    first = float(log_ndtr(ratio / 2 - epsilon / ratio))
+    second = epsilon + float(log_ndtr(-ratio / 2 - epsilon / ratio))
+    return math.exp(first) * -math.expm1(second - first)
