@@ -39,6 +39,7 @@ from reticent.learners.resampling import Resampled, Subsampled
 from reticent.learners.rrspm import RRSPMClassifier
 from reticent.learners.rspm import RSPMClassifier
 from reticent.learners.separator_bounds import ReleaseError, rrspm_error_at_most
+from reticent.learners.student import StudentClassifier
 from reticent.learners.teaching import identification_set, teaching_size
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "RegularizedERMRegressor",
     "ReleaseError",
     "Resampled",
+    "StudentClassifier",
     "Subsampled",
     "best_epsilon",
     "identification_set",
