@@ -1,11 +1,18 @@
 """Settings: from environment or file, checked, and silent about secrets."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from reticent.errors import InvalidParameterError, ModelFileError
-from reticent.service import BudgetSettings, Settings
+from reticent.service import (
+    BudgetSettings,
+    ConsensusSettings,
+    ModelSettings,
+    Settings,
+)
 from reticent.storage import new_key, write_key_file
 from tests.service.clinic import MODEL_KEY, SECRET
 
@@ -166,3 +173,26 @@ def test_keys_for_different_purposes_differ():
     assert settings.derived("sessions") == settings.derived("sessions")
     other = Settings.load(**{**BASE, "secret": new_key()})
     assert other.derived("sessions") != settings.derived("sessions")
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "explain" / "service.md"
+
+
+def test_every_setting_is_explained_with_its_default():
+    table = PAGE.read_text("utf-8").split("| setting |")[1].split("\n\n")[0]
+    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
+    assert set(Settings.model_fields) == set(re.findall(r"`(\w+)`", " ".join(cells)))
+    page = PAGE.read_text("utf-8")
+    for kind in (ModelSettings, BudgetSettings, ConsensusSettings):
+        for name in kind.model_fields:
+            assert f"`{name}`" in page, name
+
+
+def test_the_settings_on_the_page_are_settings(tmp_path):
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.S)
+    path = tmp_path / "service.toml"
+    path.write_text(text)
+    loaded = Settings.load(path)
+    assert loaded.models["readmission"].budget.epsilon == 20.0
+    assert loaded.datasets["clinic"].delta == 1e-6
+    assert (loaded.workers, loaded.metrics_port) == (2, 9100)
