@@ -120,7 +120,12 @@ def worst_violation(tiny, noise, n, steps, shift, slack=0):
 
     Private at ``epsilon = shift / scale``, whatever the ties, if this is at most 1.
     """
-    laws = {d: noise.bounds(tiny, d, steps, slack) for d in tiny.datasets(n)}
+    known, laws = {}, {}
+    for data in tiny.datasets(n):
+        costs = tuple(tiny.costs(data))  # all that the law depends on
+        if costs not in known:
+            known[costs] = noise.bounds(tiny, data, steps, slack)
+        laws[data] = known[costs]
     units = list(product(range(tiny.table.shape[1] - tiny.m), (0, 1)))
     worst = Fraction(0)
     for data, (upper, _) in laws.items():

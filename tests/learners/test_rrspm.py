@@ -215,6 +215,23 @@ def test_delta_buys_gaussian_noise_where_it_is_smaller():
     assert isinstance(line.certificate_.guarantee, PureDP)
 
 
+def test_too_many_labelings_leave_laplace_noise():
+    public, X = RNG.normal(size=(1000, 1)), RNG.normal(size=(50, 1))
+    settings = {"family": LogisticRegression(), "delta": 1e-6}
+    model = make(**settings).fit(X, X[:, 0] > 0, public=public)
+    assert isinstance(model.certificate_.guarantee, PureDP)
+    with pytest.raises(InvalidParameterError, match="laplace"):
+        make(**settings, noise="gaussian").fit(X, X[:, 0] > 0, public=public)
+
+
+def test_a_subclass_is_not_trusted_to_be_exact():
+    class Hasty(Stumps):
+        pass
+
+    model = make(Hasty()).fit(X2, Y2, public=PUBLIC2)
+    assert model.certificate_.assumptions == {EXACT_ORACLE}
+
+
 def test_gaussian_noise_counts_labelings_exactly_or_from_above():
     public = RNG.random((30, 2))
     X, y = RNG.random((50, 2)), RNG.integers(0, 2, 50)

@@ -79,7 +79,7 @@ def test_shattered_points_are_private_and_the_shift_is_attained(m, n, values):
     assert worst <= 1
     if n >= 2:  # not a bit of noise less would do
         assert worst == 1
-        assert worst_violation(tiny, noise, n, 1, shift - 1) > 1
+        assert worst / noise.q > 1
 
 
 def test_finer_steps_are_private():
@@ -101,15 +101,15 @@ def test_a_private_point_of_free_value_tells_nothing():
 @pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize("m", [2, 3, 4])
 def test_thresholds_are_private_at_the_scale_of_two_points(m, both):
-    n, reach = {2: (3, 20), 3: (3, 18), 4: (2, 13)}[m]
+    n, reach = 4, {2: 28, 3: 18, 4: 13}[m]
     tiny = thresholds(m, both=both)
     noise = Noise(m, HALF, reach, lumped=False)
     if len(tiny.labelings) == 2**m:
         noise = Noise(m, HALF, n + 1, lumped=True)
     shift = certified_shift(m, 2, 1, HALF)
-    assert worst_violation(tiny, noise, n, 1, shift) <= 1
-    # One point does not teach a cut.
-    assert worst_violation(tiny, noise, n, 1, shift // 2) > 1
+    ratio = worst_violation(tiny, noise, n, 1, 0)
+    assert ratio * noise.q**shift <= 1
+    assert ratio * noise.q ** (shift // 2) > 1  # one point does not teach a cut
 
 
 def test_a_class_that_is_neither_is_private():
@@ -117,8 +117,8 @@ def test_a_class_that_is_neither_is_private():
     kept = np.array([0, 2, 3, 5, 7])
     tiny = type(tiny)(tiny.table[kept], 3)
     noise = Noise(3, HALF, 18, lumped=False)
-    assert worst_violation(tiny, noise, 3, 1, certified_shift(3, 3, 1, HALF)) <= 1
-    assert worst_violation(tiny, noise, 3, 1, 3) > 1
+    assert worst_violation(tiny, noise, 4, 1, certified_shift(3, 3, 1, HALF)) <= 1
+    assert worst_violation(tiny, noise, 4, 1, 3) > 1
 
 
 @pytest.mark.parametrize("slack", [1, 2])

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
 from reticent.ensembles import unit_positions
-from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.errors import InvalidDataError, InvalidParameterError, RuleError
 from reticent.guarantees.numbers import below_one, nonnegative
 from reticent.hypotheses import HypothesisClass
 from reticent.hypotheses.points import distinct_rows, matrix
@@ -119,11 +119,16 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
                 laplace_separator_noise(facts, epsilon=self.epsilon, **assumed)
             )
         if "gaussian" in chosen:
-            found.append(
-                gaussian_separator_noise(
-                    facts, epsilon=self.epsilon, delta=self.delta, **assumed
+            try:
+                found.append(
+                    gaussian_separator_noise(
+                        facts, epsilon=self.epsilon, delta=self.delta, **assumed
+                    )
                 )
-            )
+            except (InvalidParameterError, RuleError):
+                # Too many labelings, say. All of this is public, and so is the choice.
+                if not found:
+                    raise
         return min(found, key=_variance)
 
     def _noise_laws(self) -> tuple[str, ...]:

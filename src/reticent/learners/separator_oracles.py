@@ -92,9 +92,10 @@ class ClassOracle:
     @property
     def exact(self) -> bool:
         """Whether minimisers are found in whole numbers alone."""
-        if isinstance(self.family, Halfspaces | Conjunctions):
-            return self.family.method == "enumerate"
-        return isinstance(self.family, _EXACT)
+        # Not isinstance: a subclass may minimise in its own way.
+        if type(self.family) in (Halfspaces, Conjunctions):
+            return bool(self.family.method == "enumerate")  # type: ignore[attr-defined]
+        return type(self.family) in _EXACT
 
     @property
     def room(self) -> int:

@@ -167,9 +167,9 @@ def union_delta(count: int, delta: float) -> float:
     """Return ``count * delta``, rounded up, or refuse what is no probability."""
     # As rationals: the number of labelings may not fit into a float.
     top, bottom = delta.as_integer_ratio()
-    if not 2 * count * top < bottom:
+    if not count * top < bottom:
         raise RuleError(
-            "rule M4-gaussian: delta times the number of labelings is above 1/2. Use "
+            "rule M4-gaussian: delta times the number of labelings is not below 1. Use "
             "more noise, fewer public points, or Laplace noise."
         )
     return probability("rule M4-gaussian", "delta", up(count * top / bottom))
