@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -283,3 +284,58 @@ def test_service_ends_at_a_failed_write(sqlite_url):
     assert done.returncode == commits._EXIT_CODE
     assert done.stdout == "first\n"
     assert "the ledger failed (OSError)" in done.stderr
+
+
+def test_a_commit_wakes_a_loop_once(recorder):
+    writer = GroupCommit(recorder)
+    refusal = BudgetExhaustedError("no")
+
+    async def many():
+        loop = asyncio.get_running_loop()
+        wakes = []
+        wake = loop.call_soon_threadsafe
+        loop.call_soon_threadsafe = lambda *work: (wakes.append(work), wake(*work))[1]
+        first = writer.submit_from_loop(saying(0))
+        await asyncio.to_thread(recorder.entered.acquire)
+        wakes.clear()  # of the line above
+        wanted = [saying(1), saying(refusal), saying(3)]
+        waiting = [writer.submit_from_loop(operation) for operation in wanted]
+        dropped = writer.submit_from_loop(saying(4))
+        dropped.cancel()
+        recorder.let_go(2)
+        found = await asyncio.gather(first, *waiting, return_exceptions=True)
+        return found, dropped.cancelled(), len(wakes)
+
+    assert asyncio.run(many()) == ([0, 1, refusal, 3], True, 2)
+    assert recorder.batches == [[0], [1, refusal, 3]]
+    writer.close()
+
+
+def test_a_loop_that_is_gone_is_not_in_the_way(recorder):
+    writer = GroupCommit(recorder)
+
+    async def leave():
+        left = writer.submit_from_loop(saying(0))
+        await asyncio.to_thread(recorder.entered.acquire)
+        return left
+
+    left = asyncio.run(leave())
+    recorder.let_go(2)
+    assert writer.submit(saying(1)).result() == 1  # the writer goes on
+    assert not left.done()
+    writer.close()
+
+
+def test_failed_commit_reaches_those_on_a_loop():
+    recorder = Recorder(OSError("disk"))
+    recorder.let_go()
+    writer = GroupCommit(recorder)
+
+    async def one():
+        with pytest.raises(LedgerError, match="answers nothing more: OSError"):
+            await writer.submit_from_loop(saying(0))
+        with pytest.raises(LedgerError, match="answers nothing more: OSError"):
+            writer.submit_from_loop(saying(1))
+
+    asyncio.run(one())
+    writer.close()

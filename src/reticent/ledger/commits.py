@@ -7,6 +7,8 @@ durable. A commit then costs its requests together what it would cost one of the
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import queue
 import threading
@@ -23,7 +25,8 @@ Result: TypeAlias = Any
 Commit: TypeAlias = Callable[[Sequence[Operation]], list[Result]]
 OnFatal: TypeAlias = Callable[[BaseException], None]
 
-_Waiting: TypeAlias = tuple[Operation, Future[Any]]
+_Waiter: TypeAlias = Future[Any] | asyncio.Future[Any]
+_Waiting: TypeAlias = tuple[Operation, _Waiter]
 
 _EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
 # The longest wait for more operations, in seconds; a slow disk must not stretch it.
@@ -74,13 +77,22 @@ class GroupCommit:
 
     def submit(self, operation: Operation) -> Future[Any]:
         """Queue an operation; its future is done when the commit is durable."""
-        self.check()
         future: Future[Any] = Future()
+        self._put(operation, future)
+        return future
+
+    def submit_from_loop(self, operation: Operation) -> asyncio.Future[Any]:
+        """Do so for a coroutine: a commit wakes all that wait on one loop at once."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._put(operation, future)
+        return future
+
+    def _put(self, operation: Operation, waiter: _Waiter) -> None:
+        self.check()
         with self._gate:
             if self._stopped is not None:
                 raise LedgerError(self._stopped)
-            self._waiting.put((operation, future))
-        return future
+            self._waiting.put((operation, waiter))
 
     @property
     def pending(self) -> int:
@@ -113,9 +125,7 @@ class GroupCommit:
             batch = self._collect(expected, lasted)
             going = batch[-1] is not None
             taken = [
-                item
-                for item in batch
-                if item is not None and item[1].set_running_or_notify_cancel()
+                item for item in batch if item is not None and _still_wanted(item[1])
             ]
             begun = time.monotonic()
             if taken and not self._process_batch(taken):
@@ -141,24 +151,20 @@ class GroupCommit:
 
     def _process_batch(self, batch: list[_Waiting]) -> bool:
         """Commit a batch and wake its waiters; return whether to go on."""
-        futures = [future for _, future in batch]
+        waiters = [waiter for _, waiter in batch]
         try:
             results = self._commit([operation for operation, _ in batch])
         except TimeoutError as error:
-            for future in futures:
-                future.set_exception(LedgerError(f"{error} Nothing was charged."))
+            reason = f"{error} Nothing was charged."
+            _wake([(waiter, LedgerError(reason)) for waiter in waiters])
             return True
         except BaseException as error:  # noqa: BLE001 - the outer edge of a thread
-            self._fail(error, futures)
+            self._fail(error, waiters)
             return False
-        for future, result in zip(futures, results, strict=True):
-            if isinstance(result, ReticentError):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
+        _wake(list(zip(waiters, results, strict=True)))
         return True
 
-    def _fail(self, error: BaseException, futures: list[Future[Any]]) -> None:
+    def _fail(self, error: BaseException, waiters: list[_Waiter]) -> None:
         """Stop for good: first refuse, then tell, then wake whoever waits."""
         # Messages of database drivers quote keys and answers; ours do not.
         what = str(error) if isinstance(error, LedgerError) else type(error).__name__
@@ -174,7 +180,39 @@ class GroupCommit:
         finally:
             while not self._waiting.empty():
                 item = self._waiting.get()
-                if item is not None and item[1].set_running_or_notify_cancel():
-                    futures.append(item[1])
-            for future in futures:
-                future.set_exception(LedgerError(reason))
+                if item is not None and _still_wanted(item[1]):
+                    waiters.append(item[1])
+            _wake([(waiter, LedgerError(reason)) for waiter in waiters])
+
+
+def _still_wanted(waiter: _Waiter) -> bool:
+    """Return whether somebody waits; from now on a thread's future stays so."""
+    if isinstance(waiter, Future):
+        return waiter.set_running_or_notify_cancel()
+    return not waiter.cancelled()
+
+
+def _wake(outcomes: list[tuple[_Waiter, Result]]) -> None:
+    """Hand out results; those on one event loop in one go, on its own thread."""
+    on_loops: dict[asyncio.AbstractEventLoop, list[tuple[_Waiter, Result]]] = {}
+    for waiter, result in outcomes:
+        if isinstance(waiter, Future):
+            _finish(waiter, result)
+        else:
+            on_loops.setdefault(waiter.get_loop(), []).append((waiter, result))
+    for loop, some in on_loops.items():
+        with contextlib.suppress(RuntimeError):  # closed: nobody waits any more
+            loop.call_soon_threadsafe(_finish_all, some)
+
+
+def _finish_all(outcomes: list[tuple[_Waiter, Result]]) -> None:
+    for waiter, result in outcomes:
+        if not waiter.done():  # whoever was cancelled meanwhile hears nothing
+            _finish(waiter, result)
+
+
+def _finish(waiter: _Waiter, result: Result) -> None:
+    if isinstance(result, ReticentError):
+        waiter.set_exception(result)
+    else:
+        waiter.set_result(result)

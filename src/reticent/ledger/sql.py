@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal
 
 from reticent.errors import InvalidParameterError, LedgerError
@@ -188,22 +186,27 @@ class SQLLedger:
 
         Returns when the charge is durable.
         """
-        return self._submit_charge(request).result()
+        charged: Receipt = self._commits.submit(_charging(request)).result()
+        return charged
 
     async def acharge(self, request: Request) -> Receipt:
         """`charge` for asynchronous callers."""
-        return await asyncio.wrap_future(self._submit_charge(request))
+        charged: Receipt = await self._commits.submit_from_loop(_charging(request))
+        return charged
 
     def settle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
         """Store the answers drawn for a receipt; reply with what this returns.
 
         Returns when the answers are durable.
         """
-        return self._submit_settle(receipt, answers).result()
+        settled: Receipt = self._commits.submit(_settling(receipt, answers)).result()
+        return settled
 
     async def asettle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
         """`settle` for asynchronous callers."""
-        return await asyncio.wrap_future(self._submit_settle(receipt, answers))
+        operation = _settling(receipt, answers)
+        settled: Receipt = await self._commits.submit_from_loop(operation)
+        return settled
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         """Yield the entries that follow sequence `after`, in order."""
@@ -232,25 +235,6 @@ class SQLLedger:
         self._commits.close()
         self._store.close()
 
-    def _submit_charge(self, request: Request) -> Future[Receipt]:
-        needs = Needs(
-            accounts={str(account) for account in request.accounts},
-            requests={request.key},
-            queries=set() if request.memory is None else set(request.hashes),
-        )
-        return self._commits.submit(
-            Operation(needs, lambda page: decisions.charge(page, request))
-        )
-
-    def _submit_settle(
-        self, receipt: Receipt, answers: Iterable[bytes]
-    ) -> Future[Receipt]:
-        given = decisions.check_answers(receipt, answers)
-        needs = Needs(charges={receipt.sequence or 0})
-        return self._commits.submit(
-            Operation(needs, lambda page: decisions.settle(page, receipt, given))
-        )
-
     def _commit(self, operations: Sequence[Operation]) -> list[Any]:
         """Commit on the writer's thread; a due checkpoint is part of the commit."""
         due = None if self._second is None else self._signed + self._every
@@ -259,6 +243,21 @@ class SQLLedger:
             self._second.keep(done.checkpoint)
             self._signed = done.sequence
         return done.results
+
+
+def _charging(request: Request) -> Operation:
+    needs = Needs(
+        accounts={str(account) for account in request.accounts},
+        requests={request.key},
+        queries=set() if request.memory is None else set(request.hashes),
+    )
+    return Operation(needs, lambda page: decisions.charge(page, request))
+
+
+def _settling(receipt: Receipt, answers: Iterable[bytes]) -> Operation:
+    given = decisions.check_answers(receipt, answers)
+    needs = Needs(charges={receipt.sequence or 0})
+    return Operation(needs, lambda page: decisions.settle(page, receipt, given))
 
 
 def _open(url: str) -> Store:
