@@ -8,10 +8,18 @@ import sys
 import tracemalloc
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from reticent.errors import InvalidParameterError, LedgerError
-from reticent.ledger import Balance, Outcome, SQLLedger, decisions
+from reticent.ledger import (
+    AccountId,
+    AccountScope,
+    Balance,
+    Cap,
+    Outcome,
+    SQLLedger,
+    decisions,
+)
 from reticent.ledger.decisions import Needs, Page
 from reticent.ledger.schema import entries
 from reticent.ledger.store import Store, flush, load
@@ -224,3 +232,52 @@ for settings in ({}, {"checkpoints": "c", "signer": b"k" * 32}):
 
 def test_page_lists_are_independent():
     assert Page().accounts is not Page().accounts
+
+
+def test_names_and_keys_are_written_as_they_are(sql_url, open_ledger):
+    # They travel inside arrays and statements, next to quotes of their own.
+    ledger = open_ledger(sql_url)
+    names = ['"', "\\", "{a,b}", "NULL", "%s ?", "ä\u2603'", ' "x\\" ']
+    clients = [AccountId(AccountScope.CLIENT, name) for name in names]
+    keys = ['"', "\\", "{}", ",", "NULL", "%s", "?1"]
+    for client in clients:
+        ledger.open_account(client, Cap.basic(epsilon=1.0))
+    for key, client in zip(keys, clients, strict=True):
+        request = asking(key, accounts=(client,), memory=MEMORY)
+        assert ledger.settle(ledger.charge(request), [b"yes"]).answers == (b"yes",)
+        assert ledger.charge(request).answers == (b"yes",)
+    assert {str(balance.account) for balance in ledger.balances()} == {
+        str(client) for client in clients
+    }
+    assert {nano(ledger, client) for client in clients} == {100_000_000}
+    found = [entry.request for entry in ledger.entries() if entry.kind == "charge"]
+    assert found == keys
+    ledger.close()
+    open_ledger(sql_url).verify()
+
+
+def test_charge_at_hand_is_not_trusted_over_the_database(sql_url, open_ledger):
+    # A charge that somebody else changed meanwhile does not get its answer.
+    ledger = opened(open_ledger(sql_url))
+    receipt = ledger.charge(asking("k"))
+    store = Store(sql_url)
+    forged = (
+        update(entries)
+        .where(entries.c.sequence == receipt.sequence)
+        .values(hash="0" * 64)
+    )
+    other = ledger.charge(asking("k2"))
+    store.write(lambda connection: connection.execute(forged))
+    store.close()
+    with pytest.raises(LedgerError, match="not of this ledger"):
+        ledger.settle(receipt, [b"yes"])
+    assert ledger.settle(other, [b"yes"]).answers == (b"yes",)
+
+
+def test_answer_by_another_process_is_seen(sql_url, open_ledger):
+    ours, theirs = opened(open_ledger(sql_url)), open_ledger(sql_url)
+    receipt = ours.charge(asking("k"))
+    theirs.settle(receipt, [b"yes"])
+    with pytest.raises(LedgerError, match="another answer already"):
+        ours.settle(receipt, [b"no"])
+    assert ours.settle(receipt, [b"yes"]).answers == (b"yes",)

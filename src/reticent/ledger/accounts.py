@@ -313,10 +313,13 @@ class Balance:
 
     def answers_left(self, charge: Charge) -> int:
         """Return how many answers at this charge still fit."""
-        cost, left = self.cap.cost(charge, 1), self.cap.limits.minus(self.spent)
-        return min(
-            room // price for price, room in zip(cost, left, strict=True) if price
-        )
+        cost, limits = self.cap.cost(charge, 1), self.cap.limits
+        fits = [
+            (limit - spent) // price if spent < limit else 0
+            for price, limit, spent in zip(cost, limits, self.spent, strict=True)
+            if price
+        ]
+        return min(fits)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; losses as decimals, rounded against us."""

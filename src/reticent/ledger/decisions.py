@@ -24,14 +24,15 @@ from reticent.ledger.entries import (
     WRITE_OFF,
     Entry,
     Mark,
+    answer_body,
     canonical,
+    charge_body,
     charges_text,
-    pack_answers,
     seal,
     unpack_answers,
 )
 from reticent.ledger.requests import Outcome, Receipt, Request
-from reticent.ledger.units import NOTHING, Spend
+from reticent.ledger.units import Spend
 
 _LARGEST_ANSWER = 2**20
 
@@ -84,16 +85,16 @@ class Page:
     def append(
         self,
         kind: str,
-        content: Mapping[str, Any],
+        content: Mapping[str, Any] | str,
         *,
         request: str | None = None,
         settles: int | None = None,
         costs: Mapping[str, Spend] | None = None,
         marks: tuple[Mark, ...] = (),
     ) -> Entry:
-        """Add an entry to the chain."""
+        """Add an entry to the chain; its content may be in canonical form already."""
         charges = charges_text(costs) if costs else ""
-        body = canonical(content)
+        body = content if isinstance(content, str) else canonical(content)
         sequence = self.sequence + 1
         sealed = seal(self.hash, sequence, kind, request, settles, charges, body, marks)
         entry = Entry(sequence, kind, request, settles, charges, body, sealed, marks)
@@ -169,36 +170,37 @@ def charge(page: Page, request: Request) -> Receipt:
     known = page.requests.get(request.key)
     if known is not None:
         return _again(page, request, known)
-    balances = [page.balance(account) for account in request.accounts]
+    for account in request.accounts:
+        page.balance(account)
     fresh, marks, counts = _plan(page, request)
-    costs = {}
-    for balance in balances:
-        count = counts[str(balance.account)]
+    costs, charged = {}, {}
+    for name, count in counts.items():
         if not count:
             continue  # paid for before, and free since, whatever became of the cap
+        balance = page.accounts[name]
         cost = balance.cap.cost(request.charge, count)
-        if not balance.spent.plus(cost).within(balance.cap.limits):
+        spent = balance.spent.plus(cost)
+        if not spent.within(balance.cap.limits):
             raise BudgetExhaustedError(_refusal(balance, request, counts))
-        costs[str(balance.account)] = cost
+        costs[name] = cost
+        charged[name] = Balance(balance.account, balance.cap, spent)
     if not costs:
         return _receipt(page, request, None, Outcome.ANSWERED, ())
     entry = page.append(
         CHARGE,
-        {
-            "answers": len(fresh),
-            "certificate": request.charge.certificate,
-            "fingerprint": request.fingerprint,
-            "relation": request.charge.relation,
-            "time": int(time.time()),  # for people to read; order is the sequence
-        },
+        charge_body(
+            len(fresh),
+            request.charge.certificate,
+            request.fingerprint,
+            request.charge.relation,
+            int(time.time()),  # for people to read; order is the sequence
+        ),
         request=request.key,
         costs=costs,
         marks=marks,
     )
-    for balance in balances:
-        cost = costs.get(str(balance.account), NOTHING)
-        spent = balance.spent.plus(cost)
-        _put(page, Balance(balance.account, balance.cap, spent))
+    page.accounts.update(charged)
+    page.touched.update(charged)
     outcome = Outcome.DRAW if fresh else Outcome.ANSWERED
     return _receipt(page, request, entry, outcome, fresh)
 
@@ -210,11 +212,11 @@ def settle(page: Page, receipt: Receipt, answers: Sequence[bytes]) -> Receipt:
         raise LedgerError(
             f"receipt with sequence={receipt.sequence} is not of this ledger."
         )
-    content = {"answers": pack_answers(answers)}
+    body = answer_body(answers)
     stored = page.answers.get(entry.sequence)
     if stored is None:
-        page.append(ANSWER, content, settles=entry.sequence)
-    elif stored.content() != content:
+        page.append(ANSWER, body, settles=entry.sequence)
+    elif stored.body != body:
         raise LedgerError(
             f"the charge with sequence={entry.sequence} has another answer already; "
             "an answer is drawn once."

@@ -128,7 +128,27 @@ def canonical(data: Any) -> str:
 
 def charges_text(costs: Mapping[str, Spend]) -> str:
     """Write costs per account, sorted by account."""
-    return canonical(costs)
+    return _charges_text(tuple(costs.items()))
+
+
+@lru_cache(maxsize=1024)
+def _charges_text(costs: tuple[tuple[str, Spend], ...]) -> str:
+    return canonical(dict(costs))
+
+
+def charge_body(
+    answers: int, certificate: str, fingerprint: str, relation: str, moment: int
+) -> str:
+    """Write the rest of a charge, canonical: ids and hashes need no escapes."""
+    return (
+        f'{{"answers":{answers},"certificate":"{certificate}",'
+        f'"fingerprint":"{fingerprint}","relation":"{relation}","time":{moment}}}'
+    )
+
+
+def answer_body(answers: Sequence[bytes]) -> str:
+    """Write answers, canonical: base64 needs no escapes."""
+    return '{"answers":["' + '","'.join(pack_answers(answers)) + '"]}'
 
 
 @lru_cache(maxsize=1024)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
+from reticent.errors import LedgerError
 from reticent.ledger.entries import Entry
 from reticent.ledger.schema import KINDS
 from reticent.ledger.units import Spend
@@ -129,6 +130,30 @@ def unanswered(connection: Connection, charges: Iterable[int]) -> dict[int, str]
     return found
 
 
+def entries_after(
+    connection: Connection, after: int, most: int
+) -> list[tuple[Any, ...]]:
+    """Return the rows that follow a sequence, in order, without their marks."""
+    return _rows(
+        connection,
+        f"SELECT {_ENTRIES} FROM ledger_entries WHERE sequence > {{0}} "  # noqa: S608
+        "ORDER BY sequence LIMIT {1}",
+        (after, most),
+    )
+
+
+def marks_between(
+    connection: Connection, after: int, last: int
+) -> list[tuple[Any, ...]]:
+    """Return the rows of marks of entries after one sequence up to another."""
+    return _rows(
+        connection,
+        f"SELECT {_MARKS} FROM ledger_marks WHERE sequence > {{0}} "  # noqa: S608
+        "AND sequence <= {1} ORDER BY sequence, position",
+        (after, last),
+    )
+
+
 def write(
     connection: Connection,
     entries: Sequence[Entry],
@@ -165,8 +190,20 @@ def chunks(values: Iterable[T]) -> Iterator[list[T]]:
         yield listed[start : start + CHUNK]
 
 
-def _columns(rows: list[tuple[Any, ...]], width: int) -> list[Any]:
-    return list(map(list, zip(*rows, strict=True))) if rows else [[]] * width
+def _columns(rows: list[tuple[Any, ...]], width: int) -> list[str]:
+    return list(map(_array, zip(*rows, strict=True))) if rows else ["{}"] * width
+
+
+def _array(values: Iterable[Any]) -> str:
+    """Return an array as PostgreSQL writes it, much faster than its driver does."""
+    return "{" + ",".join(map(_element, values)) + "}"
+
+
+def _element(value: str | int | None) -> str:
+    if isinstance(value, str):
+        quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{quoted}"'
+    return "NULL" if value is None else str(value)
 
 
 @lru_cache
@@ -185,7 +222,7 @@ def _among(
     """
     if connection.dialect.name != "sqlite":
         kind = "bigint" if isinstance(values[0], int) else "text"
-        return f"{column} = ANY(%s::{kind}[])", [values]
+        return f"{column} = ANY(%s::{kind}[])", [_array(values)]
     width = 1 << (len(values) - 1).bit_length()
     return _places(column, width), values + values[:1] * (width - len(values))
 
@@ -193,6 +230,22 @@ def _among(
 @lru_cache
 def _places(column: str, width: int) -> str:
     return f"{column} IN ({', '.join('?' * width)})"
+
+
+def _rows(
+    connection: Connection, statement: str, values: tuple[int, int]
+) -> list[tuple[Any, ...]]:
+    """Return plain tuples from the driver itself: these are rows by the million."""
+    place = "?" if connection.dialect.name == "sqlite" else "%s"
+    result = connection.exec_driver_sql(statement.format(place, place), values)
+    try:
+        return list(result.cursor.fetchall()) if result.cursor else []
+    except connection.dialect.loaded_dbapi.Error as error:
+        raise LedgerError(
+            f"the ledger cannot be read: {type(error).__name__}."
+        ) from None
+    finally:
+        result.close()
 
 
 def _all(connection: Connection, statement: str, values: list[Any]) -> list[Any]:

@@ -180,17 +180,12 @@ class Store:
     @staticmethod
     def rows(connection: Connection, after: int) -> list[tuple[Any, ...]]:
         """Return the next rows with their marks: small readings block no writer."""
-        found = connection.execute(
-            select(entries)
-            .where(entries.c.sequence > after)
-            .order_by(entries.c.sequence)
-            .limit(_READING)
-        ).all()
+        found = statements.entries_after(connection, after, _READING)
         if not found:
             return []
-        inside = (marks.c.sequence > after, marks.c.sequence <= found[-1].sequence)
-        noted = _marks(connection, *inside)
-        return [(*row, noted.get(row[0], ())) for row in found]
+        inside = statements.marks_between(connection, after, found[-1][0])
+        marked = _by_entry(inside).get
+        return [(*row, marked(row[0], ())) for row in found]
 
 
 def _lock(connection: Connection) -> None:
@@ -324,24 +319,23 @@ def _entries(connection: Connection, condition: Any, whole: set[int]) -> list[En
     """Return entries, those in `whole` with their marks."""
     found = connection.execute(select(entries).where(condition)).all()
     charged = [row.sequence for row in found if row.sequence in whole]
-    noted = _marks(connection, marks.c.sequence.in_(charged)) if charged else {}
+    inside = select(marks).where(marks.c.sequence.in_(charged))
+    ordered = inside.order_by(marks.c.sequence, marks.c.position)
+    noted = _by_entry(connection.execute(ordered).all() if charged else ())
     return [Entry.from_row(row, noted.get(row.sequence, ())) for row in found]
 
 
-def _marks(
-    connection: Connection, *conditions: Any
-) -> dict[int, list[tuple[Any, ...]]]:
-    """Return marks by entry, in order; their places must have no gaps."""
-    noted: dict[int, list[tuple[Any, ...]]] = {}
-    found = connection.execute(
-        select(marks).where(*conditions).order_by(marks.c.sequence, marks.c.position)
-    ).all()
-    for sequence, position, *mark in found:
-        known = noted.setdefault(sequence, [])
-        if position != len(known):
+def _by_entry(found: Iterable[Sequence[Any]]) -> dict[int, list[Sequence[Any]]]:
+    """Return marks by entry, given in order; their places must have no gaps."""
+    noted: dict[int, list[Sequence[Any]]] = {}
+    for row in found:
+        known = noted.get(row[0])
+        if known is None:
+            known = noted[row[0]] = []
+        if row[1] != len(known):
             raise LedgerError(
-                f"sequence={sequence} remembers a query in the wrong place; the ledger "
+                f"sequence={row[0]} remembers a query in the wrong place; the ledger "
                 "was changed. Restore a good copy and write the budget off."
             )
-        known.append(tuple(mark))
+        known.append(row[2:])
     return noted
