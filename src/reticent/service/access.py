@@ -34,6 +34,7 @@ class Access:
         self._registry = registry
         self._limit = limit
         self._lookups = RateLimit(_LOOKUPS_PER_SECOND, int(_LOOKUPS_PER_SECOND))
+        self._looking: dict[str, asyncio.Future[KeyRecord | None]] = {}
 
     async def caller(self, request: Request) -> KeyRecord:
         """Return whose key the request carries, or refuse it with 401."""
@@ -46,9 +47,21 @@ class Access:
         return record
 
     async def recognised(self, key: str) -> KeyRecord:
-        """Return whose key this is, by the store, or refuse it with 401."""
-        self._lookups.take("")
-        record = await asyncio.to_thread(self.keyring.recognise, key)
+        """Return whose key this is, by the store, or refuse it with 401.
+
+        Requests that come with the same key meanwhile share the lookup: a busy client
+        would otherwise send a crowd to the database each time its record is read again.
+        """
+        lookup = self._looking.get(key)
+        if lookup is None:
+            self._lookups.take("")
+            lookup = asyncio.ensure_future(
+                asyncio.to_thread(self.keyring.recognise, key)
+            )
+            self._looking[key] = lookup
+            lookup.add_done_callback(lambda _: self._looking.pop(key, None))
+        # One who goes away does not take the answer from the others.
+        record = await asyncio.shield(lookup)
         if record is None:
             raise plain(401)
         return record
