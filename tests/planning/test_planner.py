@@ -75,7 +75,7 @@ def test_more_rows_more_budget_or_fewer_queries_are_never_worse(
     facts = plan(
         "classification", 100, epsilon, delta, queries, features=features, labels=labels
     ).facts
-    facts = replace(facts, n=n)
+    facts = replace(facts, n=n, public=500)
     if fact == "queries":
         less = replace(facts, queries=math.ceil(facts.queries * factor)
                        if facts.limited else math.inf)  # fmt: skip
@@ -126,16 +126,20 @@ def test_options_can_be_built_and_keep_their_word(
     X = rng.uniform(-1, 1, (n, 4))
     y = (X[:, 0] > 0.1 * rng.normal(size=n)).astype(int)
     units = np.arange(n) // rows_per_unit
+    Z = rng.uniform(-1, 1, (60, 4))
     found = plan(
         *("classification", n, epsilon, delta, queries),
         features=4,
         rows_per_unit=rows_per_unit,
+        public=60,
     )
     for option in found.options:
-        if option.method in ("relabeling",) or option.method.endswith("splines"):
+        if option.method == "relabeling" or option.method.endswith("splines"):
             continue
         model = option.build(classes=[0, 1])
-        model.fit(X, y) if rows_per_unit == 1 else model.fit(X, y, units=units)
+        more = {"public": Z} if option.job == "public" else {}
+        more |= {} if rows_per_unit == 1 else {"units": units}
+        model.fit(X, y, **more)
         assert model.n_units_ == found.facts.units
         total = model.certificate_
         if option.job == "ask":

@@ -13,6 +13,7 @@ from reticent.planning.classes import (
 from reticent.planning.consensus import Consensus, StableLinear
 from reticent.planning.method import Method
 from reticent.planning.releasing import LinearRelease
+from reticent.planning.student import Student
 
 _ALL: tuple[Method, ...] = (
     Vote("trees"),
@@ -29,6 +30,8 @@ _ALL: tuple[Method, ...] = (
         for kind in ("gradient", "objective", "output")
         for basis in ("linear", "splines")
     ),
+    Student("trees"),
+    Student("linear"),
     PublicCover(),
     PublicPoints(),
 )

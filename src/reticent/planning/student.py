@@ -1,0 +1,102 @@
+"""Label public rows privately, and release what is trained on them (M6)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from reticent.guarantees import ApproxDP, PureDP
+from reticent.learners import StudentClassifier
+from reticent.planning import curves, prices
+from reticent.planning.asking import excess_of, limit_of
+from reticent.planning.facts import Facts
+from reticent.planning.method import Method, shard_model
+from reticent.planning.option import Sketch
+from reticent.prediction import PrivateVotingClassifier
+
+# Numbers of public rows that are labelled; more labels are noisier.
+_SIZES = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
+
+
+class Student(Method):
+    """A student of votes on public rows."""
+
+    job = "public"
+    estimator = "reticent.learners.StudentClassifier"
+
+    def __init__(self, learner: str) -> None:
+        self.learner = learner
+        self.key = f"student-{learner}"
+        what = "boosted trees" if learner == "trees" else "a linear model"
+        self.title = f"release: {what} trained on privately labelled public rows"
+
+    def sketch(self, facts: Facts) -> Sketch | None:
+        """Weigh the number of labels against their noise, and find shards."""
+        if not (facts.classifies and facts.public):
+            return None
+        sizes = [m for m in _SIZES if m < facts.public] or [facts.public]
+        found = [self._best(replace(facts, queries=float(size))) for size in sizes]
+        error, labels, shards = min(found)
+        return Sketch(
+            {
+                "learner": self.learner,
+                "labels": facts.labels,
+                "epsilon": facts.epsilon,
+                "delta": facts.delta,
+                "n_labels": labels,
+                "n_shards": shards,
+            },
+            estimate=min(error, facts.chance_error),
+            reason=f"{labels} public rows labelled by {shards} shards of "
+            f"{facts.n // shards} rows",
+        )
+
+    def _best(self, facts: Facts) -> tuple[float, int, int]:
+        """Return error, labels and shards for one number of labels.
+
+        The student inherits what most shards get wrong. Noise in labels makes them
+        worth fewer: a share of ``(1 - 2 noise)^2``.
+        """
+        limit = limit_of(facts, self.learner)
+        pure, soft = prices.added(facts), prices.concentrated(facts, 1 / 8)
+
+        def error(shards: int, rows: int) -> float:
+            excess = excess_of(facts, limit, max(1, rows))
+            weights = curves.vote_weights(shards, limit, excess)
+            right = weights @ curves.soft_right(shards, max(soft, 1e-12), facts.labels)
+            # For more than two labels the pure rule is at least as good as a soft one.
+            if facts.labels == 2:
+                other = weights @ curves.geometric_right(shards, pure)
+            else:
+                other = weights @ curves.soft_right(shards, pure, facts.labels)
+            noise = max(0.0, 1 - limit - float(max(right, other)))
+            inherited = float(weights[: (shards + 1) // 2].sum()) - limit
+            worth = facts.queries * max(1e-3, 1 - 2 * min(noise, 0.49)) ** 2
+            return limit + inherited + excess_of(facts, limit, max(1.0, worth))
+
+        shards, found = curves.best_shards(facts.n, facts.units, error)
+        return found, int(facts.queries), shards
+
+    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
+        """Return the budget: labels are set to fill it."""
+        if facts.delta:
+            return ApproxDP(facts.epsilon, facts.delta), "one release"
+        return PureDP(facts.epsilon), "one release"
+
+    def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
+        """Return the student; give `public` rows to its fit."""
+        teacher = PrivateVotingClassifier(
+            shard_model(settings["learner"], "classification", schema),
+            n_shards=settings["n_shards"],
+        )
+        return StudentClassifier(
+            **{
+                "teacher": teacher,
+                "student": shard_model(settings["learner"], "classification", schema),
+                "epsilon": settings["epsilon"],
+                "delta": settings["delta"],
+                "n_labels": settings["n_labels"],
+                "classes": list(range(settings["labels"])),
+                **changes,
+            }
+        )
