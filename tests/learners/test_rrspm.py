@@ -92,6 +92,32 @@ def test_labels_and_seeds_are_assumed_aloud():
     assert model.certificate_.assumptions == {PUBLIC_LABELS, SEEDED_NOISE}
 
 
+@pytest.mark.parametrize(
+    "family",
+    [*PROVED, Thresholds("either"), Intervals(2)],
+    ids=lambda family: type(family).__name__,
+)
+def test_trusted_oracles_add_exactly_up_to_their_room(family):
+    width = 1 if isinstance(family, Thresholds | Intervals) else 2
+    own = family.on(width)
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X, y = rng.integers(0, 4, (12, width)) * 1.0, rng.integers(0, 2, 12)
+        # Nearly as large as allowed, and differing in the last digit.
+        weights = rng.choice([-1, 1], 12) * (2**48 + rng.integers(-2, 3, 12))
+        weights[0] = 2**52 - np.abs(weights[1:]).sum()
+        found = own.minimise(X, y, weights)
+        assert found.exact
+        listed = own.project(X).predict(X)
+        totals = [
+            sum(int(w) for w, wrong in zip(weights, labels != y, strict=True) if wrong)
+            for labels in listed
+        ]
+        assert found.value == min(totals)
+        kept = own.predict(found.hypothesis, X) != y
+        assert sum(int(w) for w in weights[kept]) == min(totals)
+
+
 # The release is a function of the labels of public points.
 
 
