@@ -1,8 +1,14 @@
 """``POST /v1/models/{name}/predict``: charged, durable, and safe to retry."""
 
+import contextlib
+import sqlite3
+
+import httpx
 import pytest
 
+from reticent.errors import LedgerError
 from reticent.ledger import SQLLedger
+from reticent.storage import StoredModel
 from tests.service.clinic import EPSILON, ROW, clinic, fitted, settings_for, store
 
 
@@ -122,3 +128,65 @@ def test_without_memory_every_question_is_drawn_and_paid_anew(tmp_path):
     with clinic(settings) as running:
         for left in (39, 38, 37):
             assert running.predict().json()["answers_left"] == left
+
+
+def test_the_charge_is_durable_before_the_draw_and_the_answer_before_the_reply(
+    tmp_path, monkeypatch
+):
+    settings = settings_for(tmp_path)
+    trace = []
+
+    def note(event):
+        """Read the file as a process that comes after a crash would."""
+        with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as book:
+            rows = book.execute("SELECT kind FROM ledger_entries ORDER BY sequence")
+            trace.append((event, [kind for (kind,) in rows][3:]))
+
+    draw = StoredModel.answer_json
+    monkeypatch.setattr(
+        StoredModel, "answer_json", lambda self, rows: note("draw") or draw(self, rows)
+    )
+    with clinic(settings, ledger=SQLLedger(settings.ledger)) as running:
+
+        async def watched(scope, receive, send):
+            async def sent(message):
+                if message["type"] == "http.response.start":
+                    note("reply")
+                await send(message)
+
+            await running.app(scope, receive, sent)
+
+        async def ask():
+            transport = httpx.ASGITransport(watched)
+            async with httpx.AsyncClient(transport=transport) as http:
+                return await http.post(
+                    "http://clinic.test/v1/models/triage/predict",
+                    json={"rows": [ROW]},
+                    headers={"x-api-key": running.analyst},
+                )
+
+        accounts = len(running.parts.ledger.balances())
+        assert running.http.run(ask()).is_success
+    assert accounts == 3  # their entries, after the first, come before the charge
+    ((first, charged), (last, answered)) = trace
+    assert (first, charged[-1:]) == ("draw", ["charge"])
+    assert (last, answered[-2:]) == ("reply", ["charge", "answer"])
+
+
+def test_an_answer_that_cannot_be_stored_is_not_given(tmp_path, monkeypatch):
+    async def broken(self, receipt, answers):
+        raise LedgerError("the disk is full")
+
+    settings = settings_for(tmp_path)
+    with clinic(settings, ledger=SQLLedger(settings.ledger)) as running:
+        with monkeypatch.context() as patch:
+            patch.setattr(SQLLedger, "asettle", broken)
+            lost = running.predict(idempotency="k")
+        assert lost.status_code == 503
+        assert "answers" not in lost.json()
+        again = running.predict(idempotency="k")
+        assert again.status_code == 409
+        assert again.json()["error"]["code"] == "spent_without_result"
+        assert running.predict(idempotency="k2").json()["charge"]["answers"] == 1
+        balance = running.get("/v1/budget").json()["accounts"]
+        assert {account["answers"] for account in balance} == {2}

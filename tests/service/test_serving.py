@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import json
+import resource
 import signal
 import socket
 import time
@@ -224,3 +225,41 @@ def test_workers_that_must_not_serve_are_not_started(tmp_path):
     assert (tmp_path / "log").read_text().count("others can read") == 1
     with pytest.raises(httpx.ConnectError):
         ask("GET", refused.url)
+
+
+def test_a_full_disk_ends_the_service_and_nothing_is_answered_after(tmp_path, path):
+    wide = {"epsilon": 1e5}
+    given = {"datasets": {"clinic": wide}, "client_budget": wide}
+    told = {}
+    with server(tmp_path, path, **given) as (running, settings, key):
+        size = (tmp_path / "ledger.db").stat().st_size
+        limit = size + 64 * 1024  # as if the disk had no room for more
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+        for number in range(5000):
+            named = f"n-{number}"
+            try:
+                answer = ask(
+                    "POST",
+                    f"{running.url}/v1/models/triage/predict",
+                    json={"rows": [{**ROW, "age": number / 64, "dose": 1.0}]},
+                    headers={"x-api-key": key, "idempotency-key": named},
+                )
+            except httpx.TransportError:
+                break
+            told[named] = answer
+        assert running.process.wait(180) not in (0, -9)
+        with pytest.raises(httpx.ConnectError):
+            ask("GET", running.url)
+        running.start()  # with room again
+        charges, answers = books(settings)
+        assert len(told) > 10
+        for name, answer in told.items():
+            if answer.status_code == 200:
+                assert answers[charges[f"ward-7/k/{name}"]] == answer.json()["answers"]
+        again = ask(
+            "POST",
+            f"{running.url}/v1/models/triage/predict",
+            json={"rows": [{**ROW, "age": 0.0, "dose": 1.0}]},
+            headers={"x-api-key": key, "idempotency-key": "n-0"},
+        )
+        assert again.json()["answers"] == told["n-0"].json()["answers"]
