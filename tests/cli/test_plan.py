@@ -66,7 +66,7 @@ def test_a_picture_is_drawn(reticent, tmp_path):
 
 @pytest.mark.parametrize(("epsilon", "queries"), [(3, 5), (20, 400)])
 def test_the_command_that_is_printed_works(epsilon, queries, reticent, tmp_path):
-    facts = ["--rows", 4000, "--schema", FILES.schema, "--base-accuracy", 0.99]
+    facts = ["--rows", 5000, "--schema", FILES.schema, "--base-accuracy", 0.99]
     said = reticent(
         *("plan", *facts, "--epsilon", epsilon, "--queries", queries, "--json")
     )
@@ -81,6 +81,18 @@ def test_the_command_that_is_printed_works(epsilon, queries, reticent, tmp_path)
     document = json.loads(fitted.out)
     assert document["shards"] == option.n_shards
     assert document["answers"] >= queries
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1, 1e-6), (3, 0.0), (20, 1e-4)])
+def test_the_command_of_a_release_works(epsilon, delta, reticent, tmp_path):
+    facts = ["--rows", 5000, "--schema", FILES.schema, "--delta", delta]
+    said = reticent("plan", *facts, "--epsilon", epsilon, "--json")
+    best = Plan.from_json(said.out).options[0]
+    words = shlex.split(best.command)
+    words = [{"DATA.csv": FILES.data, "SCHEMA.json": FILES.schema}.get(w, w)
+             for w in words[1:]]  # fmt: skip
+    fitted = reticent(*words, "--home", tmp_path / "home", "--json")
+    assert json.loads(fitted.out)["units"] == 5000
 
 
 WRONG = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from sklearn.pipeline import make_pipeline
@@ -18,7 +19,7 @@ from reticent.learners import (
     OutputPerturbationRegressor,
 )
 from reticent.mechanisms import gaussian_ratio
-from reticent.planning import curves
+from reticent.planning import curves, prices
 from reticent.planning.facts import KNOTS, Facts
 from reticent.planning.method import Method
 from reticent.planning.option import Sketch
@@ -106,6 +107,19 @@ class LinearRelease(Method):
         if sketch.settings.get("delta"):
             return ApproxDP(facts.epsilon, facts.delta), "one release"
         return PureDP(facts.epsilon), "one release"
+
+    def command(self, facts: Facts, sketch: Sketch) -> str | None:
+        """Return the call of ``reticent fit``, which releases additive models."""
+        if self.key != ("gradient-splines" if facts.delta else "objective-splines"):
+            return None
+        epsilon = facts.epsilon
+        if facts.delta:
+            # The ledger adds up zCDP, by which the same noise costs a little more.
+            epsilon = prices.gaussian(replace(facts, queries=1))[0]
+        return (
+            f"reticent fit DATA.csv --schema SCHEMA.json --release --epsilon "
+            f"{epsilon!r} --budget {facts.epsilon!r} --delta {facts.delta!r}"
+        )
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the learner with an encoder; splines need a schema."""
