@@ -17,6 +17,10 @@ Float = NDArray[np.float64]
 _MOST_STEPS = 200
 # Within this share of the radius a point counts as lying on the sphere.
 _ON_SPHERE = 8 * ROUND_OFF
+# From so many rows on, every sixteenth row gives a first guess.
+_MANY_ROWS, _FEW = 20_000, 16
+# Rows whose products stay in a processor's cache.
+_CACHED_ROWS = 4096
 # Terms that are added one after the other before sums of sums are taken.
 _LEVEL = 256
 
@@ -94,20 +98,49 @@ def minimise_risk(
             "`radius`."
         )
     risk = _Risk(problem, rows, y, weights)
-    w = np.zeros(rows.shape[1])
+    w, distance = _newton(risk, _first_guess(risk), tolerance - error)
+    if not distance + error <= tolerance:
+        raise SolverError(
+            f"the preset solver tolerance of {tolerance:.3g} was not reached. Raise "
+            "`tolerance` or `regularization`, or rescale the features."
+        )
+    return w
+
+
+def _newton(risk: _Risk, w: Float, target: float) -> tuple[Float, float]:
+    """Go on until `normal_distance` is at most `target` or no step helps."""
+    radius = risk.problem.radius
     for _ in range(_MOST_STEPS):
         gradient = risk.gradient(w)
-        if normal_distance(w, gradient, problem.radius) + error <= tolerance:
-            return w
-        target = _model_minimiser(risk.hessian(w), gradient, w, problem.radius)
-        lower = _descend(risk, w, target)
+        distance = normal_distance(w, gradient, radius)
+        if distance <= target:
+            break
+        lower = _descend(
+            risk, w, _model_minimiser(risk.hessian(w), gradient, w, radius)
+        )
         if lower is None:
             break
         w = lower
-    raise SolverError(
-        f"the preset solver tolerance of {tolerance:.3g} was not reached. Raise "
-        "`tolerance` or `regularization`, or rescale the features."
+    return w, distance
+
+
+def _first_guess(risk: _Risk) -> Float:
+    """Return a start near the minimum: that of a few of the rows, if there are many.
+
+    What is promised depends on where the solver ends, not on where it starts; but
+    most steps are taken far from the end, where few rows show the way.
+    """
+    n_rows, n_columns = risk.rows.shape
+    some = slice(None, None, _FEW)
+    total = float(risk.weights[some].sum())
+    if n_rows < _MANY_ROWS or not total > 0:
+        return np.zeros(n_columns)
+    part = _Risk(
+        risk.problem, risk.rows[some], risk.y[some], risk.weights[some] / total
     )
+    # The part's minimum is about so far from the whole's; nearer is no use.
+    near = risk.problem.lipschitz / math.sqrt(len(part.rows))
+    return _newton(part, _first_guess(part), near)[0]
 
 
 def normal_distance(w: Float, gradient: Float, radius: float) -> float:
@@ -154,8 +187,12 @@ class _Risk:
 
     def hessian(self, w: Float) -> Float:
         curves = self.problem.loss.loss.curvature(self.rows @ w, self.y)
-        data = (self.rows.T * (self.weights * curves)) @ self.rows
-        return np.asarray(data + self.problem.regularization * np.eye(len(w)))
+        strengths = self.weights * curves
+        data = self.problem.regularization * np.eye(len(w))
+        for start in range(0, len(strengths), _CACHED_ROWS):
+            some = slice(start, start + _CACHED_ROWS)
+            data += (self.rows[some].T * strengths[some]) @ self.rows[some]
+        return data
 
 
 def _model_minimiser(hessian: Float, gradient: Float, w: Float, radius: float) -> Float:
