@@ -135,7 +135,8 @@ def bars_picture(rows: Sequence[tuple[str, float, str]], limit: float) -> str:
             f"{value:.3g}</text>"
         )
     at, foot = left + limit * scale, step * len(rows) + 12
-    parts.append(f'<path class="limit" d="M {at:.1f} 4 V {foot}"/>')
+    # Behind the numbers, which may stand in its way.
+    parts.insert(0, f'<path class="limit" d="M {at:.1f} 4 V {foot}"/>')
     parts.append(f'<text class="tick" x="{at:.1f}" y="{foot + 17}">promised</text>')
     said = "; ".join(f"{name} {value:.3g}" for name, value, _ in rows)
     return _svg(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.dummy import DummyClassifier
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier, DummyRegressor
 
-from reticent.audit.bounds import lower_bound, trials_needed
-from reticent.audit.exact import verify
+from reticent.audit.bounds import lower_bound
+from reticent.audit.exact import Verification, verify
 from reticent.audit.membership_curve import trade_off
+from reticent.audit.noise_losses import verify_noise
 from reticent.audit.report import Check, Status, best_guess
 from reticent.audit.report_mechanism import SumStep, VoteStep
 from reticent.errors import ReticentError
@@ -25,12 +27,18 @@ from reticent.guarantees import (
     recheck,
     zcdp_epsilon,
 )
-from reticent.prediction import PrivateAveragingClassifier, PrivateVotingClassifier
+from reticent.prediction import (
+    PrivateAveragingClassifier,
+    PrivateAveragingRegressor,
+    PrivateVotingClassifier,
+)
 
 #: Probability that the sampling test keeps quiet about a true promise, at least.
 CONFIDENCE = 0.9999
 # At this delta a concentrated promise is compared with samples.
 _SAMPLED_DELTA = 0.01
+# Labels that occur in small datasets; more would make too many of them.
+_MOST_LABELS = 3
 _EXACT = "Does one vote more or less ever change an answer by more than promised?"
 _SMALL = "Does the whole method keep the promise on every small dataset?"
 _SAMPLED = "Do drawn answers look as private as promised?"
@@ -132,17 +140,16 @@ def small_check(
     kind: str, parameters: Mapping[str, Any], guarantee: Guarantee
 ) -> Check:
     """Verify the same method exactly on all datasets of three units."""
-    made = _small_method(kind, parameters)
-    if made is None:
+    verified = _small_method(kind, parameters)
+    if verified is None:
         return Check(
             "small-datasets",
             _SMALL,
             Status.NOT_RUN,
             "Not run: this kind of model cannot be fitted anew from what is stored.",
         )
-    domain = [(x, y) for x in (0, 1) for y in (0, 1)]
     try:
-        found = verify(made, domain, 3, claim=guarantee)
+        found = verified(guarantee)
     except ReticentError as error:
         return Check("small-datasets", _SMALL, Status.NOT_RUN, f"Not run: {error}")
     numbers = {
@@ -156,28 +163,46 @@ def small_check(
         _SMALL,
         Status.KEPT if found.holds else Status.REFUTED,
         f"{'Yes' if found.holds else 'No'}: the method, with these parameters, was "
-        f"fitted on all {found.datasets} datasets of three people, and its answers "
-        f"were compared over {found.pairs:,} neighbouring pairs.",
+        f"fitted on all {found.datasets} datasets of three people with at most "
+        f"{_MOST_LABELS} labels, and its answers were compared over {found.pairs:,} "
+        "neighbouring pairs.",
         numbers,
     )
 
 
-def _small_method(kind: str, parameters: Mapping[str, Any]) -> Any:
-    """Return what makes the stored method for two labels and three shards."""
-    # One unit a shard, and a model that says what its unit says: the worst case.
-    settings: dict[str, Any] = {
-        "estimator": DummyClassifier(strategy="most_frequent"),
-        "classes": [0, 1],
-        "n_shards": 3,
-        "random_state": 0,
-    }
+def _small_method(
+    kind: str, parameters: Mapping[str, Any]
+) -> Callable[[Guarantee], Verification] | None:
+    """Return what verifies the stored method with three shards of one unit each."""
+    # A model that says what its one unit says is the worst case.
+    settings: dict[str, Any] = {"n_shards": 3, "random_state": 0}
+    labels = DummyClassifier(strategy="most_frequent")
+    classes = list(range(len(parameters.get("classes", ()))))
+    domain: list[tuple[int, float]] = [(0, label) for label in classes[:_MOST_LABELS]]
+    made: Any = None
     if kind == "voting" and parameters["rule"] != "gaussian":
         rule, epsilon = parameters["rule"], parameters["parameter"]
-        return lambda: PrivateVotingClassifier(epsilon=epsilon, rule=rule, **settings)
-    if kind == "averaging-classifier" and len(parameters["classes"]) == 2:
-        epsilon = parameters["epsilon"]
-        return lambda: PrivateAveragingClassifier(epsilon=epsilon, **settings)
-    return None
+        made = PrivateVotingClassifier(labels, epsilon, classes, rule=rule, **settings)
+    elif kind == "averaging-classifier":
+        epsilon, delta = parameters["epsilon"], parameters["delta"]
+        made = PrivateAveragingClassifier(
+            labels, epsilon, classes, delta=delta, **settings
+        )
+    elif kind == "averaging-regressor":
+        epsilon, delta = parameters["epsilon"], parameters["delta"]
+        made = PrivateAveragingRegressor(
+            DummyRegressor(), epsilon, (0.0, 1.0), delta=delta, **settings
+        )
+        domain = [(0, 0.0), (0, 0.5), (0, 1.0)]
+    if made is None:
+        return None
+    if kind == "voting" or len(classes) == 2:
+        return lambda claim: verify(lambda: clone(made), domain, 3, claim=claim)
+
+    def release(X: NDArray[Any], y: NDArray[Any]) -> Any:
+        return clone(made).fit(X, y).predict([[0]])
+
+    return lambda claim: verify_noise(release, domain, 3, claim=claim)
 
 
 def sampling_check(
@@ -207,7 +232,7 @@ def sampling_check(
         delta=delta,
     )
     refuted = found.refutes(epsilon)
-    notices = _noticed(epsilon, trials)
+    notices = _noticed(found.epsilon, epsilon)
     numbers = {
         "epsilon_at_least": found.epsilon,
         "epsilon_claimed": epsilon,
@@ -217,7 +242,11 @@ def sampling_check(
         "would_notice": notices,
     }
     drawn = f"{2 * trials:,} answers were drawn with the real sampler"
-    power = "" if notices is None else f" A loss of {notices:g} times that would show."
+    power = (
+        ""
+        if notices is None
+        else f" Had they revealed {notices:g} times as much, it would show."
+    )
     return Check(
         "sampling",
         _SAMPLED,
@@ -243,20 +272,9 @@ def _sampled_claim(guarantee: Guarantee) -> tuple[float, float] | None:
     return epsilon, guarantee.delta if isinstance(guarantee, ApproxDP) else 0.0
 
 
-def _noticed(epsilon: float, trials: int) -> float | None:
-    """Return how many times the claim the truth must be for samples to show it."""
-    if not epsilon > 0:
-        return None
-    for times in (1.1, 1.25, 1.5, 2.0, 3.0, 5.0):
-        try:
-            needed = trials_needed(
-                epsilon, times * epsilon, confidence=CONFIDENCE, rate=0.5
-            )
-        except ReticentError:
-            continue
-        if needed <= trials:
-            return times
-    return None
+def _noticed(shown: float, promised: float) -> float | None:
+    """Return how many times the loss on this pair would have been noticed."""
+    return math.ceil(10 * promised / shown) / 10 if shown > 0.05 * promised else None
 
 
 def rows_check(
@@ -281,8 +299,12 @@ def rows_check(
         _ROWS,
         Status.KEPT if moved.max() <= limit else Status.REFUTED,
         f"For {len(votes):,} questions about real records, one person more or less "
-        f"changes the chance of an answer by at most {100 * moved.max():.2g} "
-        f"percentage points, and typically by {100 * np.median(moved):.2g}; "
-        f"{100 * limit:.2g} are allowed.",
+        f"changes the chance of an answer by at most {_points(moved.max())} percentage "
+        f"points, and typically by {_points(np.median(moved))}; {_points(limit)} are "
+        "allowed.",
         numbers,
     )
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.2g}" if share >= 1e-4 else "less than 0.01"
