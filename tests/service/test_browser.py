@@ -4,6 +4,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from selenium.common.exceptions import (
+    StaleElementReferenceException,
+    WebDriverException,
+)
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -12,6 +16,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from reticent.ledger import MemoryLedger
 from reticent.service import MemoryKeys, Role, create_app
 from reticent.service.registry import client_account
+from tests import browser as looking_for
 from tests.service.clinic import Clinic, settings_for, store
 from tests.service.live_server import in_thread
 
@@ -45,15 +50,17 @@ class Board:
         """Press a button and wait for the page that follows."""
         here = self.find("html")
         self.find(selector).click()
-        self.until(lambda: self._gone(here))
+        self.until(lambda: self.gone(here))
 
-    def _gone(self, node):
-        from selenium.common.exceptions import StaleElementReferenceException
-
+    def gone(self, node):
+        """Say whether the page of a node was replaced by another, whole one."""
         try:
             node.is_enabled()
         except StaleElementReferenceException:
-            return bool(self.driver.execute_script("return document.readyState"))
+            state = self.driver.execute_script("return document.readyState")
+            return state == "complete"
+        except WebDriverException:  # between two pages
+            return False
         return False
 
     def log_in(self, key):
@@ -95,6 +102,15 @@ def board(browser, tmp_path, path):
         browser.driver.get("about:blank")  # lets go of its connections
     assert told == []
     assert asked - {""} == {urlsplit(url).netloc}
+
+
+def test_why_there_is_no_browser_is_said(tmp_path, monkeypatch):
+    script = tmp_path / "browser"
+    script.write_text("#!/bin/sh\necho 'no chromium here' >&2\nexit 1\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(looking_for, "_SCRIPT", script)
+    with pytest.raises(looking_for.NoBrowserError, match="no chromium here"):
+        looking_for.find()
 
 
 def test_a_person_logs_in_asks_and_logs_out(board):
@@ -177,7 +193,7 @@ def test_an_admin_makes_and_revokes_a_key(board):
     here = board.find("html")
     board.find(revoke).click()
     board.driver.switch_to.alert.accept()
-    board.until(lambda: board._gone(here))
+    board.until(lambda: board.gone(here))
     assert "is revoked" in board.find("[role=status]").text
     assert board.parts.keyring.recognise(key) is None
     Select(board.find("#account")).select_by_value("client:ward-7")
@@ -217,7 +233,7 @@ def test_pages_work_from_the_keyboard_alone(board):
     assert active().get_attribute("id") == "key"  # ready to type
     here = board.find("html")
     type_(board.analyst, Keys.ENTER)
-    board.until(lambda: board._gone(here))
+    board.until(lambda: board.gone(here))
     board.go("/models/triage")
     type_(Keys.TAB)
     assert active().get_attribute("class") == "skip"
@@ -240,7 +256,7 @@ def test_pages_work_from_the_keyboard_alone(board):
     type_(Keys.TAB, Keys.TAB, "b", Keys.TAB, "t")
     here = board.find("html")
     board.find("#c0").send_keys(Keys.ENTER)
-    board.until(lambda: board._gone(here))
+    board.until(lambda: board.gone(here))
     assert board.find("#answer").text in {"yes", "no"}
 
 
