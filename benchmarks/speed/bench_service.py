@@ -2,22 +2,26 @@
 
 One row a request through a 250-model linear ensemble, every charge and every answer
 durable, against the same application with no ledger and no model: both in one run, in
-turns, at concurrency 32. The same on PostgreSQL with 2 workers. Prints one JSON object.
+turns, at concurrency 32. SQLite with 1 worker; one PostgreSQL with 1, 2 and 4 workers.
+The floor is an empty route of the framework. Prints one JSON object.
 
-The load comes from wrk where it is installed, else from a client in Python.
+    python benchmarks/speed/bench_service.py [--quick] [--output FILE]
+
+A busy machine spoils this more than most: a sync of the disk then waits for a
+processor. `busy_before` says how much of the processors others used just before.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
+import gc
 import json
 import os
-import random
 import shutil
 import signal
 import socket
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -31,6 +35,9 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.speed.http_load import CONCURRENCY, busy, load, processor_seconds
 from reticent.datasets import load_adult_sample
 from reticent.ledger import Balance, Outcome, Receipt, Request
 from reticent.ledger.decisions import settled
@@ -43,7 +50,6 @@ from reticent.service.registry import cap_of, client_account
 from reticent.storage import new_key, save_model
 
 HERE = Path(__file__)
-CONCURRENCY = 32
 N_MODELS = 250
 EPSILON = 0.1
 # Budgets that no benchmark can spend.
@@ -112,26 +118,48 @@ def bare_application() -> Any:
     for served in registry:
         served.stored._answerer = NoModel(served.stored.answerer)
         served.stored.encoder.transform = lambda table: table.numbers
-    return create_app(
+    app = create_app(
         settings,
         ledger=NoLedger(),
         keys=SQLKeys(settings.ledger),
         registry=registry,
     )
+    gc.collect()
+    gc.freeze()
+    return app
+
+
+def floor_application() -> Any:
+    """Return the framework with one empty route."""
+    from fastapi import FastAPI
+
+    app = FastAPI()
+
+    @app.post("/v1/models/adult/predict")
+    async def nothing() -> dict[str, str]:
+        return {}
+
+    @app.get("/v2/health/ready")
+    async def ready() -> dict[str, str]:
+        return {}
+
+    return app
+
+
+FACTORIES = {
+    "floor": "benchmarks.speed.bench_service:floor_application",
+    "bare": "benchmarks.speed.bench_service:bare_application",
+    "durable": "reticent.service.serving:application",
+}
 
 
 @contextlib.contextmanager
-def server(config: Path, *, bare: bool, workers: int) -> Iterator[int]:
-    """Run a server in processes of its own; give its port."""
+def server(config: Path, kind: str, workers: int) -> Iterator[tuple[int, int]]:
+    """Run a server in processes of its own; give its port and its process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    factory = (
-        "benchmarks.speed.bench_service:bare_application"
-        if bare
-        else "reticent.service.serving:application"
-    )
-    command = [sys.executable, "-m", "uvicorn", factory, "--factory"]
+    command = [sys.executable, "-m", "uvicorn", FACTORIES[kind], "--factory"]
     command += ["--port", str(port), "--workers", str(workers)]
     command += ["--no-access-log", "--log-level", "critical"]
     environment = {**os.environ, "RETICENT_CONFIG": str(config)}
@@ -141,7 +169,7 @@ def server(config: Path, *, bare: bool, workers: int) -> Iterator[int]:
         )
     try:
         wait_for(f"http://127.0.0.1:{port}/v2/health/ready", process)
-        yield port
+        yield port, process.pid
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
@@ -156,95 +184,6 @@ def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
             raise SystemExit("the server did not start")
         time.sleep(0.1)
     raise SystemExit("the server did not become ready")
-
-
-# ----- the load --------------------------------------------------------------
-
-LUA = """
-local head, tail = %s, %s
-wrk.method = "POST"
-wrk.headers["Content-Type"] = "application/json"
-wrk.headers["Authorization"] = "Bearer %s"
-function init(args) math.randomseed(%d) end
-function request()
-  local age = 16 + 84 * math.random()
-  return wrk.format(nil, nil, nil, head .. string.format("%%.12f", age) .. tail)
-end
-function done(summary, latency, requests)
-  io.write(string.format(
-    "RESULT %%d %%d %%d %%d %%d %%d\\n", summary.requests, summary.duration,
-    summary.errors.status, summary.errors.timeout + summary.errors.read,
-    latency:percentile(50), latency:percentile(99)))
-end
-"""
-
-
-def load(port: int, key: str, row: dict[str, Any], seconds: float) -> dict[str, float]:
-    """Send rows that nobody asked before, as fast as 32 connections can."""
-    text = json.dumps({"rows": [{**row, "age": "AGE"}]})
-    head, tail = text.split('"AGE"')
-    url = f"http://127.0.0.1:{port}/v1/models/adult/predict"
-    if shutil.which("wrk"):
-        return wrk(
-            url,
-            LUA % (json.dumps(head), json.dumps(tail), key, random.getrandbits(31)),
-            seconds,
-        )
-    return asyncio.run(python_load(port, key, (head, tail), seconds))
-
-
-def wrk(url: str, script: str, seconds: float) -> dict[str, float]:
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
-        file.write(script)
-        file.flush()
-        command = ["wrk", "-t1", f"-c{CONCURRENCY}", f"-d{seconds:g}s", "-s", file.name]
-        done = subprocess.run(
-            [*command, url], capture_output=True, text=True, check=True
-        )
-    line = next(x for x in done.stdout.splitlines() if x.startswith("RESULT"))
-    requests, micros, bad, lost, median, p99 = map(int, line.split()[1:])
-    return {
-        "per_second": requests / micros * 1e6,
-        "p50_ms": median / 1000,
-        "p99_ms": p99 / 1000,
-        "errors": bad + lost,
-    }
-
-
-async def python_load(
-    port: int, key: str, parts: tuple[str, str], seconds: float
-) -> dict[str, float]:
-    times: list[float] = []
-    errors = 0
-    end = time.perf_counter() + seconds
-
-    async def client() -> None:
-        nonlocal errors
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while time.perf_counter() < end:
-            body = f"{parts[0]}{random.uniform(16, 100):.12f}{parts[1]}".encode()
-            start = time.perf_counter()
-            writer.write(
-                b"POST /v1/models/adult/predict HTTP/1.1\r\nHost: x\r\n"
-                b"Authorization: Bearer " + key.encode() + b"\r\n"
-                b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-            )
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-            await reader.readexactly(length)
-            times.append(time.perf_counter() - start)
-            errors += not head.startswith(b"HTTP/1.1 200")
-        writer.close()
-
-    begun = time.perf_counter()
-    await asyncio.gather(*(client() for _ in range(CONCURRENCY)))
-    taken = time.perf_counter() - begun
-    return {
-        "per_second": len(times) / taken,
-        "p50_ms": 1000 * float(np.percentile(times, 50)),
-        "p99_ms": 1000 * float(np.percentile(times, 99)),
-        "errors": errors,
-    }
 
 
 # ----- the comparison --------------------------------------------------------
@@ -277,31 +216,52 @@ def prepare(folder: Path, ledger: str, model: Path, key: str) -> tuple[Path, str
 
 
 def compare(
-    ledger: str, model: Path, key: str, row: dict[str, Any], workers: int, quick: bool
+    ledger: str,
+    model: Path,
+    key: str,
+    row: dict[str, Any],
+    workers: int,
+    quick: bool,
+    helpers: list[int],
 ) -> dict[str, Any]:
-    """Measure both servers in turns; report medians and their ratio."""
-    seconds, turns = (2.0, 1) if quick else (8.0, 3)
-    with tempfile.TemporaryDirectory(prefix="reticent-bench-") as name:
+    """Measure the servers in turns; report medians and ratios."""
+    seconds, turns = (2.0, 1) if quick else (6.0, 3)
+    results: dict[str, list[dict[str, float]]] = {kind: [] for kind in FACTORIES}
+    before = []
+    with (
+        tempfile.TemporaryDirectory(prefix="reticent-bench-") as name,
+        contextlib.ExitStack() as stack,
+    ):
         config, api_key = prepare(Path(name), ledger, model, key)
-        results: dict[bool, list[dict[str, float]]] = {True: [], False: []}
-        with (
-            server(config, bare=True, workers=workers) as bare,
-            server(config, bare=False, workers=workers) as full,
-        ):
-            for port in (bare, full):
-                load(port, api_key, row, 1.0)
-            for _ in range(turns):
-                for is_bare, port in ((True, bare), (False, full)):
-                    results[is_bare].append(load(port, api_key, row, seconds))
-    summary = {
-        name: {
-            field: round(statistics.median(run[field] for run in results[is_bare]), 3)
-            for field in ("per_second", "p50_ms", "p99_ms", "errors")
+        running = {
+            kind: stack.enter_context(server(config, kind, workers))
+            for kind in FACTORIES
         }
-        for name, is_bare in (("bare", True), ("durable", False))
+        for port, _ in running.values():
+            load(port, api_key, row, 1.0)
+        for _ in range(turns):
+            before.append(busy(0.5))
+            for kind, (port, process) in running.items():
+                used = processor_seconds([process, *helpers])
+                done = load(port, api_key, row, seconds)
+                used = processor_seconds([process, *helpers]) - used
+                done["cpu_us"] = used / (done["per_second"] * seconds) * 1e6
+                results[kind].append(done)
+    fields = ("per_second", "p50_ms", "p99_ms", "errors", "cpu_us")
+    summary: dict[str, Any] = {
+        kind: {
+            field: round(statistics.median(run[field] for run in runs), 2)
+            for field in fields
+        }
+        for kind, runs in results.items()
     }
-    ratio = summary["durable"]["per_second"] / summary["bare"]["per_second"]
-    return {**summary, "ratio": round(ratio, 3)}
+    rate = {kind: summary[kind]["per_second"] for kind in FACTORIES}
+    return {
+        **summary,
+        "durable / bare": round(rate["durable"] / rate["bare"], 3),
+        "bare / floor": round(rate["bare"] / rate["floor"], 3),
+        "busy_before": round(max(before), 2),
+    }
 
 
 def train(folder: Path, key: str) -> tuple[Path, dict[str, Any]]:
@@ -316,39 +276,58 @@ def train(folder: Path, key: str) -> tuple[Path, dict[str, Any]]:
     return folder / "adult", row
 
 
+def postgresql(
+    model: Path, key: str, row: dict[str, Any], workers: list[int], quick: bool
+) -> dict[str, Any]:
+    """Measure on one PostgreSQL with several numbers of workers."""
+    from tests.postgres import NoPostgresError, PostgresServer
+
+    try:
+        started = PostgresServer()
+    except NoPostgresError as reason:
+        return {"postgresql": f"not measured: {reason}"}
+    found = {}
+    with contextlib.closing(started):
+        process = (started.folder / "data" / "postmaster.pid").read_text().split()[0]
+        for number in workers:
+            with started.database() as url:
+                found[f"postgresql, {number} workers"] = compare(
+                    url, model, key, row, number, quick, [int(process)]
+                )
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="shorter, less certain")
     parser.add_argument("--folder", help="where the SQLite file goes: a real disk")
     parser.add_argument("--only", choices=["sqlite", "postgresql"])
-    arguments = parser.parse_args()
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--output", type=Path, help="also write the result there")
+    given = parser.parse_args()
     key = new_key()
     result: dict[str, Any] = {
         "concurrency": CONCURRENCY,
         "models": N_MODELS,
         "load": "wrk" if shutil.which("wrk") else "python",
         "cores": os.cpu_count(),
+        "sqlite_version": sqlite3.sqlite_version,
     }
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
+    if given.output is not None and given.output.exists():
+        result = {**json.loads(given.output.read_text()), **result}
+    with tempfile.TemporaryDirectory(dir=given.folder) as name:
         model, row = train(Path(name), key)
-        if arguments.only != "postgresql":
+        if given.only != "postgresql":
             url = f"sqlite:///{name}/ledger.db"
-            result["sqlite"] = compare(url, model, key, row, 1, arguments.quick)
-        if arguments.only != "sqlite":
-            from tests.postgres import NoPostgresError, PostgresServer
-
-            try:
-                postgres = PostgresServer()
-            except NoPostgresError as reason:
-                result["postgresql"] = f"not measured: {reason}"
-            else:
-                with contextlib.closing(postgres), postgres.database() as url:
-                    result["postgresql, 2 workers"] = compare(
-                        url, model, key, row, 2, arguments.quick
-                    )
-    print(json.dumps(result, indent=2))
+            result["sqlite"] = compare(url, model, key, row, 1, given.quick, [])
+        if given.only != "sqlite":
+            workers = [2] if given.quick else given.workers
+            result.update(postgresql(model, key, row, workers, given.quick))
+    text = json.dumps(result, indent=2)
+    if given.output is not None:
+        given.output.write_text(text + "\n")
+    print(text)
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(HERE.parents[2]))
     main()
