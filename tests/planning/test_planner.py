@@ -280,6 +280,35 @@ def test_a_wrong_fact_is_named(wrong):
         plan(**facts)
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"n": 1},
+        {"n": 10**9},
+        {"epsilon": 1e-6},
+        {"epsilon": 1000.0},
+        {"delta": 0.5},
+        {"delta": 1e-300},
+        {"queries": 10**12},
+        {"labels": 1000},
+        {"features": 10**5},
+        {"public": 10**6},
+        {"alpha": 1e-9},
+        {"base_accuracy": 0.999999},
+        {"base_accuracy": 0.01},
+        {"majority": 0.9999},
+    ],
+    ids=str,
+)
+def test_extreme_facts_still_give_a_plan(facts):
+    facts = {"n": 1000, "epsilon": 1.0, "delta": 1e-6, "queries": 50, **facts}
+    found = plan("classification", **facts)
+    assert all(found.facts.budget.covers(option.total) for option in found.options)
+    estimates = [o.estimate for o in found.options if o.estimate is not None]
+    assert found.best.estimate == min(estimates)
+    assert all(0 <= estimate <= 1 for estimate in estimates)
+
+
 def test_nothing_fits_is_said():
     found = plan("classification", 1000, 1.0, 0.0, labels=5)
     assert found.options == ()

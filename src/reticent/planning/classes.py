@@ -24,6 +24,9 @@ from reticent.prediction import (
 )
 from reticent.prediction.stability import plan_for_privacy
 
+# Beyond this epsilon an answer is as good as without privacy.
+_ENOUGH = 50.0
+
 
 def hypotheses_for(facts: Facts) -> Any:
     """Return the class that is meant if none is declared, by the number of columns."""
@@ -86,7 +89,7 @@ class Selection(_OfClass):
         """State S2 Lemma 7 for the best of a few flip probabilities."""
         if not self.fits(facts):
             return None
-        step = prices.added(facts)
+        step = min(prices.added(facts), _ENOUGH)
         family = hypotheses_for(facts).on(facts.features)
         tried = []
         for flip in (0.01, 0.02, 0.05, 0.1, 0.2):

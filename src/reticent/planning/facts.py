@@ -209,7 +209,7 @@ class Questionnaire:
         if self.base_accuracy is not None:
             flexible = 1 - _share("base_accuracy", self.base_accuracy)
         if linear is None:
-            linear = flexible + _LINEAR_LOSS
+            linear = min(flexible + _LINEAR_LOSS, (1 + flexible) / 2)
         chance = max(chance, flexible, linear)
         loss = _ADDITIVE_LOSS / _LINEAR_LOSS * max(0.0, linear - flexible)
         return chance, (flexible, min(linear, flexible + loss), linear)

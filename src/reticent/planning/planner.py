@@ -230,10 +230,10 @@ def rank(facts: Facts, sketch: Sketch) -> float:
     """Return the error that a sketch is ranked by: its estimate, else its bound.
 
     A bound stands above the best of its class, which is taken to err like a linear
-    model. Nobody need do worse than chance.
+    model.
     """
     if sketch.estimate is not None:
-        return min(facts.chance_error, sketch.estimate)
+        return sketch.estimate
     if sketch.bound is not None and sketch.bound_on == ERROR:
         return min(1.0, facts.linear_error + sketch.bound)
     return 1.0

@@ -54,10 +54,10 @@ class Student(Method):
     def _best(self, facts: Facts) -> tuple[float, int, int]:
         """Return error, labels and shards for one number of labels.
 
-        The student inherits what most shards get wrong. Noise in labels makes them
-        worth fewer: a share of ``(1 - 2 noise)^2``.
+        The student inherits what most shards get wrong. Noisy labels are worth fewer:
+        the square of what is left of their lead over guessing.
         """
-        limit = limit_of(facts, self.learner)
+        limit = min(limit_of(facts, self.learner), 0.99 * (1 - 1 / facts.labels))
         pure, soft = prices.added(facts), prices.concentrated(facts, 1 / 8)
 
         def error(shards: int, rows: int) -> float:
@@ -69,9 +69,10 @@ class Student(Method):
                 other = weights @ curves.geometric_right(shards, pure)
             else:
                 other = weights @ curves.soft_right(shards, pure, facts.labels)
-            noise = max(0.0, 1 - limit - float(max(right, other)))
+            guess = 1 / facts.labels
+            signal = (float(max(right, other)) - guess) / (1 - limit - guess)
             inherited = float(weights[: (shards + 1) // 2].sum()) - limit
-            worth = facts.queries * max(1e-3, 1 - 2 * min(noise, 0.49)) ** 2
+            worth = facts.queries * max(0.0, signal) ** 2
             return limit + inherited + excess_of(facts, limit, max(1.0, worth))
 
         shards, found = curves.best_shards(facts.n, facts.units, error)
