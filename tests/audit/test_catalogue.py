@@ -1,0 +1,55 @@
+"""Every mistake of the catalogue is flagged; its right twin is not."""
+
+import pytest
+
+from reticent.audit.catalogue import CONTROLS, control
+from reticent.errors import InvalidParameterError
+from tests.stats import assert_rate_at_most
+
+NAMES = [each.name for each in CONTROLS]
+EXACT = [each.name for each in CONTROLS if each.method != "statistical"]
+STATISTICAL = [each.name for each in CONTROLS if each.method == "statistical"]
+
+
+def test_the_catalogue_holds_what_it_should():
+    assert len(set(NAMES)) == len(NAMES) >= 20
+    seen = " ".join(each.seen for each in CONTROLS)
+    assert all(f"trap {number}" in seen for number in (1, 2, 3, 4, 5))
+    assert all(each.mistake and each.seen for each in CONTROLS)
+    assert control("factor-two") is CONTROLS[0]
+    with pytest.raises(InvalidParameterError, match="factor-two"):
+        control("factor-three")
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_audits_flag_the_mistake_and_nothing_else(name):
+    broken, right = control(name).broken(), control(name).right()
+    assert broken.flagged
+    assert "VIOLATED" in broken.said or "promised" in broken.said
+    assert not right.flagged, right.said
+    if control(name).method == "exact":
+        assert broken.observed > broken.promised
+        assert right.observed <= right.promised * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", STATISTICAL)
+def test_statistical_audits_flag_the_mistake_every_time(name):
+    # Each time with fresh randomness from the operating system.
+    findings = [control(name).broken() for _ in range(20)]
+    assert all(finding.flagged for finding in findings)
+    assert "confidence" in findings[0].said
+
+
+@pytest.mark.parametrize("name", STATISTICAL)
+def test_right_twins_of_statistical_controls_pass(name):
+    # At level 1e-3 a false alarm in three would be remarkable, in all impossible.
+    assert not all(control(name).right().flagged for _ in range(3))
+
+
+@pytest.mark.long
+def test_false_alarms_stay_within_the_level():
+    level, audits, alarms = 0.05, 2000, 0
+    for index in range(audits):
+        twin = control(STATISTICAL[index % len(STATISTICAL)])
+        alarms += twin.right(trials=200, confidence=1 - level).flagged
+    assert_rate_at_most(alarms, audits, level)
