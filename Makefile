@@ -40,7 +40,7 @@ lint: $(VENV)/.package  ## Check format, lint, types and import contracts
 docs: $(VENV)/.package  ## Build the documentation into docs/_build/html
 	@scripts/docs
 
-bench: $(VENV)/.package  ## Run the speed benchmarks; QUICK=1 for small sizes
+bench: $(VENV)/.package  ## Run all benchmarks and compare with the last run; QUICK=1 for 5 minutes
 	@scripts/bench
 
 lock:  ## Resolve the dependencies anew into requirements-dev.lock

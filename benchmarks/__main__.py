@@ -1,0 +1,154 @@
+"""Run every benchmark, collect what they print, and compare with the last run.
+
+    python -m benchmarks [--quick] [--only WORD]
+
+Parts are found by convention: scripts ``benchmarks/speed/bench_*.py``, the modules
+``benchmarks.growth`` and ``benchmarks.scale.out_of_core``, and every module under
+``benchmarks/studies`` that takes ``--quick``. Each runs in a process of its own and
+prints one JSON object. Ratios are numbers under a name with "ratio" or "times_faster"
+in it; the first should be small, the second large.
+
+A quick run takes under five minutes: a part that would not end in time is left out,
+and the report says so. Results go to benchmarks/results/bench.json (bench_quick.json)
+and the table to docs/reference/benchmarks.md. The run fails if a part fails, or if a
+ratio is worse than the committed one by more than the factor below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report import Run, compared, ratios_of, table
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
+# Ratios of short runs scatter more; committed ones come from one quiet machine.
+WORSE = {"full": 1.5, "quick": 3.0}
+QUICK_SECONDS = 270.0
+ONE_THREAD = {
+    name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+}
+
+
+def parts() -> dict[str, list[str]]:
+    """Return the name and the command of each part, quickest kinds first."""
+    found = {
+        f"speed/{path.stem.removeprefix('bench_')}": [str(path)]
+        for path in sorted((ROOT / "benchmarks" / "speed").glob("bench_*.py"))
+    }
+    found["scale"] = ["-m", "benchmarks.scale.out_of_core"]
+    found["growth"] = ["-m", "benchmarks.growth"]
+    for path in sorted((ROOT / "benchmarks" / "studies").glob("*.py")):
+        if '"--quick"' in path.read_text(encoding="utf-8"):
+            found[f"studies/{path.stem}"] = ["-m", f"benchmarks.studies.{path.stem}"]
+    return found
+
+
+def run_part(command: list[str], *, quick: bool, limit: float | None) -> dict[str, Any]:
+    """Run one part; say how it ended, how long it took and what it printed."""
+    options = ["--quick"] if quick else []
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as scratch:
+        if quick and _takes_folder(command):
+            options += ["--out", scratch]  # a quick run overwrites no figure
+        try:
+            done = subprocess.run(
+                [sys.executable, *command, *options],
+                cwd=ROOT,
+                env={**os.environ, **ONE_THREAD},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=limit,
+            )
+        except subprocess.TimeoutExpired:
+            return {"state": "out of time", "seconds": time.perf_counter() - start}
+    ended = {"seconds": time.perf_counter() - start, "command": " ".join(command)}
+    printed = _json_in(done.stdout)
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1:]
+        return {**ended, "state": "failed", "reason": reason, "printed": printed}
+    return {**ended, "state": "done", "printed": printed}
+
+
+def _takes_folder(command: list[str]) -> bool:
+    module = command[-1].replace(".", "/") + ".py"
+    path = ROOT / module
+    return path.exists() and '"--out"' in path.read_text(encoding="utf-8")
+
+
+def _json_in(text: str) -> Any:
+    """Return the JSON object that a part printed, perhaps after other lines."""
+    start = text.find("{")
+    if start < 0:
+        return None
+    try:
+        return json.loads(text[start:])
+    except json.JSONDecodeError:
+        return None
+
+
+def committed(path: Path) -> dict[str, float]:
+    """Return the ratios of the last committed run, none if there is none."""
+    name = path.relative_to(ROOT).as_posix()
+    done = subprocess.run(
+        ["git", "show", f"HEAD:{name}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return json.loads(done.stdout)["ratios"] if done.returncode == 0 else {}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="under five minutes")
+    parser.add_argument("--only", default="", help="parts whose name holds this word")
+    asked = parser.parse_args()
+    mode = "quick" if asked.quick else "full"
+    end = time.perf_counter() + QUICK_SECONDS
+    run = Run(mode=mode, machine=f"{os.cpu_count()} processors, {platform.machine()}")
+    for name, command in parts().items():
+        if asked.only not in name:
+            continue
+        limit = end - time.perf_counter() if asked.quick else None
+        if limit is not None and limit < 5:
+            run.parts[name] = {"state": "out of time", "seconds": 0.0}
+        else:
+            run.parts[name] = run_part(command, quick=asked.quick, limit=limit)
+        ended = run.parts[name]
+        print(
+            f"{name:28s} {ended['state']:12s} {ended['seconds']:7.1f} s",
+            file=sys.stderr,
+            flush=True,
+        )
+    run.ratios = ratios_of(run.parts)
+    path = RESULTS / ("bench_quick.json" if asked.quick else "bench.json")
+    rows = compared(run.ratios, committed(path), WORSE[mode])
+    if not asked.only:
+        path.write_text(json.dumps(run.as_dict(), indent=1) + "\n", encoding="utf-8")
+        if not asked.quick or not PAGE.exists():
+            PAGE.write_text(table(run, rows, WORSE[mode]), encoding="utf-8")
+    print(json.dumps(run.as_dict()["ratios"], indent=1))
+    worse = [row for row in rows if row.worse]
+    for row in worse:
+        print(f"worse than the committed run: {row}", file=sys.stderr)
+    failed = [name for name, part in run.parts.items() if part["state"] == "failed"]
+    for name in failed:
+        print(f"failed: {name}: {run.parts[name]['reason']}", file=sys.stderr)
+    return 1 if worse or failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

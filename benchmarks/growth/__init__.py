@@ -1,0 +1,1 @@
+"""How time and memory grow with rows, shards, features and queries."""

@@ -1,0 +1,215 @@
+"""Time and memory against rows, shards, features and queries, on log-log axes.
+
+    python -m benchmarks.growth [--quick] [--only NAME,...]
+
+Time is processor time of one thread, the smallest of some repeats; memory is the peak
+of what NumPy and Python allocate while fitting. The exponent is the slope of a line
+through the logarithms, over two decades. The goal is an exponent of time of at most
+1.1 in rows for every fit and in queries for every predict; shards and features are for
+the record. Writes benchmarks/results/growth.json and docs/figures/growth.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from benchmarks.growth.cases import CASES, LABELS, Case, ball
+from reticent.prediction import PrivateVotingClassifier
+
+ROOT = Path(__file__).parents[2]
+RESULT = ROOT / "benchmarks" / "results" / "growth.json"
+FIGURE = ROOT / "docs" / "figures" / "growth.png"
+GOAL = 1.1
+ENOUGH = 0.3
+
+
+def seconds(work: Callable[[], Any], *, quick: bool) -> float:
+    """Return the processor time of the fastest of some runs."""
+    taken: list[float] = []
+    while len(taken) < (2 if quick else 5) and sum(taken) < ENOUGH:
+        start = time.process_time()
+        work()
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+def peak_bytes(work: Callable[[], Any]) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def exponent(sizes: list[int], values: list[float]) -> float:
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def decades(most: int, *, quick: bool) -> list[int]:
+    """Return sizes over two decades up to `most`; quick runs end at a tenth."""
+    top = most // 10 if quick else most
+    return [
+        round(top * 10.0**-k) for k in ((2, 1, 0) if quick else (2, 1.5, 1, 0.5, 0))
+    ]
+
+
+def curve(sizes: list[int], times: list[float]) -> dict[str, Any]:
+    return {"sizes": sizes, "seconds": times, "exponent": exponent(sizes, times)}
+
+
+def fit_growth(case: Case, *, quick: bool) -> dict[str, Any]:
+    sizes = decades(case.most_rows, quick=quick)
+    times, peaks = [], []
+    for n in sizes:
+        X, y = case.rows(n)
+        if n == sizes[0]:
+            case.fitted(X, y)  # imports and first calls belong to no size
+        times.append(seconds(lambda: case.fitted(X, y), quick=quick))  # noqa: B023 (run at once)
+        peaks.append(peak_bytes(lambda: case.fitted(X, y)))  # noqa: B023 (run at once)
+    return {
+        **curve(sizes, times),
+        "peak bytes": peaks,
+        "exponent of memory": exponent(sizes, peaks),
+    }
+
+
+def predict_growth(case: Case, *, quick: bool) -> dict[str, Any]:
+    model = case.fitted(*case.rows(min(case.most_rows, 20_000) // 4))
+    sizes = decades(case.most_queries, quick=quick)
+    queries = [case.rows(max(m, 1))[0] for m in sizes]
+    model.predict(queries[0])
+    times = [seconds(lambda: model.predict(X), quick=quick) for X in queries]  # noqa: B023 (run at once)
+    return curve(sizes, times)
+
+
+def voters(shards: int) -> PrivateVotingClassifier:
+    return PrivateVotingClassifier(
+        LogisticRegression(), 1.0, LABELS, n_shards=shards, random_state=0
+    )
+
+
+def shard_growth(*, quick: bool) -> dict[str, Any]:
+    X, y = ball(20_000 if quick else 200_000)
+    sizes = [10, 100, 1000]
+    voters(10).fit(X, y)
+    times = [seconds(lambda: voters(r).fit(X, y), quick=quick) for r in sizes]  # noqa: B023 (run at once)
+    asked = []
+    for r in sizes:
+        model = voters(r).fit(X, y)
+        asked.append(seconds(lambda: model.predict(X[:10_000]), quick=quick))  # noqa: B023 (run at once)
+    return {"fit": curve(sizes, times), "predict": curve(sizes, asked)}
+
+
+def feature_growth(*, quick: bool) -> dict[str, Any]:
+    sizes = [2, 6, 20, 60, 200]
+    times, asked = [], []
+    for d in sizes:
+        X, y = ball(4_000 if quick else 40_000, d)
+        times.append(seconds(lambda: voters(50).fit(X, y), quick=quick))  # noqa: B023 (run at once)
+        model = voters(50).fit(X, y)
+        asked.append(seconds(lambda: model.predict(X), quick=quick))  # noqa: B023 (run at once)
+    return {"fit": curve(sizes, times), "predict": curve(sizes, asked)}
+
+
+def measure(names: list[str], *, quick: bool) -> dict[str, Any]:
+    warnings.simplefilter("ignore")  # short chains that have not mixed
+    fits, predicts = {}, {}
+    for name in names:
+        fits[name] = fit_growth(CASES[name], quick=quick)
+        predicts[name] = predict_growth(CASES[name], quick=quick)
+        slopes = fits[name]["exponent"], predicts[name]["exponent"]
+        print(
+            f"{name:28s} rows {slopes[0]:5.2f}   queries {slopes[1]:5.2f}",
+            file=sys.stderr,
+            flush=True,
+        )
+    return {
+        "quick": quick,
+        "goal": GOAL,
+        "rows": fits,
+        "queries": predicts,
+        "shards": shard_growth(quick=quick),
+        "features": feature_growth(quick=quick),
+        "ratios": {
+            "largest exponent of fit in rows": max(
+                case["exponent"] for case in fits.values()
+            ),
+            "largest exponent of predict in queries": max(
+                case["exponent"] for case in predicts.values()
+            ),
+        },
+    }
+
+
+def missed(result: dict[str, Any]) -> list[str]:
+    return [
+        f"{name}, {axis}: {case['exponent']:.2f}"
+        for axis in ("rows", "queries")
+        for name, case in result[axis].items()
+        if not case["exponent"] <= GOAL
+    ]
+
+
+def draw(result: dict[str, Any]) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
+    panels = (("rows", "rows", "Fit"), ("queries", "queries", "Predict"))
+    for axis, (field, label, title) in zip(axes, panels, strict=True):
+        slopes = []
+        for case in result[field].values():
+            axis.loglog(
+                case["sizes"], case["seconds"], color="#0072B2", alpha=0.45, lw=1
+            )
+            slopes.append(case["exponent"])
+        low, high = axis.get_xlim()
+        middle = np.sqrt(np.prod(axis.get_ylim()))
+        guide = np.array([low, high])
+        line = middle * guide / np.sqrt(low * high)
+        axis.loglog(guide, line, color="#D55E00", lw=2, ls="--", label="exponent 1")
+        axis.set(xlabel=label, ylabel="processor seconds", title=title)
+        axis.grid(alpha=0.25)
+        axis.legend(frameon=False, loc="upper left")
+        axis.text(
+            0.97,
+            0.04,
+            f"{len(slopes)} methods, exponents {min(slopes):.2f} to {max(slopes):.2f}",
+            transform=axis.transAxes,
+            ha="right",
+        )
+    figure.savefig(FIGURE, dpi=130)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
+    parser.add_argument("--only", help="names of cases, separated by commas")
+    asked = parser.parse_args()
+    names = asked.only.split(",") if asked.only else list(CASES)
+    result = measure(names, quick=asked.quick)
+    print(json.dumps(result, indent=2))
+    if not asked.quick and not asked.only:
+        RESULT.write_text(json.dumps(result, indent=1) + "\n")
+        draw(result)
+    for case in missed(result):
+        print(f"grows faster than {GOAL}: {case}", file=sys.stderr)
+    return 1 if missed(result) and not asked.quick else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

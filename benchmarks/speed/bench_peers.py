@@ -1,0 +1,99 @@
+"""Fit and predict, in time and memory, beside diffprivlib, DP-EBM and scikit-learn.
+
+All on the same rows, one thread, each model in a process of its own: seconds of fit and
+of predict, and the peak of resident memory over that of the process with the rows
+loaded. Ratios are a peer's processor time over that of one of ours that does the same
+job: released linear models, models with a delta, and a vote of 100 models against one.
+Peers live in their own environment (.venv-peers, made from
+benchmarks/peers/requirements.lock).
+
+    python benchmarks/speed/bench_peers.py [--quick]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+PEERS = ROOT / ".venv-peers" / "bin" / "python"
+VOTE = "PrivateVotingClassifier, 100 logistic"
+# Name, which environment, and the expression that builds the model.
+MODELS = {
+    VOTE: ("own", "voting"),
+    "ObjectivePerturbationClassifier": ("own", "objective"),
+    "NoisyGradientClassifier": ("own", "gradient"),
+    "scikit-learn LogisticRegression": ("own", "sklearn"),
+    "scikit-learn HistGradientBoosting": ("own", "boosting"),
+    "diffprivlib LogisticRegression": ("peers", "dpl_logistic"),
+    "diffprivlib GaussianNB": ("peers", "dpl_bayes"),
+    "diffprivlib RandomForest": ("peers", "dpl_forest"),
+    "InterpretML DP-EBM": ("peers", "ebm"),
+}
+PAIRS = [
+    ("ObjectivePerturbationClassifier", "diffprivlib LogisticRegression"),
+    ("ObjectivePerturbationClassifier", "scikit-learn LogisticRegression"),
+    ("NoisyGradientClassifier", "InterpretML DP-EBM"),
+    (VOTE, "scikit-learn LogisticRegression"),
+    (VOTE, "scikit-learn HistGradientBoosting"),
+    (VOTE, "diffprivlib RandomForest"),
+]
+WORKER = ROOT / "benchmarks" / "peers" / "timing.py"
+
+
+def rows(n: int) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    X = random.random((n, 10))
+    margin = 4 * (X[:, 0] - X[:, 1]) + random.logistic(size=n)
+    return X / np.sqrt(10), (margin > 0).astype(int)
+
+
+def measured(model: str, data: Path) -> dict[str, Any]:
+    environment, kind = MODELS[model]
+    python = PEERS if environment == "peers" else Path(sys.executable)
+    done = subprocess.run(
+        [python, WORKER, kind, data],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1:]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main(arguments: list[str]) -> int:
+    quick = "--quick" in arguments
+    if not PEERS.exists():
+        from benchmarks.peers import set_up
+
+        set_up()
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "rows.npz"
+        X, y = rows(5_000 if quick else 50_000)
+        np.savez(data, X=X, y=y)
+        result = {model: measured(model, data) for model in MODELS}
+    ratios = {
+        f"{field} of {peer} over {own}, times_faster": (
+            result[peer][f"{field} seconds"] / result[own][f"{field} seconds"]
+        )
+        for own, peer in PAIRS
+        for field in ("fit", "predict")
+        if not {"error"} & (set(result[own]) | set(result[peer]))
+    }
+    report = {"rows": len(X), "features": X.shape[1], "models": result}
+    print(json.dumps({**report, "ratios": ratios}, indent=2))
+    return 0 if all("error" not in numbers for numbers in result.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    sys.exit(main(sys.argv[1:]))
