@@ -167,6 +167,18 @@ def test_the_rule_agrees_with_high_precision_and_rounds_up():
             assert l2 <= got.l2 <= l2 * (1 + mpmath.mpf(2) ** -44)
 
 
+def test_the_leverage_bounds_values_and_is_attained():
+    rng = np.random.default_rng(0)
+    public = random_rows(rng, 12, 3)
+    leverage = leverage_at_most(public, 1.0)
+    ways = rng.normal(size=(20_000, 3))
+    means = np.sqrt(np.mean((ways @ public.T) ** 2, axis=1))
+    largest = np.linalg.norm(ways, axis=1)  # at the row of norm one along the way
+    assert 0.98 * leverage < (largest / means).max() <= leverage
+    assert leverage_at_most(np.ones((5, 2)), 1.0) is None
+    assert leverage_at_most(public[:2], 1.0) is None
+
+
 @pytest.mark.parametrize("reach", [0.3, 1.0, 5.0])
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses_range_over_one_at_any_one_example(name, reach):

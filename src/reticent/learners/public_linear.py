@@ -331,10 +331,12 @@ def leverage_at_most(public: Float, feature_bound: float) -> float | None:
 
     None if the public rows leave a direction out, or nearly so.
     """
-    curves = np.linalg.eigvalsh(public.T @ public / len(public))
-    # Rounding of the matrix and of its eigenvalues is far below this.
-    least = float(curves[0]) - 2.0**-36 * float(curves[-1])
-    if not (len(public) <= 2**16 and least > 0):
+    m, d = public.shape
+    moments = public.T @ public / m
+    # What rounding can do to the matrix and to its eigenvalues.
+    error = (m + 16 * d + 64) * 2 * ROUND_OFF * float(np.trace(moments))
+    least = float(np.linalg.eigvalsh(moments)[0]) - error
+    if not least > 0:
         return None
     return up(feature_bound / math.sqrt(least))
 
