@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,9 +36,10 @@ PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
 # Ratios of short runs scatter more; committed ones come from one quiet machine.
 WORSE = {"full": 1.5, "quick": 3.0}
 QUICK_SECONDS = 270.0
-ONE_THREAD = {
-    name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-}
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
+)
+NO_DATA = "the benchmark data are not here"
 
 
 def parts() -> dict[str, list[str]]:
@@ -61,24 +63,36 @@ def run_part(command: list[str], *, quick: bool, limit: float | None) -> dict[st
     with tempfile.TemporaryDirectory() as scratch:
         if quick and _takes_folder(command):
             options += ["--out", scratch]  # a quick run overwrites no figure
-        try:
-            done = subprocess.run(
-                [sys.executable, *command, *options],
-                cwd=ROOT,
-                env={**os.environ, **ONE_THREAD},
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=limit,
-            )
-        except subprocess.TimeoutExpired:
-            return {"state": "out of time", "seconds": time.perf_counter() - start}
+        code, out, err = _finished([sys.executable, *command, *options], limit)
     ended = {"seconds": time.perf_counter() - start, "command": " ".join(command)}
-    printed = _json_in(done.stdout)
-    if done.returncode:
-        reason = done.stderr.strip().splitlines()[-1:]
-        return {**ended, "state": "failed", "reason": reason, "printed": printed}
-    return {**ended, "state": "done", "printed": printed}
+    if code is None:
+        return {**ended, "state": "out of time"}
+    reason = err.strip().splitlines()[-1:]
+    if code and NO_DATA in err:
+        return {**ended, "state": "no data", "reason": reason}
+    if code:
+        return {**ended, "state": "failed", "reason": reason, "printed": _json_in(out)}
+    return {**ended, "state": "done", "printed": _json_in(out)}
+
+
+def _finished(command: list[str], limit: float | None) -> tuple[int | None, str, str]:
+    """Run a command with all its children; None instead of a code if it is too slow."""
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **ONE_THREAD},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # servers of a part included
+            process.communicate()
+            return None, "", ""
+    return process.returncode, out, err
 
 
 def _takes_folder(command: list[str]) -> bool:

@@ -55,9 +55,8 @@ def _numbers(
     if isinstance(node, Mapping):
         for key, value in node.items():
             yield from _numbers(value, (*path, str(key)))
-    elif isinstance(node, (int, float)) and not isinstance(node, bool):
-        if math.isfinite(node):
-            yield path, float(node)
+    elif type(node) in (int, float) and math.isfinite(node):
+        yield path, float(node)
 
 
 def is_ratio(path: tuple[str, ...]) -> bool:
@@ -91,11 +90,11 @@ def table(run: Run, rows: list[Row], factor: float) -> str:
     lines = [
         "# Benchmarks, as measured",
         "",
-        f"Written by `{command}` ({run.machine}). Every number is a ratio of two times",
-        'or sizes within one run, so that the machine cancels out. Below "smaller is',
-        'better" our time is divided by that of the bare arithmetic or of a peer; below',
-        '"larger is better" it is the other way round. A later run fails if a ratio is',
-        f"worse by more than a factor of {factor:g}.",
+        f"Written by `{command}` ({run.machine}). Every number is a ratio of two",
+        "times or sizes within one run, so that the machine cancels out. Where smaller",
+        "is better, our time is divided by that of the bare arithmetic or of a peer;",
+        "where larger is better, it is the other way round. A later run fails if a",
+        f"ratio is worse by more than a factor of {factor:g}.",
         "",
     ]
     for title, better in (("Larger is better", True), ("Smaller is better", False)):
