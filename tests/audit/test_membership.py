@@ -30,6 +30,7 @@ from reticent.guarantees import (
 from reticent.mechanisms import soft_vote
 from reticent.prediction import (
     PredictionInterface,
+    PrivateAveragingClassifier,
     PrivateAveragingRegressor,
     PrivateVotingClassifier,
 )
@@ -163,6 +164,16 @@ def test_our_predictor_is_never_refuted():
     assert not found.refuted
     assert found.certificate.guarantee == BoundedRange(1.0)
     assert all(p.allowed < 1 for p in found.points)
+
+
+def test_probabilities_are_held_to_their_own_promise():
+    base = PrivateAveragingClassifier(GaussianNB(), 1.0, [0, 1], n_shards=6)
+    settings = {**SMALL, "games": 20, "shadows": 2, "answers": 2}
+    found = membership_inference(base, X, Y, **settings, interface="predict_proba")
+    own = base.fit(X[:60], Y[:60])
+    assert found.certificate.guarantee == own.probability_certificate_.guarantee
+    assert found.certificate.guarantee != own.certificate_.guarantee
+    assert not found.refuted
 
 
 def test_an_interface_with_a_budget_is_attacked_within_it():

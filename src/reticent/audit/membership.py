@@ -176,7 +176,7 @@ class _Play:
         self.answers, self.nearby, self.adaptive = answers, nearby, adaptive
         self.shadows, self.random = shadows, random
         probe = self._fitted(int(random.integers(len(pool.X))), member=True)
-        self.own = promise_of(probe)
+        self.own = promise_of(probe, reading.method)
         self.certificate = self.own if certificate is None else certificate
         # An interface that remembers answers a question once.
         self.remembers = isinstance(probe, PredictionInterface)
@@ -224,7 +224,7 @@ class _Play:
     ) -> float:
         questions, shadows = attack
         model = self._fitted(target, member=member)
-        own = promise_of(model)
+        own = promise_of(model, self.reading.method)
         if (own is None) != (self.own is None) or (
             own is not None and own.guarantee != self.own.guarantee  # type: ignore[union-attr]
         ):

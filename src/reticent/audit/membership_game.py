@@ -117,9 +117,15 @@ def training(model: Any) -> Train:
     )
 
 
-def promise_of(fitted: Any) -> Certificate[Any] | None:
-    """Return what a fitted model promises about one answer, if it promises anything."""
-    for name in ("certificate_", "certificate"):
+def promise_of(fitted: Any, method: str) -> Certificate[Any] | None:
+    """Return what a fitted model promises about one answer, if it promises anything.
+
+    Probabilities have a promise of their own, unless the whole model was released.
+    """
+    names = ["certificate_", "certificate"]
+    if method == "predict_proba" and hasattr(fitted, "probability_certificate_"):
+        names = ["probability_certificate_"]
+    for name in names:
         found = getattr(fitted, name, None)
         if isinstance(found, Certificate):
             if not isinstance(found.relation, (ReplaceOne, AddRemove)):
