@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -24,13 +25,21 @@ from reticent.service.admin import make_key
 from reticent.service.documents import NewKey
 from reticent.service.parts import build
 
+_FIRST_EPHEMERAL = 32_768  # Linux gives clients ports from here on
 _PATIENCE = 180.0  # on a busy machine; a quick one waits for seconds
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port that nothing uses, and that no client is given by chance.
+
+    A client that tries to reach a server which is down, from the very port it tries
+    to reach, reaches itself, and the port is taken when the server comes back.
+    """
+    while True:
+        port = random.SystemRandom().randrange(10_000, _FIRST_EPHEMERAL)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def written(settings: Settings, folder: Path) -> Path:
