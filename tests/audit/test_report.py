@@ -15,7 +15,7 @@ from reticent.audit import Report, Status, examine, trade_off
 from reticent.audit.plots import bars_picture
 from reticent.audit.report import best_guess
 from reticent.audit.report_mechanism import VoteStep, last_step
-from reticent.errors import InvalidDataError
+from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import ZCDP, PureDP, ReplaceOne, Scope, claim
 from reticent.mechanisms import soft_vote
 from reticent.prediction.voting import Vote
@@ -195,6 +195,23 @@ def test_records_of_another_kind_are_refused(stored, tmp_path):
     other.write_text("a,b\n1,2\n")
     with pytest.raises(InvalidDataError):
         examine(stored("voting-linear"), signing_key=KEY, records=other, quick=True)
+
+
+def test_an_encrypted_model_needs_its_key(tmp_path, stored):
+    model, encoder, _ = fitted("voting-linear")
+    folder, secret = tmp_path / "sealed", new_key("aes-256-gcm")
+    save_model(
+        *(folder, model, encoder.schema),
+        signing_key=KEY,
+        encoder=encoder,
+        encryption_key=secret,
+    )
+    with pytest.raises(InvalidParameterError, match="encryption key"):
+        examine(folder, signing_key=KEY, quick=True)
+    with pytest.raises(InvalidParameterError, match="not encrypted"):
+        examine(stored("voting-linear"), signing_key=KEY, encryption_key=secret)
+    report = examine(folder, signing_key=KEY, encryption_key=secret, quick=True)
+    assert not report.refuted
 
 
 def test_reports_are_written_for_their_owner_alone(with_records, tmp_path):

@@ -24,7 +24,12 @@ from reticent.audit.report_checks import (
 )
 from reticent.audit.report_mechanism import SumStep, last_step
 from reticent.ensembles.progress import with_progress
-from reticent.errors import CertificateError, ModelFileError, ReticentError
+from reticent.errors import (
+    CertificateError,
+    InvalidParameterError,
+    ModelFileError,
+    ReticentError,
+)
 from reticent.guarantees.numbers import below_one, whole
 from reticent.ledger import Signer
 from reticent.schemas import Table, read_table
@@ -102,6 +107,7 @@ def examine(
     attacks: tuple[MembershipInference | None, ...] = (None, None)
     table = None
     if manifest is not None:
+        _check_encryption(manifest, encryption_key)
         table = _table(records, manifest)
         stored = _loaded(path, signing_key, encryption_key, checks)
         jobs: list[Callable[[], Check]] = [
@@ -130,6 +136,16 @@ def examine(
         unprotected=attacks[1],
         uses_records=table is not None,
     )
+
+
+def _check_encryption(manifest: Manifest, key: Any) -> None:
+    """Refuse to audit without the key: a forgotten one is no broken promise."""
+    if manifest.encrypted != (key is not None):
+        raise InvalidParameterError(
+            "the model is encrypted; give the audit its encryption key."
+            if manifest.encrypted
+            else "the model is not encrypted; audit it without an encryption key."
+        )
 
 
 def _table(records: Any, manifest: Manifest) -> Table | None:
