@@ -83,6 +83,17 @@ def test_an_outcome_that_only_one_neighbour_has_is_seen():
     assert report.worst == math.inf
 
 
+def test_too_many_outcomes_of_one_draw_are_refused_before_they_are_listed():
+    bounds = np.full(2, 2**31, dtype=np.uint64)
+    for draw in (
+        lambda: SOURCE.below(bounds).tobytes(),
+        lambda: SOURCE.permutation(40).tobytes(),
+        lambda: SOURCE.subset(1000, 6).tobytes(),
+    ):
+        with pytest.raises(InvalidParameterError, match="random_state"):
+            exact_law(draw)
+
+
 def test_what_has_no_table_is_refused():
     with pytest.raises(InvalidParameterError, match="no end"):
         exact_law(lambda: int(draw_discrete_laplace([0], 1.0, SOURCE)[0]))

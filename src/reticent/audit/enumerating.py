@@ -177,20 +177,34 @@ def _support(draw: Draw) -> Support:
 def _uniform(draw: Draw) -> Support:
     _, *sizes = draw.arguments
     if draw.kind in ("permutation", "subset"):
+        count = math.perm(sizes[0], sizes[-1])
         found: Iterator[Any] = permutations(range(sizes[0]), sizes[-1])
         kind: Any = np.int64
+        shape: tuple[int, ...] = (sizes[-1],)
     elif draw.kind == "below":
-        found = product(*(range(int(bound)) for bound in np.ravel(sizes[0])))
-        kind = np.uint64
+        bounds = [int(bound) for bound in np.ravel(sizes[0])]
+        count = math.prod(bounds)
+        _check_count(count)  # before ranges of 2^31 seeds are turned into lists
+        found = product(*map(range, bounds))
+        kind, shape = np.uint64, np.shape(sizes[0])
     else:
         raise InvalidParameterError(
             "noise on numbers has no end of outcomes, so its release has no table. "
             "Replay it, and look at its law."
         )
-    listed = [np.array(outcome, dtype=kind) for outcome in found]
-    if draw.kind == "below":
-        listed = [outcome.reshape(np.shape(sizes[0])) for outcome in listed]
-    return [(outcome, -math.log(len(listed))) for outcome in listed]
+    _check_count(count)
+    return [
+        (np.array(outcome, dtype=kind).reshape(shape), -math.log(count))
+        for outcome in found
+    ]
+
+
+def _check_count(count: int) -> None:
+    if not count <= _MOST_PATHS:
+        raise InvalidParameterError(
+            f"one draw can come out in {count} ways, more than {_MOST_PATHS}. Use less "
+            "data; give base estimators a random_state, or their seeds are drawn too."
+        )
 
 
 def _products(rows: list[list[tuple[int, float]]]) -> Support:
