@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from reticent import Budget
 from reticent.audit import MembershipInference, membership_inference, trade_off
+from reticent.audit.membership import _threshold
 from reticent.audit.membership_attack import Shadows, interrogate
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import (
@@ -312,3 +313,18 @@ def test_wrong_models_and_data_are_refused():
         membership_inference(Ridge(), X, Y[:-1])
     with pytest.raises(InvalidParameterError, match="y holds numbers"):
         membership_inference(Ridge(), X, Y + 0.5, interface="predict_proba")
+
+
+AIMS = (0.001, 0.01, 0.05, 0.1, 0.5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_thresholds_keep_their_aim_and_rise_as_it_falls(seed):
+    draw = np.random.default_rng(seed)
+    # Few distinct scores make ties; non-members may hold the largest of all.
+    scores = draw.integers(0, 8, size=(2, 40)).astype(float)
+    scores[1, 0] = 9.0
+    chosen = [_threshold(scores, aim) for aim in AIMS]
+    assert chosen == sorted(chosen, reverse=True)
+    for aim, threshold in zip(AIMS, chosen, strict=True):
+        assert (scores[1] >= threshold).mean() <= aim

@@ -315,11 +315,11 @@ def _targets(
 
 def _threshold(scores: NDArray[Any], aim: float) -> float:
     """Return the lowest score that accuses at most `aim` of the non-members."""
-    inside, outside = scores
     for candidate in np.unique(scores):
-        if (outside >= candidate).mean() <= aim:
+        if (scores[1] >= candidate).mean() <= aim:
             return float(candidate)
-    return math.nextafter(float(inside.max()), math.inf)
+    # A non-member has the largest score of all: only a larger one may accuse.
+    return math.nextafter(float(scores.max()), math.inf)
 
 
 def _point(
