@@ -26,6 +26,8 @@ extensions = [
     "sphinxcontrib.bibtex",
     "mathml",
     "theorems",
+    "interfaces",
+    "gallery",
 ]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -39,6 +40,10 @@ def demo(
     port: Annotated[
         int, typer.Option(help="Port to listen on; 0 takes a free one.")
     ] = 0,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Only write the rows, the schema and some queries there."),
+    ] = None,
     home: Annotated[Path, typer.Option(help="Where to keep the demo.")] = Path(".demo"),
     as_json: AsJson = False,
 ) -> None:
@@ -47,6 +52,10 @@ def demo(
     Example: reticent demo --once
     """
     output = Output(as_json)
+    if export is not None:
+        written = _export(export)
+        output.result({"files": written}, [f"wrote {', '.join(written)}"])
+        return
     shutil.rmtree(home, ignore_errors=True)  # a demo starts afresh, budget included
     place = Home.at(home)
     files = adult_sample_files()
@@ -84,6 +93,23 @@ def demo(
             output.note(key)
             output.note("Ctrl-C ends the demo.")
             _wait()
+
+
+def _export(folder: Path) -> list[str]:
+    """Write the bundled rows as a user would have them; queries lack the label."""
+    files = adult_sample_files()
+    with gzip.open(files.data, "rt", encoding="utf-8") as source:
+        lines = source.read().splitlines()
+    queries = [line.rpartition(",")[0] for line in lines[: _QUERIES + 1]]
+    texts = {
+        "adult.csv": "\n".join([lines[0], *lines[_QUERIES + 1 :]]) + "\n",
+        "adult.json": files.schema.read_text(encoding="utf-8"),
+        "queries.csv": "\n".join(queries) + "\n",
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [str(folder / name) for name in texts]
 
 
 def _spent(budget: dict[str, Any]) -> list[str]:

@@ -19,7 +19,10 @@ from reticent.service import serve as run_service
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port to listen on.")
+        int,
+        typer.Option(
+            min=1, max=65535, envvar="RETICENT_PORT", help="Port to listen on."
+        ),
     ] = 8000,
     workers: Annotated[int, typer.Option(help="Number of processes.")] = 1,
     home: HomeOption = HOME,

@@ -1,0 +1,115 @@
+"""Every command that a page prints runs as printed, in the order of the page."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.test_docs import FENCE as PYTHON
+from tests.test_docs import PAGES, name_of, run_block
+from tests.test_layout import ROOT
+
+FENCE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Commands about the checkout itself: other tests run what these start.
+OF_THE_CHECKOUT = re.compile(r"(make|pip|git|python (-m )?benchmarks|docker)\b")
+
+
+def commands(page: Path) -> list[str]:
+    """Return the commands of a page; a backslash goes on in the next line."""
+    found = []
+    for block in FENCE.findall(page.read_text(encoding="utf-8")):
+        text = re.sub(r"\\\n>?\s*", "", block)
+        found += re.findall(r"^\$ (.+)$", text, re.MULTILINE)
+    return [line for line in found if not OF_THE_CHECKOUT.match(line)]
+
+
+EXPORT = "reticent demo --export ."
+# What a reader of these pages has already.
+TAKEN_FOR_GRANTED = {
+    "README.md": [EXPORT],
+    "docs/howto/audit-a-model.md": [
+        EXPORT,
+        "reticent fit adult.csv --schema adult.json --name income --learner linear",
+    ],
+}
+# A server may take a while to start, and an error from it is an error.
+CURL = (
+    "curl() { command curl --fail-with-body --retry 60 --retry-delay 1"
+    ' --retry-connrefused "$@"; }'
+)
+
+
+def python_before_commands(page: Path) -> list[str]:
+    """Return the Python examples of a page up to its first command."""
+    text = page.read_text(encoding="utf-8")
+    return PYTHON.findall(text[: text.index("```console")])
+
+
+WITH_COMMANDS = [page for page in PAGES if commands(page)]
+
+
+def run_page(lines: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run commands in one shell; a busy port 8000 does not matter."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    script = f"set -e\n{CURL}\n" + "\n".join(
+        line.replace("localhost:8000", f"localhost:{port}") for line in lines
+    )
+    process = subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "RETICENT_PORT": port,
+            "OMP_NUM_THREADS": "1",
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        # What runs on in the background holds the pipes, so wait for the shell alone.
+        process.wait(timeout=300)
+    finally:
+        # Nothing in the background is nothing to end.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(lines, process.returncode, out, err)
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=name_of)
+def test_commands_in_pages_run(page, tmp_path, monkeypatch):
+    if shutil.which("curl") is None and any("curl" in c for c in commands(page)):
+        pytest.skip("this machine has no curl, and the page uses it")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for code in python_before_commands(page):
+        run_block(code, namespace, name_of(page))
+    lines = [*TAKEN_FOR_GRANTED.get(name_of(page), ()), *commands(page)]
+    done = run_page(lines, tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-3000:]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_command_that_fails_is_noticed(tmp_path):
+    assert run_page(["true", "reticent fit nowhere.csv"], tmp_path).returncode != 0
+    assert run_page(["sleep 60 &", "false"], tmp_path).returncode != 0
+
+
+def test_pages_with_commands_are_found():
+    names = {name_of(page) for page in WITH_COMMANDS}
+    assert {"README.md", "docs/start/ask.md", "docs/start/release.md"} <= names
+    assert ROOT.joinpath("README.md") in WITH_COMMANDS
