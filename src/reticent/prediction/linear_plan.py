@@ -41,6 +41,8 @@ from reticent.prediction.convex_solvers import (
 )
 
 # The root of two, rounded up: a unit row with a constant feature of size one.
+# Rows whose intermediate results stay in a processor's cache.
+_CACHED_ROWS = 4096
 _ROOT_OF_TWO = 1.4142135623730952
 
 
@@ -58,17 +60,20 @@ def rows_in_ball(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:
     brought a little inside, by more than what rounding can undo.
     """
     bound = positive("rows", "norm_bound", norm_bound)
-    # By way of the largest entry, so that no square overflows; a row beyond all
-    # bounds still has a direction.
-    largest = np.abs(X).max(axis=1, keepdims=True)
-    shape = X / np.where(largest > 0, largest, 1.0)
-    norms = np.sqrt(np.einsum("ij,ij->i", shape, shape))[:, None]
-    inside = 1 - 4 * (X.shape[1] + 16) * ROUND_OFF
-    with np.errstate(over="ignore", divide="ignore"):
-        rows = shape * np.minimum(largest / bound, inside / norms)
-    if fit_intercept:
-        rows = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
-    return np.ascontiguousarray(rows)
+    n_rows, d = X.shape
+    rows = np.ones((n_rows, d + 1 if fit_intercept else d))
+    inside = 1 - 4 * (d + 16) * ROUND_OFF
+    for start in range(0, n_rows, _CACHED_ROWS):
+        some = X[start : start + _CACHED_ROWS]
+        # By way of the largest entry, so that no square overflows; a row beyond all
+        # bounds still has a direction.
+        largest = np.abs(some).max(axis=1, keepdims=True)
+        shape = some / np.where(largest > 0, largest, 1.0)
+        norms = np.sqrt(np.einsum("ij,ij->i", shape, shape))[:, None]
+        with np.errstate(over="ignore", divide="ignore"):
+            shape *= np.minimum(largest / bound, inside / norms)
+        rows[start : start + _CACHED_ROWS, :d] = shape
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
