@@ -240,8 +240,8 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
     rest, and the hypothesis nearest to the noisy labels is released.
 
     It works for any class with an oracle, but its certificate is earned by a long
-    chain of bounds: expect to need a hundred thousand units where `RRSPMClassifier`
-    needs a thousand.
+    chain of bounds: `RRSPMClassifier` did better with a hundred units than this with
+    ten thousand (docs, explain/students).
 
     Parameters
     ----------
