@@ -52,6 +52,13 @@ def fit(
         int | None, typer.Option(help="Number of shards; chosen if left out.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Shards trained at a time.")] = None,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            help="For a file larger than memory: rows pass through nameless temporary "
+            "files in this folder.",
+        ),
+    ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a model of this name.")
     ] = False,
@@ -79,6 +86,7 @@ def fit(
         release=release,
         shards=shards,
         jobs=jobs,
+        scratch=scratch,
         replace=replace,
     )
     output.note(f"training on {data} ...")

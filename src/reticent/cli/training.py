@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from reticent.learners import (
     ObjectivePerturbationRegressor,
 )
 from reticent.prediction import PrivateAveragingRegressor, PrivateVotingClassifier
-from reticent.schemas import Encoder, NumericTarget, Schema, read_table
+from reticent.schemas import Encoder, NumericTarget, Schema, read_batches, read_table
 from reticent.service.parts import build
 from reticent.storage import save_model
 
@@ -49,6 +50,9 @@ class Order:
         Number of shards, and how many are trained at a time.
     replace : bool
         Whether a model of this name may be replaced.
+    scratch : Path or None
+        Where rows lie while shards are trained, for files larger than memory; None
+        reads the whole file.
     """
 
     name: str
@@ -60,6 +64,7 @@ class Order:
     shards: int | None = None
     jobs: int | None = None
     replace: bool = False
+    scratch: Path | None = None
 
 
 def train_and_store(place: Home, data: Path, schema: Schema, order: Order) -> Any:
@@ -78,12 +83,20 @@ def train_and_store(place: Home, data: Path, schema: Schema, order: Order) -> An
             f"there is a model {order.name!r} already; give another --name, or "
             "--replace it."
         )
-    rows = read_table(data, schema)
     make = _released if order.release else _asked
     encoder, model = make(schema, order)
-    model.fit(encoder.transform(rows), rows.label, units=rows.units)
+    if order.scratch is None:
+        rows = read_table(data, schema)
+        model.fit(encoder.transform(rows), rows.label, units=rows.units)
+    else:
+        model.fit_batches(_batches(data, encoder), order.scratch)
     _store(place, model, encoder, order)
     return model
+
+
+def _batches(data: Path, encoder: Encoder) -> Iterator[tuple[Any, ...]]:
+    for rows in read_batches(data, encoder.schema):
+        yield encoder.transform(rows), rows.label, rows.units
 
 
 def _store(place: Home, model: Any, encoder: Encoder, order: Order) -> None:
@@ -149,6 +162,11 @@ def _released(schema: Schema, order: Order) -> tuple[Encoder, Any]:
         raise InvalidParameterError(
             "--release trains one linear model on splines of the columns; it takes "
             "--learner linear and no --shards."
+        )
+    if order.scratch is not None:
+        raise InvalidParameterError(
+            "--scratch is for models on shards, which are trained one after the other; "
+            "--release needs all rows in memory."
         )
     encoder = Encoder(schema, basis="splines", knots=_KNOTS)
     privacy = (order.epsilon, order.budget.delta)

@@ -71,7 +71,7 @@ class PerceptronScheme(Scheme):
         """Yield every state of the perceptron on its way through shuffled data."""
         rows = _normalised(data.X)
         order = source.permutation(len(data))
-        signs = 2.0 * data.y - 1.0
+        signs = np.asarray(2.0 * data.y - 1.0, dtype=np.float64)
         counts = np.zeros(len(data), dtype=np.int64)
         weights = np.zeros(rows.shape[1])
         for _ in range(self.passes):
