@@ -318,9 +318,9 @@ def test_wrong_models_and_data_are_refused():
 AIMS = (0.001, 0.01, 0.05, 0.1, 0.5)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_thresholds_keep_their_aim_and_rise_as_it_falls(seed):
-    draw = np.random.default_rng(seed)
+@pytest.mark.parametrize("case", range(6))
+def test_thresholds_keep_their_aim_and_rise_as_it_falls(case):
+    draw = np.random.default_rng(case)
     # Few distinct scores make ties; non-members may hold the largest of all.
     scores = draw.integers(0, 8, size=(2, 40)).astype(float)
     scores[1, 0] = 9.0
