@@ -59,6 +59,7 @@ def build(job, n_columns, low, high):
         "epsilon": epsilon,
         "delta": delta,
         "random_state": seed,
+        "learning_rate": job.get("learning_rate", 0.01),
         "n_jobs": 1,
         "privacy_bounds": {
             i: (low[i], high[i]) for i in range(n_columns) if i not in nominal
