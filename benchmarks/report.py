@@ -61,13 +61,18 @@ def _numbers(
 
 def is_ratio(path: tuple[str, ...]) -> bool:
     """Whether a number is a ratio, by its name or that of what holds it."""
-    if any(word in {"goals", "goal"} for word in path):
+    if any("goal" in word for word in path):
         return False
-    return any("ratio" in word or "times_faster" in word for word in path)
+    named = any("ratio" in word or "times_faster" in word for word in path)
+    return named or " / " in path[-1]
+
+
+# Ratios of what others take over what we take, and of requests a second.
+_LARGER = ("times_faster", " / ", "ensembles: training", "ensembles: trees")
 
 
 def larger_is_better(name: str) -> bool:
-    return "times_faster" in name
+    return any(mark in name for mark in _LARGER)
 
 
 def compared(

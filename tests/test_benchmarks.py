@@ -9,12 +9,15 @@ from benchmarks.report import Run, compared, ratios_of, table
 
 PRINTED = {
     "goals": {"ratio": 3},
+    "goal_ratio": 3,
+    "served": {"durable / bare": 0.4},
     "walk": {"ratio": 2.0, "seconds": 1.0},
     "training": {"times_faster": 8.0},
     "ratios": {"growth": 1.02, "missing": float("nan")},
     "flag": True,
 }
 RATIOS = {
+    "a: served, durable / bare": 0.4,
     "a: walk, ratio": 2.0,
     "a: training, times_faster": 8.0,
     "a: ratios, growth": 1.02,
