@@ -214,6 +214,29 @@ def test_a_release_that_cannot_be_paid_leaves_the_old_model(reticent, tmp_path):
     assert [path.name for path in (place / "models").iterdir()] == ["model"]
 
 
+def test_a_student_of_public_rows_is_released(reticent, queries, tmp_path):
+    place = tmp_path / "home"
+    with gzip.open(FILES.data, "rt") as file:
+        lines = [line.rpartition(",")[0] for line in file.read().splitlines()[:301]]
+    public = tmp_path / "public.csv"
+    public.write_text("\n".join(lines) + "\n")
+    run = ["fit", FILES.data, "--schema", FILES.schema, "--public", public]
+    run += ["--home", place, "--epsilon", "4", "--shards", "25", "--json"]
+    made = json.loads(reticent(*run, at_home=False).out)
+    assert made["certificate"]["rule"] == "M6"
+    assert made["certificate"]["guarantee"]["epsilon"] <= 4
+    said = reticent("predict", "model", queries, "--home", place, at_home=False)
+    assert len(said.out.split()) == 4
+    shown = reticent("ledger", "show", "--json", "--home", place, at_home=False)
+    (account,) = (
+        found
+        for found in json.loads(shown.out)["accounts"]
+        if found["account"] == "dataset:data"
+    )
+    assert account["spent"]["rho"] > 0
+    assert account["answers"] == 1
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_complete_commands(shell):
     done = subprocess.run(

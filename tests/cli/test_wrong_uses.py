@@ -83,6 +83,8 @@ WRONG = [
     ("fit", FILES.data, *DATA, "--release", "--learner", "boosting"),
     ("fit", FILES.data, *DATA, "--release", "--shards", "9"),
     ("fit", FILES.data, *DATA, "--release", "--name", "costly", "--epsilon", "60"),
+    ("fit", FILES.data, *DATA, "--public", "nowhere.csv"),
+    ("fit", FILES.data, *DATA, "--public", FILES.data, "--learner", "boosting"),
     ("fit", "{place}/column.csv", *DATA),
     ("fit", "{place}/twice.csv", *DATA),
     ("fit", "{place}/nan.csv", *DATA),

@@ -30,6 +30,7 @@ from reticent.guarantees import (
     PureDP,
     ReplaceOne,
     Scope,
+    UniformStability,
     answers_within,
     claim,
     recheck,
@@ -146,6 +147,7 @@ def test_the_student_is_a_function_of_the_private_labels_alone():
     assert learned == {
         "student_",
         "certificate_",
+        "zcdp_certificate_",
         "labelled_",
         "labels_",
         "n_asked_",
@@ -294,8 +296,13 @@ def test_the_rule_wants_all_answers_and_their_number():
         student_of_answers(repeat(one, 3), asked=4)
     with pytest.raises(RuleError, match="scope"):
         student_of_answers(one, asked=1)
+    total = student_of_answers(
+        repeat(claim(ZCDP(0.1), scope=Scope.ANSWER, **facts), 2), asked=2
+    )
+    assert total.guarantee == ZCDP(0.2)
     with pytest.raises(RuleError):
-        student_of_answers(claim(ZCDP(0.1), scope=Scope.INTERFACE, **facts), asked=1)
+        stable = claim(UniformStability(0.1), scope=Scope.INTERFACE, **facts)
+        student_of_answers(stable, asked=1)
 
 
 def test_public_rows_must_be_given_and_public():

@@ -29,6 +29,13 @@ def fit(
             "and make each answer private.",
         ),
     ] = False,
+    public: Annotated[
+        Path | None,
+        typer.Option(
+            help="Public rows without labels: release a student of private answers "
+            "about them."
+        ),
+    ] = None,
     epsilon: Annotated[
         float, typer.Option(help="Privacy cost of one answer, or of the release.")
     ] = 1.0,
@@ -70,20 +77,23 @@ def fit(
     Example: reticent fit adult.csv --schema adult.json --name income --epsilon 1
 
     Example: reticent fit adult.csv --schema adult.json --release --epsilon 1
+
+    Example: reticent fit adult.csv --schema adult.json --public queries.csv
     """
     if learner not in (None, *LEARNERS):
         raise InvalidParameterError(
             f"--learner {learner!r} must be one of {', '.join(LEARNERS)}."
         )
     output = Output(as_json)
-    public = Schema.read(schema)
+    declared = Schema.read(schema)
     order = Order(
         name=name,
         dataset=dataset,
         epsilon=epsilon,
         budget=Budget(budget, delta),
-        learner=learner or ("linear" if release else "boosting"),
-        release=release,
+        learner=learner or ("linear" if release or public else "boosting"),
+        release=release or public is not None,
+        public=public,
         shards=shards,
         jobs=jobs,
         scratch=scratch,
@@ -91,7 +101,7 @@ def fit(
     )
     output.note(f"training on {data} ...")
     place = Home.at(home)
-    model = train_and_store(place, data, public, order)
+    model = train_and_store(place, data, declared, order)
     _report(output, place, model, order)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from sklearn.linear_model import LogisticRegression
 
 from reticent.cli.home import Home
 from reticent.errors import InvalidParameterError, ReticentError
@@ -18,6 +20,7 @@ from reticent.learners import (
     NoisyGradientRegressor,
     ObjectivePerturbationClassifier,
     ObjectivePerturbationRegressor,
+    StudentClassifier,
 )
 from reticent.prediction import PrivateAveragingRegressor, PrivateVotingClassifier
 from reticent.schemas import Encoder, NumericTarget, Schema, read_batches, read_table
@@ -46,6 +49,8 @@ class Order:
         What is trained: "boosting" or "linear".
     release : bool
         Whether the model itself is made private, so that its answers are free.
+    public : Path or None
+        Public rows without labels; a student of private answers about them is released.
     shards, jobs : int or None
         Number of shards, and how many are trained at a time.
     replace : bool
@@ -61,6 +66,7 @@ class Order:
     budget: Budget
     learner: str = "boosting"
     release: bool = False
+    public: Path | None = None
     shards: int | None = None
     jobs: int | None = None
     replace: bool = False
@@ -83,15 +89,25 @@ def train_and_store(place: Home, data: Path, schema: Schema, order: Order) -> An
             f"there is a model {order.name!r} already; give another --name, or "
             "--replace it."
         )
-    make = _released if order.release else _asked
-    encoder, model = make(schema, order)
+    encoder, model = _chosen(order)(schema, order)
     if order.scratch is None:
         rows = read_table(data, schema)
-        model.fit(encoder.transform(rows), rows.label, units=rows.units)
+        known = {}
+        if order.public is not None:
+            known["public"] = encoder.transform(
+                read_table(order.public, schema, labelled=False)
+            )
+        model.fit(encoder.transform(rows), rows.label, units=rows.units, **known)
     else:
         model.fit_batches(_batches(data, encoder), order.scratch)
     _store(place, model, encoder, order)
     return model
+
+
+def _chosen(order: Order) -> Callable[[Schema, Order], tuple[Encoder, Any]]:
+    if order.public is not None:
+        return _taught
+    return _released if order.release else _asked
 
 
 def _batches(data: Path, encoder: Encoder) -> Iterator[tuple[Any, ...]]:
@@ -183,10 +199,31 @@ def _released(schema: Schema, order: Order) -> tuple[Encoder, Any]:
     return encoder, ObjectivePerturbationClassifier(order.epsilon, **known)
 
 
+def _taught(schema: Schema, order: Order) -> tuple[Encoder, Any]:
+    """Return a student of private answers about public rows."""
+    if isinstance(schema.label, NumericTarget):
+        raise InvalidParameterError(
+            "--public is for labels from a list; this schema predicts a number. "
+            "Release without it."
+        )
+    if order.learner != "linear":
+        raise InvalidParameterError("--public takes --learner linear.")
+    shards = "auto" if order.shards is None else order.shards
+    teacher = PrivateVotingClassifier(
+        _classifier(linear=True),
+        classes=list(range(len(schema.classes))),
+        n_shards=shards,
+        n_jobs=order.jobs,
+        verbose=sys.stderr.isatty(),
+    )
+    student = LogisticRegression(max_iter=1000)
+    return Encoder(schema), StudentClassifier(
+        teacher, student, order.epsilon, order.budget.delta
+    )
+
+
 def _classifier(linear: bool) -> Any:
     if linear:
-        from sklearn.linear_model import LogisticRegression
-
         return LogisticRegression()
     from sklearn.ensemble import HistGradientBoostingClassifier
 

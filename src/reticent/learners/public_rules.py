@@ -11,6 +11,7 @@ from reticent.guarantees import (
     EXACT_ORACLE,
     PUBLIC_LABELS,
     SEEDED_NOISE,
+    ZCDP,
     ApproxDP,
     Assumption,
     Certificate,
@@ -288,8 +289,8 @@ def complexity_at_most(m: int, labelings: int) -> float:
     statement="a model trained on private answers at public points, and on nothing "
     "else of the data, costs what the answers cost",
     source="S1 Sec. 2.4; S2 Sec. 1; PapernotEtAl2018",
-    takes=(PureDP, ApproxDP),
-    gives=(PureDP, ApproxDP),
+    takes=(PureDP, ApproxDP, ZCDP),
+    gives=(PureDP, ApproxDP, ZCDP),
     same_kind=True,
     scopes=(Scope.INTERFACE,),
 )

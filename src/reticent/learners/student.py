@@ -85,6 +85,9 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         The released model.
     certificate_ : Certificate
         What it promises: its tree has the answers and the votes behind them.
+    zcdp_certificate_ : Certificate
+        The same release as zCDP, for composing it with others; not for consensus, nor
+        for a teacher whose answers are not zCDP.
     labelled_, labels_ : ndarray
         Places of the public rows that were labelled, and their labels. They are
         covered by the certificate and may be shown.
@@ -214,6 +217,10 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
             )
         # From here on nothing but private labels is known of the data.
         self.certificate_ = student_of_answers(found.certificate, asked=found.asked)
+        if found.concentrated is not None:
+            self.zcdp_certificate_ = student_of_answers(
+                found.concentrated, asked=found.asked
+            )
         self.classes_ = teacher.classes_
         self.n_units_ = teacher.n_units_
         self.teacher_ = _settings(teacher)

@@ -13,6 +13,8 @@ from sklearn.base import clone
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.errors import BudgetExhaustedError, InvalidParameterError, RuleError
 from reticent.guarantees import (
+    ZCDP,
+    BoundedRange,
     Budget,
     Certificate,
     PureDP,
@@ -21,6 +23,7 @@ from reticent.guarantees import (
     answers_within,
     claim,
     repeat,
+    zcdp_composition,
 )
 from reticent.guarantees.numbers import whole
 from reticent.mechanisms import (
@@ -58,12 +61,15 @@ class Answers:
         How many different rows were asked about; settled in advance.
     certificate : Certificate
         What all answers, and the silence about the rest, promise.
+    concentrated : Certificate or None
+        The same as zCDP, if every answer is.
     """
 
     rows: NDArray[np.int64]
     labels: NDArray[Any]
     asked: int
     certificate: Certificate[Any]
+    concentrated: Certificate[ZCDP] | None = None
 
 
 def distinct_rows(public: MatrixLike) -> NDArray[np.int64]:
@@ -183,7 +189,10 @@ def separate_answers(
     total = repeat(certificate, count, delta=budget.delta, methods=_METHODS)
     asked = rows[:count]
     labels = teacher.predict(safe_indexing(public, asked))
-    return Answers(asked, np.asarray(labels), count, total)
+    rho = None
+    if isinstance(certificate.guarantee, (PureDP, BoundedRange, ZCDP)):
+        rho = zcdp_composition(certificate, counts=[count], answers=count)
+    return Answers(asked, np.asarray(labels), count, total, rho)
 
 
 def consensus_answers(

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
 
 from reticent.errors import InvalidParameterError, ModelFileError
 from reticent.guarantees import Certificate, Scope
+from reticent.learners import StudentClassifier
 from reticent.learners.released_linear import (
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
@@ -126,6 +128,32 @@ class ReleasedClassifierKind:
         return ReleasedLabels(packed, encoder, certificate)
 
 
+class StudentKind(ReleasedClassifierKind):
+    """How linear students of private answers are stored."""
+
+    name = "linear-student"
+    covers = "StudentClassifier with a linear student"
+
+    def fits(self, fitted: Any) -> bool:
+        """Return whether this is a student."""
+        return isinstance(fitted, StudentClassifier)
+
+    def pack(self, fitted: Any, encoder: Encoder) -> Packed:
+        """Take it apart; only a linear model that knows all labels can be stored."""
+        student = fitted.student_
+        if not (
+            isinstance(student, LogisticRegression)
+            and np.array_equal(student.classes_, fitted.classes_)
+        ):
+            raise InvalidParameterError(
+                f"this student, {type(student).__name__}(...), cannot be stored: it "
+                "must be a LogisticRegression that was taught every label. Label more "
+                "public rows, or raise epsilon."
+            )
+        facts = {"classes": fitted.classes_.tolist(), "n_units": int(fitted.n_units_)}
+        return Packed(facts, _arrays(student, encoder))
+
+
 class ReleasedRegressorKind:
     """How released linear regressors are stored."""
 
@@ -154,3 +182,4 @@ class ReleasedRegressorKind:
 
 register_kind(ReleasedClassifierKind())
 register_kind(ReleasedRegressorKind())
+register_kind(StudentKind())
