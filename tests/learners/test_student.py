@@ -300,8 +300,8 @@ def test_the_rule_wants_all_answers_and_their_number():
         repeat(claim(ZCDP(0.1), scope=Scope.ANSWER, **facts), 2), asked=2
     )
     assert total.guarantee == ZCDP(0.2)
+    stable = claim(UniformStability(0.1), scope=Scope.INTERFACE, **facts)
     with pytest.raises(RuleError):
-        stable = claim(UniformStability(0.1), scope=Scope.INTERFACE, **facts)
         student_of_answers(stable, asked=1)
 
 

@@ -16,26 +16,43 @@ from reticent.guarantees import Budget, Certificate
 from reticent.ledger import AccountId, AccountScope, Balance, Cap, Charge
 from reticent.schemas import Schema
 
+Release = Annotated[
+    bool,
+    typer.Option(
+        "--release/--ask",
+        help="Make the model itself private, with free answers; or keep it inside "
+        "and make each answer private.",
+    ),
+]
+Public = Annotated[
+    Path | None,
+    typer.Option(
+        help="Public rows without labels: release a student of private answers "
+        "about them."
+    ),
+]
+Learner = Annotated[
+    str | None,
+    typer.Option(
+        help=f"What is trained: {' or '.join(LEARNERS)}.",
+        show_default="boosting, or linear for a release",
+    ),
+]
+Scratch = Annotated[
+    Path | None,
+    typer.Option(
+        help="For a file larger than memory: rows pass through nameless temporary "
+        "files in this folder.",
+    ),
+]
+
 
 def fit(
     data: Annotated[Path, typer.Argument(help="The sensitive rows: CSV or Parquet.")],
     schema: Annotated[Path, typer.Option(help="The public schema.")],
     name: Annotated[str, typer.Option(help="What to call the model.")] = "model",
-    release: Annotated[
-        bool,
-        typer.Option(
-            "--release/--ask",
-            help="Make the model itself private, with free answers; or keep it inside "
-            "and make each answer private.",
-        ),
-    ] = False,
-    public: Annotated[
-        Path | None,
-        typer.Option(
-            help="Public rows without labels: release a student of private answers "
-            "about them."
-        ),
-    ] = None,
+    release: Release = False,
+    public: Public = None,
     epsilon: Annotated[
         float, typer.Option(help="Privacy cost of one answer, or of the release.")
     ] = 1.0,
@@ -48,24 +65,12 @@ def fit(
     dataset: Annotated[
         str, typer.Option(help="Whose budget is spent; one name a population.")
     ] = "data",
-    learner: Annotated[
-        str | None,
-        typer.Option(
-            help=f"What is trained: {' or '.join(LEARNERS)}.",
-            show_default="boosting, or linear for a release",
-        ),
-    ] = None,
+    learner: Learner = None,
     shards: Annotated[
         int | None, typer.Option(help="Number of shards; chosen if left out.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Shards trained at a time.")] = None,
-    scratch: Annotated[
-        Path | None,
-        typer.Option(
-            help="For a file larger than memory: rows pass through nameless temporary "
-            "files in this folder.",
-        ),
-    ] = None,
+    scratch: Scratch = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a model of this name.")
     ] = False,

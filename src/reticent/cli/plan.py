@@ -16,6 +16,22 @@ from reticent.planning import Plan
 from reticent.planning import plan as make_plan
 from reticent.schemas import Schema
 
+Accuracy = Annotated[
+    float | None, typer.Option(help="Accuracy wanted: says how many rows it takes.")
+]
+BaseAccuracy = Annotated[
+    float | None, typer.Option(help="Guess of boosted trees without privacy.")
+]
+LinearAccuracy = Annotated[
+    float | None, typer.Option(help="Guess of a linear model without privacy.")
+]
+Majority = Annotated[
+    float | None, typer.Option(help="Guess of the most frequent label's share.")
+]
+Plot = Annotated[
+    Path | None, typer.Option(help="Draw error against queries, epsilon and rows.")
+]
+
 
 def plan(
     rows: Annotated[int, typer.Option(help="Number of sensitive rows.")],
@@ -40,21 +56,11 @@ def plan(
     unit_rows: Annotated[
         int, typer.Option(help="Most rows that belong to one person.")
     ] = 1,
-    accuracy: Annotated[
-        float | None, typer.Option(help="Accuracy wanted: says how many rows it takes.")
-    ] = None,
-    base_accuracy: Annotated[
-        float | None, typer.Option(help="Guess of boosted trees without privacy.")
-    ] = None,
-    linear_accuracy: Annotated[
-        float | None, typer.Option(help="Guess of a linear model without privacy.")
-    ] = None,
-    majority: Annotated[
-        float | None, typer.Option(help="Guess of the most frequent label's share.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw error against queries, epsilon and rows.")
-    ] = None,
+    accuracy: Accuracy = None,
+    base_accuracy: BaseAccuracy = None,
+    linear_accuracy: LinearAccuracy = None,
+    majority: Majority = None,
+    plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
     """Rank the ways to answer queries privately. No data are looked at.

@@ -243,7 +243,9 @@ def _fit_each(
     return fitted
 
 
-def _run(tasks: Iterator[Any], n_jobs: int | None) -> Generator[tuple[Any, str | None], None, None]:
+def _run(
+    tasks: Iterator[Any], n_jobs: int | None
+) -> Generator[tuple[Any, str | None], None, None]:
     """Yield results in the order of the tasks, early enough to be kept."""
     # A shard's rows travel once, so memory-mapping them buys nothing, and a model
     # that keeps its rows would keep a file that is soon deleted.
