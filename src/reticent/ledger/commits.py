@@ -130,9 +130,7 @@ class GroupCommit:
             begun = time.monotonic()
             if taken and not self._process_batch(taken):
                 going = False
-            # Those who came meanwhile, and those just woken, who may come again.
-            expected = self._waiting.qsize() + len(taken)
-            lasted = time.monotonic() - begun
+            expected, lasted = len(taken), time.monotonic() - begun
 
     def _collect(self, expected: int, lasted: float) -> list[_Waiting | None]:
         """Wait for an operation, then take what else is there or about to come.
