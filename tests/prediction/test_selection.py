@@ -1,8 +1,9 @@
 """Stable selection and relabeling: exact stability and privacy, fresh draws."""
 
-from itertools import product
+from itertools import math
 
 import numpy as np
+import product
 import pytest
 from sklearn import config_context
 from sklearn.utils import estimator_checks
@@ -294,3 +295,10 @@ def test_repeated_units_are_refused():
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+def test_an_exponent_beyond_floats_costs_what_flips_allow():
+    near = flipped_epsilon(0.1, 700.0, 0.05)
+    beyond = flipped_epsilon(0.1, 1000.0, 0.05)
+    assert near <= beyond <= math.log(0.95 / 0.05) + 1e-11
+    assert flipped_epsilon(0.1, 1000.0, 0.0) == math.inf

@@ -34,6 +34,7 @@ from reticent.learners.released_linear import (
     centred,
 )
 from reticent.mechanisms import (
+    RandomSource,
     noise_source,
     permute_and_flip,
     permute_and_flip_certificate,
@@ -214,8 +215,10 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
         checked_rows_and(X, y)
         rows, _, _ = bounded_rows(X, self.norm_bound, None, self.fit_intercept)
         supports = self._supports(X.shape[1])
+        # One source for both steps: a seed that began anew would repeat its noise.
+        source = noise_source(self.random_state)
         chosen, selection = self._select(
-            rows, centred(y, bounds), units, supports, first
+            rows, centred(y, bounds), units, supports, first, source
         )
         kept = supports[chosen]
         # Rows in the ball stay in it when entries are left out.
@@ -226,7 +229,7 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
             width=self.width,
             norm_bound=self.norm_bound,
             fit_intercept=self.fit_intercept,
-            random_state=self.random_state,
+            random_state=source,
         ).fit(inner, y, units)
         self.certificate_ = compose([selection, model.certificate_])
         self.support_ = kept
@@ -254,6 +257,7 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
         units: Any,
         supports: NDArray[np.int64],
         epsilon: float,
+        source: RandomSource,
     ) -> tuple[int, Certificate[PureDP]]:
         """Select a support by its least risk."""
         loss = HuberLoss(positive(type(self).__name__, "width", self.width))
@@ -278,7 +282,6 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
             # Half the gap is for the rounding of the value itself.
             share = min(max(least.value / span, 0.0), 1.0)
             scores[index] = -math.floor(share * n * steps)
-        source = noise_source(self.random_state)
         sensitivity = score_sensitivity(n, steps, gap)
         law = permute_and_flip(
             scores, epsilon, bound=n * steps, sensitivity=sensitivity

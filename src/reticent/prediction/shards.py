@@ -9,10 +9,11 @@ from typing import Any
 from reticent.errors import InvalidParameterError, TooFewRecordsError
 from reticent.guarantees.numbers import whole
 
-# Fitted to accuracy curves on public data sets (benchmarks/studies/shards.py): with r
-# shards that mostly agree, the wrong label has probability about exp(-eps r / 3), so
-# a few multiples of 1/eps make the noise negligible; a handful more average out the
-# variance of single models. Another choice changes accuracy, never privacy.
+# Fitted to accuracy curves on public data sets (benchmarks/studies/ask_accuracy.py):
+# with r shards that mostly agree, the wrong label has probability about
+# exp(-eps r / 3), so a few multiples of 1/eps make the noise negligible; a handful more
+# average out the variance of single models. Another choice changes accuracy, never
+# privacy.
 _LEAST = 6.0
 _PER_EPSILON = 9.5
 _PER_LABEL = 4.0

@@ -66,6 +66,9 @@ def flipped_epsilon(q: float, exponent: float, p: float) -> float:
     c, d = math.exp(-exponent), -math.expm1(-exponent)
     r, rest = 1 - 2 * p, 1 - q
     base = p + r * q
+    if c == 0.0:
+        # The selection is as good as certain: the worst x is just above zero.
+        return up(math.log((base + r * rest) / p) + 1e-12) if p > 0 else math.inf
 
     def log_ratio(x: float) -> float:
         high = base + r * rest * x / (c + d * x)
