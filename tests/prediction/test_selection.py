@@ -1,9 +1,9 @@
 """Stable selection and relabeling: exact stability and privacy, fresh draws."""
 
-from itertools import math
+import math
+from itertools import product
 
 import numpy as np
-import product
 import pytest
 from sklearn import config_context
 from sklearn.utils import estimator_checks
