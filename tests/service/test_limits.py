@@ -109,8 +109,9 @@ def test_guessing_keys_is_limited_and_keys_in_use_are_not_affected(tmp_path):
     with clinic(settings_for(tmp_path)) as running:
         assert running.predict().is_success
         guess = "rk_" + "0" * 16 + "_" + "A" * 43
-        # Time stands still, so that a slow machine gets no more guesses than a fast one.
-        running.parts.access._lookups._clock = lambda now=time.monotonic(): now
+        # Time stands still: a slow machine gets no more guesses than a fast one.
+        now = time.monotonic()
+        running.parts.access._lookups._clock = lambda: now
         codes = {running.get("/v1/models", guess).status_code for _ in range(300)}
         assert codes == {401, 429}
         assert running.predict().is_success
