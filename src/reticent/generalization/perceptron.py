@@ -19,8 +19,6 @@ from reticent.generalization.scheme import (
 )
 from reticent.mechanisms.randomness import RandomSource
 
-# Rows looked at together in search of the next mistake. Any number is correct.
-_BLOCK = 512
 # Rows whose intermediate results stay in a processor's cache.
 _CACHED_ROWS = 4096
 
@@ -71,20 +69,24 @@ class PerceptronScheme(Scheme):
         """Yield every state of the perceptron on its way through shuffled data."""
         rows = _normalised(data.X)
         order = source.permutation(len(data))
+        rank = np.empty(len(data), dtype=np.int64)
+        rank[order] = np.arange(len(data))
         signs = np.asarray(2.0 * data.y - 1.0, dtype=np.float64)
-        counts = np.zeros(len(data), dtype=np.int64)
+        scores = np.zeros(len(data))
+        times: dict[int, int] = {}
         weights = np.zeros(rows.shape[1])
         for _ in range(self.passes):
             clean = True
             place = 0
-            while (place := _next_mistake(rows, signs, order, weights, place)) >= 0:
-                row = order[place]
-                if counts[row] == 0 and np.count_nonzero(counts) >= most:
+            while (place := _next_mistake(signs * scores, rank, place)) >= 0:
+                row = int(order[place])
+                if row not in times and len(times) >= most:
                     return
                 clean = False
-                counts[row] += 1
+                times[row] = times.get(row, 0) + 1
                 weights = weights + signs[row] * rows[row]
-                yield self._state(data, counts.copy(), rows @ weights)
+                scores = rows @ weights
+                yield self._state(data, dict(times), scores)
                 place += 1
             if clean:
                 return
@@ -96,22 +98,19 @@ class PerceptronScheme(Scheme):
         times = [side.read(choices=self.passes) + 1 for _ in range(len(kept))]
         signs = (2.0 * kept.y - 1.0) * np.array(times, dtype=np.float64)
         weights = (_normalised(kept.X) * signs[:, None]).sum(axis=0)
-        # Row by row, so that a row's label does not depend on its neighbours.
-        return lambda X: (np.einsum("ij,j->i", _normalised(X), weights) > 0).astype(
-            np.int64
-        )
+        return lambda X: _labels(X, weights)
 
     def _state(
-        self, data: Examples, counts: NDArray[np.int64], scores: NDArray[np.float64]
+        self, data: Examples, times: dict[int, int], scores: NDArray[np.float64]
     ) -> Candidate:
-        kept = np.flatnonzero(counts)
+        kept = np.array(sorted(times), dtype=np.int64)
 
         def finish() -> tuple[NDArray[np.int64], str]:
             own = data.take(kept)
             rows = kept[canonical(own.X, own.y)]
             writer = BitWriter()
             for row in rows:
-                writer.write(int(counts[row]) - 1, choices=self.passes)
+                writer.write(times[int(row)] - 1, choices=self.passes)
             return rows, writer.bits
 
         mistakes = data.mistakes((scores > 0).astype(np.int64))
@@ -121,27 +120,37 @@ class PerceptronScheme(Scheme):
 def _normalised(X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Append a constant feature and scale each row to length one."""
     n_rows, d = X.shape
-    rows = np.ones((n_rows, d + 1))
+    rows = np.empty((n_rows, d + 1))
     for start in range(0, n_rows, _CACHED_ROWS):
         some = rows[start : start + _CACHED_ROWS]
         some[:, :d] = X[start : start + _CACHED_ROWS]
+        some[:, d] = 1.0
         # The largest entry first, so that huge values do not overflow when squared.
         some /= np.abs(some).max(axis=1, keepdims=True)
         some /= np.sqrt((some * some).sum(axis=1, keepdims=True))
     return rows
 
 
+def _labels(X: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return which rows lie on the positive side.
+
+    Row by row, so that a row's label does not depend on its neighbours.
+    """
+    labels = np.empty(len(X), dtype=np.int64)
+    for start in range(0, len(X), _CACHED_ROWS):
+        some = slice(start, start + _CACHED_ROWS)
+        labels[some] = np.einsum("ij,j->i", _normalised(X[some]), weights) > 0
+    return labels
+
+
 def _next_mistake(
-    rows: NDArray[np.float64],
-    signs: NDArray[np.float64],
-    order: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    place: int,
+    agreement: NDArray[np.float64], rank: NDArray[np.int64], place: int
 ) -> int:
-    """Return the next place whose row is not on the side of its sign, or -1."""
-    for start in range(place, len(order), _BLOCK):
-        some = order[start : start + _BLOCK]
-        wrong = signs[some] * (rows[some] @ weights) <= 0
-        if wrong.any():
-            return start + int(np.argmax(wrong))
-    return -1
+    """Return the next place whose row is not on the side of its sign, or -1.
+
+    Rows are looked at in the order of the table, which is quick; ranks of mistakes
+    say which of them comes first in the order of the pass.
+    """
+    wrong = rank[agreement <= 0]
+    later = wrong[wrong >= place]
+    return int(later.min()) if len(later) else -1

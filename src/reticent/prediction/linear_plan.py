@@ -61,7 +61,7 @@ def rows_in_ball(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:
     """
     bound = positive("rows", "norm_bound", norm_bound)
     n_rows, d = X.shape
-    rows = np.ones((n_rows, d + 1 if fit_intercept else d))
+    rows = np.empty((n_rows, d + 1 if fit_intercept else d))
     inside = 1 - 4 * (d + 16) * ROUND_OFF
     for start in range(0, n_rows, _CACHED_ROWS):
         some = X[start : start + _CACHED_ROWS]
@@ -73,6 +73,7 @@ def rows_in_ball(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:
         with np.errstate(over="ignore", divide="ignore"):
             shape *= np.minimum(largest / bound, inside / norms)
         rows[start : start + _CACHED_ROWS, :d] = shape
+        rows[start : start + _CACHED_ROWS, d:] = 1.0
     return rows
 
 
