@@ -9,9 +9,10 @@ prints one JSON object. Ratios are numbers under a name with "ratio", "times_fas
 " / " in it; `benchmarks.report` says which of them should be large.
 
 A quick run takes under five minutes: a part that would not end in time is left out,
-and the report says so. Results go to benchmarks/results/bench.json (bench_quick.json)
-and the table to docs/reference/benchmarks.md. The run fails if a part fails, or if a
-ratio is worse than the committed one by more than the factor below.
+and the report says so; studies that were quickest last time go first. Results go to
+benchmarks/results/bench.json (bench_quick.json) and the table to
+docs/reference/benchmarks.md. The run fails if a part fails, or if a ratio is worse than
+the committed one by more than the factor below.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,25 +37,35 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
 # Ratios of short runs scatter more; committed ones come from one quiet machine.
 WORSE = {"full": 1.5, "quick": 3.0}
-QUICK_SECONDS, QUICK_PART_SECONDS = 270.0, 60.0
+QUICK_SECONDS, QUICK_PART_SECONDS, QUICK_STUDY_SECONDS = 270.0, 75.0, 20.0
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
 NO_DATA = "the benchmark data are not here"
 
 
-def parts() -> dict[str, list[str]]:
-    """Return the name and the command of each part, quickest kinds first."""
+def parts(last: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the name and the command of each part, quickest studies first.
+
+    `last` says how the parts of the last run ended.
+    """
     found = {
         f"speed/{path.stem.removeprefix('bench_')}": [str(path)]
         for path in sorted((ROOT / "benchmarks" / "speed").glob("bench_*.py"))
     }
     found["scale"] = ["-m", "benchmarks.scale.out_of_core"]
     found["growth"] = ["-m", "benchmarks.growth"]
-    for path in sorted((ROOT / "benchmarks" / "studies").glob("*.py")):
-        if '"--quick"' in path.read_text(encoding="utf-8"):
-            found[f"studies/{path.stem}"] = ["-m", f"benchmarks.studies.{path.stem}"]
-    return found
+    studies = {
+        f"studies/{path.stem}": ["-m", f"benchmarks.studies.{path.stem}"]
+        for path in sorted((ROOT / "benchmarks" / "studies").glob("*.py"))
+        if '"--quick"' in path.read_text(encoding="utf-8")
+    }
+
+    def patience(name: str) -> tuple[bool, float]:
+        before = last.get(name, {"state": "new", "seconds": 0.0})
+        return before["state"] == "out of time", before["seconds"]
+
+    return found | {name: studies[name] for name in sorted(studies, key=patience)}
 
 
 def run_part(command: list[str], *, quick: bool, limit: float | None) -> dict[str, Any]:
@@ -133,10 +145,13 @@ def main() -> int:
     mode = "quick" if asked.quick else "full"
     end = time.perf_counter() + QUICK_SECONDS
     run = Run(mode=mode, machine=f"{os.cpu_count()} processors, {platform.machine()}")
-    for name, command in parts().items():
+    path = RESULTS / ("bench_quick.json" if asked.quick else "bench.json")
+    ended_last = json.loads(path.read_text())["parts"] if path.exists() else {}
+    for name, command in parts(ended_last).items():
         if asked.only not in name:
             continue
-        left = min(end - time.perf_counter(), QUICK_PART_SECONDS)
+        most = QUICK_STUDY_SECONDS if "studies/" in name else QUICK_PART_SECONDS
+        left = min(end - time.perf_counter(), most)
         limit = left if asked.quick else None
         if limit is not None and limit < 5:
             run.parts[name] = {"state": "out of time", "seconds": 0.0}
@@ -149,7 +164,6 @@ def main() -> int:
             flush=True,
         )
     run.ratios = ratios_of(run.parts)
-    path = RESULTS / ("bench_quick.json" if asked.quick else "bench.json")
     rows = compared(run.ratios, committed(path), WORSE[mode])
     if not asked.only:
         path.write_text(json.dumps(run.as_dict(), indent=1) + "\n", encoding="utf-8")

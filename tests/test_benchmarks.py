@@ -57,7 +57,7 @@ def test_json_is_found_behind_other_lines():
 
 
 def test_parts_are_found_by_convention():
-    found = parts()
+    found = parts({})
     assert {"speed/guarantees", "growth", "scale", "studies/ask_accuracy"} <= set(found)
     assert "studies/ask_problems" not in found
 
@@ -68,3 +68,14 @@ def test_the_page_shows_every_ratio():
     assert "| a: walk | 2 |" in page
     assert "| a: training | 8 |" in page
     assert page.index("Larger is better") < page.index("a: training")
+
+
+def test_studies_that_were_quick_go_first():
+    last = {
+        "studies/ask_accuracy": {"state": "out of time", "seconds": 1.0},
+        "studies/ask_budget": {"state": "done", "seconds": 30.0},
+        "studies/release_optimal": {"state": "done", "seconds": 4.0},
+    }
+    order = list(parts(last))
+    places = [order.index(name) for name in reversed(last)]
+    assert places == sorted(places)

@@ -4,6 +4,8 @@ All on the same rows, one thread, each model in a process of its own: seconds of
 of predict, and the peak of resident memory over that of the process with the rows
 loaded. Ratios are a peer's processor time over that of one of ours that does the same
 job: released linear models, models with a delta, and a vote of 100 models against one.
+Accuracy on as many fresh rows comes with them, all at epsilon 1: of the whole model, or
+of each answer of the vote. `benchmarks.studies` compares accuracy on real data.
 Peers live in their own environment (.venv-peers, made from
 benchmarks/peers/requirements.lock).
 
@@ -78,8 +80,9 @@ def main(arguments: list[str]) -> int:
         set_up()
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "rows.npz"
-        X, y = rows(5_000 if quick else 50_000)
-        np.savez(data, X=X, y=y)
+        n = 5_000 if quick else 50_000
+        X, y = rows(2 * n)
+        np.savez(data, X=X[:n], y=y[:n], X_new=X[n:], y_new=y[n:])
         result = {model: measured(model, data) for model in MODELS}
     ratios = {
         f"{field} of {peer} over {own}, times_faster": (
@@ -89,7 +92,7 @@ def main(arguments: list[str]) -> int:
         for field in ("fit", "predict")
         if not {"error"} & (set(result[own]) | set(result[peer]))
     }
-    report = {"rows": len(X), "features": X.shape[1], "models": result}
+    report = {"rows": n, "features": X.shape[1], "models": result}
     print(json.dumps({**report, "ratios": ratios}, indent=2))
     return 0 if all("error" not in numbers for numbers in result.values()) else 1
 
