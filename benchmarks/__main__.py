@@ -50,7 +50,7 @@ def parts(last: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     `last` says how the parts of the last run ended.
     """
     found = {
-        f"speed/{path.stem.removeprefix('bench_')}": [str(path)]
+        f"speed/{path.stem.removeprefix('bench_')}": [path.relative_to(ROOT).as_posix()]
         for path in sorted((ROOT / "benchmarks" / "speed").glob("bench_*.py"))
     }
     found["scale"] = ["-m", "benchmarks.scale.out_of_core"]

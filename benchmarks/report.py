@@ -116,5 +116,6 @@ def table(run: Run, rows: list[Row], factor: float) -> str:
 
 
 def _cell(name: str) -> str:
-    short = name.replace(", times_faster", "").replace(", ratios, ", ", ")
-    return short.replace("|", "\\|").removesuffix(", ratio")
+    for words, shorter in ((", times_faster", ""), ("ratios, ", ""), ("_ratio", "")):
+        name = name.replace(words, shorter)
+    return name.replace("|", "\\|").removesuffix(", ratio")
