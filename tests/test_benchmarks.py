@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from benchmarks.__main__ import _json_in, parts
 from benchmarks.report import Run, compared, ratios_of, table
+from benchmarks.studies import release_table
+from tests.test_layout import ROOT
 
 PRINTED = {
     "goals": {"ratio": 3},
@@ -79,3 +83,15 @@ def test_studies_that_were_quick_go_first():
     order = list(parts(last))
     places = [order.index(name) for name in reversed(last)]
     assert places == sorted(places)
+
+
+def test_the_table_of_releases_is_the_results():
+    page = (ROOT / "docs" / "explain" / "releasing-linear.md").read_text("utf-8")
+    results = json.loads(release_table.RESULTS.read_text("utf-8"))
+    lines = release_table.rows(results)
+    assert "\n".join(lines) in page
+    results["bank"]["ours"]["1.0"] = {
+        name: {**entry, "mean": entry["mean"] - 0.01}
+        for name, entry in results["bank"]["ours"]["1.0"].items()
+    }
+    assert "\n".join(release_table.rows(results)) not in page
