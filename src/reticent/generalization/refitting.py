@@ -42,6 +42,7 @@ class _RefittingScheme(Scheme):
         return fitted(self._estimator(), kept)
 
     def _estimator(self) -> Any:
+        """Return what is fitted on the kept examples: each scheme has its own."""
         raise NotImplementedError
 
     def _candidate(self, data: Examples, rows: NDArray[np.int64]) -> Candidate:
