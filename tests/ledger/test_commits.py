@@ -77,19 +77,23 @@ def test_commits_have_a_largest_size(recorder):
     writer.close()
 
 
-def test_those_just_woken_are_waited_for(recorder, monkeypatch):
+def test_threads_just_woken_are_waited_for(recorder, monkeypatch):
     monkeypatch.setattr(commits, "_PATIENCE", 60.0)
     writer = GroupCommit(recorder)
     writer.close()  # its thread is gone; what follows is ours to collect
-    late = threading.Timer(0.05, lambda: [writer._waiting.put(n) for n in (2, 3)])
-    writer._waiting.put(1)
+    queue = writer._waiting
+    late = threading.Timer(0.05, lambda: [queue.put([n]) for n in (2, 3)])
+    queue.put([1])
     late.start()
-    assert writer._collect(expected=3, lasted=100.0) == [1, 2, 3]
+    assert writer._collect(expected=3, lasted=100.0) == ([1, 2, 3], False)
     late.join()
-    writer._waiting.put(1)
-    assert writer._collect(expected=1, lasted=100.0) == [1]
-    writer._waiting.put(1)
-    assert writer._collect(expected=3, lasted=0.002) == [1]  # nobody came
+    queue.put([1])
+    assert writer._collect(expected=1, lasted=100.0) == ([1], False)
+    queue.put([1])
+    assert writer._collect(expected=3, lasted=0.002) == ([1], False)  # nobody came
+    queue.put([1])
+    queue.put(None)
+    assert writer._collect(expected=3, lasted=100.0) == ([1], True)
 
 
 def test_refusal_is_one_waiter_s_alone(recorder):
@@ -304,7 +308,8 @@ def test_a_commit_wakes_a_loop_once(recorder):
         dropped.cancel()
         recorder.let_go(2)
         found = await asyncio.gather(first, *waiting, return_exceptions=True)
-        return found, dropped.cancelled(), len(wakes)
+        woken = sum(work[0] is commits._finish_all for work in wakes)
+        return found, dropped.cancelled(), woken
 
     assert asyncio.run(many()) == ([0, 1, refusal, 3], True, 2)
     assert recorder.batches == [[0], [1, refusal, 3]]
@@ -339,3 +344,109 @@ def test_failed_commit_reaches_those_on_a_loop():
 
     asyncio.run(one())
     writer.close()
+
+
+def handed_over(monkeypatch, rounds, **settings):
+    """Ask from a loop, each time some rounds later; return what came in one piece."""
+    recorder = Recorder()
+    writer = GroupCommit(recorder, **settings)
+    put, pieces = writer._put, []
+
+    def counted(items):
+        pieces.append(len(items))
+        put(items)
+
+    monkeypatch.setattr(writer, "_put", counted)
+    recorder.let_go(5)
+
+    async def ask(number):
+        for _ in range(number * rounds):
+            await asyncio.sleep(0)
+        return await writer.submit_from_loop(saying(number))
+
+    async def crowd():
+        return await asyncio.gather(*map(ask, range(5)))
+
+    assert asyncio.run(crowd()) == list(range(5))
+    writer.close()
+    return pieces
+
+
+def test_those_about_to_ask_come_along(monkeypatch):
+    monkeypatch.setattr(commits, "_PATIENCE", 60.0)
+    assert handed_over(monkeypatch, commits._QUIET_ROUNDS) == [5]
+
+
+def test_a_crowd_does_not_wait_for_the_late(monkeypatch):
+    monkeypatch.setattr(commits, "_PATIENCE", 60.0)
+    assert handed_over(monkeypatch, 3 * commits._QUIET_ROUNDS)[0] == 1
+
+
+def test_a_crowd_does_not_wait_long(monkeypatch):
+    monkeypatch.setattr(commits, "_PATIENCE", 0.0)
+    assert handed_over(monkeypatch, 1)[0] == 1
+
+
+def test_a_crowd_does_not_wait_for_many(monkeypatch):
+    monkeypatch.setattr(commits, "_PATIENCE", 60.0)
+    assert handed_over(monkeypatch, commits._QUIET_ROUNDS, largest=2)[0] == 2
+
+
+def test_a_crowd_waits_for_the_commit_under_way(recorder):
+    writer = GroupCommit(recorder)
+
+    async def many():
+        first = writer.submit_from_loop(saying(0))
+        await asyncio.to_thread(recorder.entered.acquire)
+        others = []
+        for number in range(1, 4):
+            others.append(writer.submit_from_loop(saying(number)))
+            for _ in range(10 * commits._QUIET_ROUNDS):
+                await asyncio.sleep(0)
+        assert writer.pending == 3
+        recorder.let_go(2)
+        return await asyncio.gather(first, *others)
+
+    assert asyncio.run(many()) == [0, 1, 2, 3]
+    assert recorder.batches == [[0], [1, 2, 3]]
+    writer.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("alarm", ["works", "fails"])
+def test_a_crowd_that_waited_for_a_failure_hears_of_it(alarm):
+    recorder = Recorder(OSError("disk"))
+
+    def on_fatal(error):
+        if alarm == "fails":
+            raise RuntimeError("no alarm")
+
+    writer = GroupCommit(recorder, on_fatal=on_fatal)
+
+    async def many():
+        first = writer.submit_from_loop(saying(0))
+        await asyncio.to_thread(recorder.entered.acquire)
+        second = writer.submit_from_loop(saying(1))
+        for _ in range(10 * commits._QUIET_ROUNDS):
+            await asyncio.sleep(0)
+        recorder.let_go()
+        return await asyncio.gather(first, second, return_exceptions=True)
+
+    for error in asyncio.run(many()):
+        assert isinstance(error, LedgerError)
+        assert "answers nothing more: OSError" in str(error)
+    assert recorder.batches == []
+    writer.close()
+
+
+def test_a_crowd_is_told_of_a_closed_ledger(recorder):
+    writer = GroupCommit(recorder)
+
+    async def one():
+        asked = writer.submit_from_loop(saying(0))
+        writer.close()
+        with pytest.raises(LedgerError, match="closed"):
+            await asked
+
+    asyncio.run(one())
+    assert recorder.batches == []

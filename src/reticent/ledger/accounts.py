@@ -247,11 +247,11 @@ class Cap:
                 f"charge under {charge.relation!r}; open one for that relation."
             )
         if self.method is Method.BASIC and charge.epsilon is not None:
-            return Spend(charge.epsilon, charge.delta, 0, 1).times(answers)
+            return Spend(charge.epsilon * answers, charge.delta * answers, 0, answers)
         if self.method is Method.ZCDP and charge.rho is not None:
-            return Spend(0, charge.delta, charge.rho, 1).times(answers)
+            return Spend(0, charge.delta * answers, charge.rho * answers, answers)
         if self.method is Method.COUNT and charge.certificate == self.certificate:
-            return Spend(0, 0, 0, 1).times(answers)
+            return Spend(answers=answers)
         raise InvalidParameterError(
             f"certificate={charge.certificate!r} cannot be counted by an account with "
             f"method={self.method.value!r}: basic needs an epsilon, zcdp a rho, and "

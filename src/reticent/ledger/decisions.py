@@ -231,7 +231,17 @@ def settled(receipt: Receipt, answers: Sequence[bytes]) -> Receipt:
         known if known is not None else drawn[place]
         for known, place in zip(receipt.answers, receipt.places, strict=True)
     )
-    return replace(receipt, outcome=Outcome.ANSWERED, draw=(), places=(), answers=whole)
+    return Receipt(
+        key=receipt.key,
+        outcome=Outcome.ANSWERED,
+        sequence=receipt.sequence,
+        entry_hash=receipt.entry_hash,
+        charge=receipt.charge,
+        accounts=receipt.accounts,
+        remaining=receipt.remaining,
+        draw=(),
+        answers=whole,
+    )
 
 
 def check_answers(receipt: Receipt, answers: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -266,7 +276,7 @@ def _plan(
     whoever paid for its draw has them accounted for, and so has whoever paid to see it
     since; only an account that did neither pays now.
     """
-    names = [str(account) for account in request.accounts]
+    names = request.names
     if request.memory is None:
         everywhere = tuple(range(len(request.queries)))
         return everywhere, (), dict.fromkeys(names, len(everywhere))
@@ -284,7 +294,7 @@ def _plan(
             if name not in payers and view not in page.seen and view not in views:
                 views[view] = None
                 counts[name] += 1
-    drawn = tuple(Mark(query, "", page.sequence + 1) for query in fresh)
+    drawn = [Mark(query, "", page.sequence + 1) for query in fresh]
     counts = {name: count + len(fresh) for name, count in counts.items()}
     return tuple(fresh.values()), (*drawn, *views), counts
 
@@ -325,7 +335,7 @@ def _receipt(
         entry_hash=None if entry is None else entry.hash,
         charge=request.charge,
         accounts={} if entry is None else entry.costs(),
-        remaining=tuple(page.balance(account) for account in request.accounts),
+        remaining=tuple([page.accounts[name] for name in request.names]),
         draw=fresh,
         answers=answers,
         places=places,

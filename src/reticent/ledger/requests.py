@@ -49,6 +49,7 @@ class Request:
     charge: Charge
     queries: tuple[bytes, ...] = field(repr=False)
     memory: str | None = None
+    names: tuple[str, ...] = field(init=False, repr=False)
     hashes: tuple[str, ...] = field(init=False, repr=False)
     fingerprint: str = field(init=False, repr=False)
 
@@ -56,6 +57,7 @@ class Request:
         check_key(self.key)
         object.__setattr__(self, "accounts", tuple(self.accounts))
         object.__setattr__(self, "queries", tuple(self.queries))
+        object.__setattr__(self, "names", tuple(map(str, self.accounts)))
         self._check()
         cost = (self.charge.epsilon, self.charge.delta, self.charge.rho)
         kind = [self.memory, self.charge.certificate, self.charge.relation, *cost]
@@ -68,18 +70,15 @@ class Request:
             named.update(query)
             hashes.append(named.hexdigest())
         object.__setattr__(self, "hashes", tuple(hashes))
-        whole = json.dumps([[str(account) for account in self.accounts], kind, hashes])
+        whole = json.dumps([self.names, kind, hashes])
         digest = hashlib.sha256(whole.encode()).hexdigest()
         object.__setattr__(self, "fingerprint", digest)
 
     def _check(self) -> None:
-        names = {str(account) for account in self.accounts}
-        if not 1 <= len(self.accounts) <= MOST_ACCOUNTS or len(names) < len(
-            self.accounts
-        ):
+        if not 1 <= len(set(self.names)) == len(self.names) <= MOST_ACCOUNTS:
             raise InvalidParameterError(
-                f"accounts={[str(account) for account in self.accounts]} must be 1 to "
-                f"{MOST_ACCOUNTS} different accounts."
+                f"accounts={list(self.names)} must be 1 to {MOST_ACCOUNTS} different "
+                "accounts."
             )
         if not 1 <= len(self.queries) <= MOST_QUERIES:
             raise InvalidParameterError(

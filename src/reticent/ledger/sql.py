@@ -247,7 +247,7 @@ class SQLLedger:
 
 def _charging(request: Request) -> Operation:
     needs = Needs(
-        accounts={str(account) for account in request.accounts},
+        accounts=set(request.names),
         requests={request.key},
         queries=set() if request.memory is None else set(request.hashes),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
@@ -22,6 +23,8 @@ T = TypeVar("T")
 
 # Values in one IN (...), far below what databases bear.
 CHUNK = 500
+# Rows in one INSERT of SQLite, which numbers its parameters up to 32,766.
+_MOST_ROWS = 256
 
 _HEAD = "SELECT sequence, hash FROM ledger_entries ORDER BY sequence DESC LIMIT 1"
 _ACCOUNTS = (
@@ -39,7 +42,7 @@ _SQLITE_SPEND = (
 ).format(**{kind: f"?{place}" for place, kind in enumerate(KINDS, 1)})
 _COSTS = {kind: f"cost.{kind}" for kind in KINDS}
 _POSTGRESQL_WRITE = f"""WITH
- chain AS (INSERT INTO ledger_entries ({_ENTRIES}) SELECT * FROM unnest(
+ chained AS (INSERT INTO ledger_entries ({_ENTRIES}) SELECT * FROM unnest(
   %s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[],
   %s::text[])),
  noted AS (INSERT INTO ledger_marks ({_MARKS}) SELECT * FROM unnest(
@@ -173,10 +176,8 @@ def write(
         costs = [(name, *cost) for name, cost in spends]
         columns = _columns(rows, 7) + _columns(marks, 5) + _columns(costs, 5)
         return int(_all(connection, _POSTGRESQL_WRITE, columns)[0][0])
-    if rows:
-        connection.exec_driver_sql(_insert("ledger_entries", _ENTRIES), rows)
-    if marks:
-        connection.exec_driver_sql(_insert("ledger_marks", _MARKS), marks)
+    _insert(connection, "ledger_entries", _ENTRIES, rows)
+    _insert(connection, "ledger_marks", _MARKS, marks)
     if not spends:
         return 0
     changes = [(*cost, name) for name, cost in spends]
@@ -206,10 +207,25 @@ def _element(value: str | int | None) -> str:
     return "NULL" if value is None else str(value)
 
 
+def _insert(
+    connection: Connection, table: str, columns: str, rows: list[tuple[Any, ...]]
+) -> None:
+    """Insert rows, as many in a statement as the largest power of two: few texts.
+
+    A statement for each row would let go of the interpreter's lock each time.
+    """
+    start = 0
+    while start < len(rows):
+        width = min(1 << ((len(rows) - start).bit_length() - 1), _MOST_ROWS)
+        values = tuple(chain.from_iterable(rows[start : start + width]))
+        connection.exec_driver_sql(_insertion(table, columns, width), values)
+        start += width
+
+
 @lru_cache
-def _insert(table: str, columns: str) -> str:
-    places = ", ".join("?" for _ in columns.split(","))
-    return f"INSERT INTO {table} ({columns}) VALUES ({places})"  # noqa: S608
+def _insertion(table: str, columns: str, width: int) -> str:
+    places = "(" + ", ".join("?" for _ in columns.split(",")) + ")"
+    return f"INSERT INTO {table} ({columns}) VALUES {', '.join([places] * width)}"  # noqa: S608
 
 
 def _among(

@@ -41,11 +41,13 @@ class Spend(NamedTuple):
 
     def plus(self, other: Spend) -> Spend:
         """Return the sum."""
+        epsilon, delta, rho, answers = self
+        more_epsilon, more_delta, more_rho, more_answers = other
         return Spend(
-            self.epsilon + other.epsilon,
-            self.delta + other.delta,
-            self.rho + other.rho,
-            self.answers + other.answers,
+            epsilon + more_epsilon,
+            delta + more_delta,
+            rho + more_rho,
+            answers + more_answers,
         )
 
     def minus(self, other: Spend) -> Spend:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,9 +50,14 @@ class Answered:
 
 
 def idempotency_key(record: KeyRecord, given: str | None) -> str:
-    """Return the ledger's key of a request: a client cannot meet another's."""
+    """Return the ledger's key of a request: a client cannot meet another's.
+
+    Keys that we choose begin with the time, in milliseconds. New ones then lie next to
+    each other in the ledger's index, and a commit has fewer pages of it to write.
+    """
     if given is None:
-        return f"{record.client}/r/{_bits.bytes(16).hex()}"
+        moment = time.time_ns() // 1_000_000
+        return f"{record.client}/r/{moment:012x}{_bits.bytes(16).hex()}"
     if not _KEY.fullmatch(given):
         raise ProblemError(
             422,
@@ -116,8 +122,6 @@ class AnswerDesk:
             queries=tuple(model.stored.queries(table)),
             memory=memory,
         )
-        # Others that are ready in this turn go first, so that one commit takes all.
-        await asyncio.sleep(0)
         receipt = await self._charged(request)
         for wait in _WAITS:
             if receipt.outcome is not Outcome.SPENT:

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
+from threadpoolctl import threadpool_limits
 
 from reticent.service.app import create_app
 from reticent.service.parts import build
@@ -28,6 +29,10 @@ _MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 def application() -> FastAPI:
     """Return the application that the environment describes; each worker calls this."""
     configure_logging()
+    # A product of a few rows with the models is over before a second thread of the
+    # linear algebra could help, and while such threads wait for work they keep a
+    # processor busy. Workers are how a service uses more of them.
+    threadpool_limits(1, user_api="blas")
     app = create_app(Settings.load())
     # All this stays until the process ends. Looking through it again and again for
     # garbage would hold every request up for a tenth of a second each time.
