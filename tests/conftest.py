@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import os
 
+import hypothesis
 import pytest
 
 from tests.stats import parse_seeds
+
+# The same examples on every machine and at every hour, and no verdict by the clock: a
+# first call that is slow, or a slow machine, is not a finding.
+hypothesis.settings.register_profile(
+    "house",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("house")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

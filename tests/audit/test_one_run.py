@@ -14,7 +14,7 @@ from reticent.audit import (
 )
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.mechanisms import SystemSource, flip_labels
-from tests.stats import assert_rate_at_most
+from tests.stats import assert_rate_at_most, rejects
 
 SOURCE = SystemSource()
 
@@ -30,7 +30,7 @@ def found(epsilon, canaries=600, **settings):
 
 
 def test_the_bound_nearly_reaches_the_truth():
-    audit = found(2.0, 4000)
+    audit = found(2.0, 20_000)
     assert audit.epsilon > 1.6
     assert audit.refutes(1.0)
     assert "one run" in str(audit)
@@ -106,9 +106,18 @@ def test_the_bound_is_the_first_claim_that_stands():
     assert epsilon_of_guesses(50, 100) == 0.0
 
 
-def test_the_planned_number_of_canaries_refutes():
-    needed = canaries_needed(1.0, 2.0)
-    assert sum(found(2.0, needed).refutes(1.0) for _ in range(60)) >= 48
+def test_the_planned_number_of_guesses_refutes():
+    # Half of the guesses must say True and half False. Of twice as many canaries there
+    # are enough of either, so that each guess is as good as the plan takes it for.
+    needed = canaries_needed(1.0, 2.0, power=0.95)
+    missed = sum(
+        not found(2.0, 2 * needed, guesses=needed).refutes(1.0) for _ in range(200)
+    )
+    assert_rate_at_most(missed, 200, 0.05)
+    # The control: a plan that is content with little power misses too often.
+    few = canaries_needed(1.0, 2.0, power=0.01)
+    missed = sum(not found(2.0, 2 * few, guesses=few).refutes(1.0) for _ in range(200))
+    assert rejects(assert_rate_at_most, missed, 200, 0.05)
 
 
 def test_wrong_uses_are_named():

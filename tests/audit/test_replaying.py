@@ -17,6 +17,7 @@ from reticent.mechanisms import (
     soft_vote,
 )
 from reticent.prediction import PrivateVotingClassifier
+from tests.stats import assert_rate
 
 SOURCE = SystemSource()
 ONE, OTHER = np.array([1, 2, 3]), np.array([1, 2, 9])
@@ -161,7 +162,8 @@ def vote_pairs(count, seed):
 
 def test_preprocessing_outside_of_shards_is_seen():
     assert replay_pairs(voting(scaled=False), vote_pairs(15, 0)).holds
-    assert not replay_pairs(voting(scaled=True), vote_pairs(15, 0)).holds
+    # One pair in three shows it, by the deal; of a hundred, surely one does.
+    assert not replay_pairs(voting(scaled=True), vote_pairs(100, 0)).holds
 
 
 def test_a_unit_in_its_subset_is_exempt_and_counted():
@@ -175,7 +177,7 @@ def test_a_unit_in_its_subset_is_exempt_and_counted():
         total += replay(run, ONE, OTHER, unit=2)
     assert total.holds
     assert total.exempt + total.values == 60
-    assert 5 <= total.exempt <= 40
+    assert_rate(total.exempt, 60, 1 / 3)
     assert not replay_pairs(run, [(ONE, OTHER)] * 60).holds
 
 
