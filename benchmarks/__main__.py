@@ -2,17 +2,20 @@
 
     python -m benchmarks [--quick] [--only WORD]
 
-Parts are found by convention: scripts ``benchmarks/speed/bench_*.py``, the modules
-``benchmarks.growth`` and ``benchmarks.scale.out_of_core``, and every module under
-``benchmarks/studies`` that takes ``--quick``. Each runs in a process of its own and
-prints one JSON object. Ratios are numbers under a name with "ratio", "times_faster" or
-" / " in it; `benchmarks.report` says which of them should be large.
+`benchmarks.parts` finds the parts. Ratios are numbers under a name with "ratio",
+"times_faster" or " / " in it, accuracies are means under "accuracy";
+`benchmarks.report` says which of them should be large, and which are worse.
 
-A quick run takes under five minutes: a part that would not end in time is left out,
-and the report says so; studies that were quickest last time go first. Results go to
-benchmarks/results/bench.json (bench_quick.json) and the table to
-docs/reference/benchmarks.md. The run fails if a part fails, or if a ratio is worse than
-the committed one by more than the factor below.
+A quick run takes under five minutes: smaller sizes, one table, two seeds; a part that
+would not end in time is left out, and the report says so. Studies that take no times
+run two at once, everything else alone. Results go to benchmarks/results/bench.json
+(bench_quick.json) and to docs/reference/benchmarks.md; a full run also keeps what each
+speed script printed, in benchmarks/results/speed_*.json. With `--only`, a quick run
+writes nothing and a full one replaces those parts.
+
+A part with a number that is worse than in the last committed run is run once more, and
+the better numbers count: noise of a busy machine rarely strikes twice in one place. The
+run fails if a part fails, or if a number is worse in both.
 """
 
 from __future__ import annotations
@@ -21,120 +24,20 @@ import argparse
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from benchmarks.report import Run, compared, ratios_of, table
+from benchmarks import page
+from benchmarks.parts import RESULTS, ROOT, Part, keep, parts, run_part
+from benchmarks.report import Run, better_of, compared
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
-# Ratios of short runs scatter more; committed ones come from one quiet machine.
-WORSE = {"full": 1.5, "quick": 3.0}
-QUICK_SECONDS, QUICK_PART_SECONDS, QUICK_STUDY_SECONDS = 270.0, 75.0, 20.0
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
-)
-NO_DATA = "the benchmark data are not here"
-
-
-def parts(last: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the name and the command of each part, quickest studies first.
-
-    `last` says how the parts of the last run ended.
-    """
-    found = {
-        f"speed/{path.stem.removeprefix('bench_')}": [path.relative_to(ROOT).as_posix()]
-        for path in sorted((ROOT / "benchmarks" / "speed").glob("bench_*.py"))
-    }
-    found["scale"] = ["-m", "benchmarks.scale.out_of_core"]
-    found["growth"] = ["-m", "benchmarks.growth"]
-    studies = {
-        f"studies/{path.stem}": ["-m", f"benchmarks.studies.{path.stem}"]
-        for path in sorted((ROOT / "benchmarks" / "studies").glob("*.py"))
-        if '"--quick"' in path.read_text(encoding="utf-8")
-    }
-
-    def patience(name: str) -> tuple[bool, float]:
-        before = last.get(name, {"state": "new", "seconds": 0.0})
-        return before["state"] == "out of time", before["seconds"]
-
-    return found | {name: studies[name] for name in sorted(studies, key=patience)}
-
-
-def run_part(command: list[str], *, quick: bool, limit: float | None) -> dict[str, Any]:
-    """Run one part; say how it ended, how long it took and what it printed."""
-    options = ["--quick"] if quick else []
-    start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as scratch:
-        if quick and _takes_folder(command):
-            options += ["--out", scratch]  # a quick run overwrites no figure
-        code, out, err = _finished([sys.executable, *command, *options], limit)
-    ended = {"seconds": time.perf_counter() - start, "command": " ".join(command)}
-    if code is None:
-        return {**ended, "state": "out of time"}
-    reason = err.strip().splitlines()[-1:]
-    if code and NO_DATA in err:
-        return {**ended, "state": "no data", "reason": reason}
-    if code:
-        return {**ended, "state": "failed", "reason": reason, "printed": _json_in(out)}
-    return {**ended, "state": "done", "printed": _json_in(out)}
-
-
-def _finished(command: list[str], limit: float | None) -> tuple[int | None, str, str]:
-    """Run a command with all its children; None instead of a code if it is too slow."""
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **ONE_THREAD},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            out, err = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # servers of a part included
-            process.communicate()
-            return None, "", ""
-    return process.returncode, out, err
-
-
-def _takes_folder(command: list[str]) -> bool:
-    module = command[-1].replace(".", "/") + ".py"
-    path = ROOT / module
-    return path.exists() and '"--out"' in path.read_text(encoding="utf-8")
-
-
-def _json_in(text: str) -> Any:
-    """Return the JSON object that a part printed, perhaps after other lines."""
-    start = text.find("{")
-    if start < 0:
-        return None
-    try:
-        return json.loads(text[start:])
-    except json.JSONDecodeError:
-        return None
-
-
-def committed(path: Path) -> dict[str, float]:
-    """Return the ratios of the last committed run, none if there is none."""
-    name = path.relative_to(ROOT).as_posix()
-    done = subprocess.run(
-        ["git", "show", f"HEAD:{name}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return json.loads(done.stdout)["ratios"] if done.returncode == 0 else {}
+QUICK_SECONDS, QUICK_PART_SECONDS = 285.0, 75.0
+AT_ONCE = min(2, os.cpu_count() or 1)
+Runner = Callable[[Part], dict[str, Any]]
 
 
 def main() -> int:
@@ -142,41 +45,116 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="under five minutes")
     parser.add_argument("--only", default="", help="parts whose name holds this word")
     asked = parser.parse_args()
-    mode = "quick" if asked.quick else "full"
+    run = Run(
+        mode="quick" if asked.quick else "full",
+        machine=f"{os.cpu_count()} processors, {platform.machine()}",
+    )
+    path = RESULTS / run.file
+    last, commit = committed(path.relative_to(ROOT).as_posix())
+    chosen = [part for part in parts() if asked.only in part.name]
+    run_all(run, chosen, runner(quick=asked.quick))
+    settle(run, last, {part.name: part for part in chosen}, quick=asked.quick)
+    run.compared_with = commit
+    result = run.as_dict()
+    if not (asked.only and asked.quick):
+        if asked.only and path.exists():
+            result = merged(json.loads(path.read_text(encoding="utf-8")), result)
+        path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        page.write()
+    return verdict(run)
+
+
+def merged(known: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Replace in a known run the parts that were run anew."""
+    result = {**known, **new}
+    for field in ("ratios", "accuracy"):
+        kept = {
+            name: value
+            for name, value in known[field].items()
+            if name.partition(": ")[0] not in new["parts"]
+        }
+        result[field] = {**kept, **new[field]}
+    result["parts"] = {**known["parts"], **new["parts"]}
+    return result
+
+
+def runner(*, quick: bool) -> Runner:
+    """Return what runs a part within the time that is left."""
     end = time.perf_counter() + QUICK_SECONDS
-    run = Run(mode=mode, machine=f"{os.cpu_count()} processors, {platform.machine()}")
-    path = RESULTS / ("bench_quick.json" if asked.quick else "bench.json")
-    ended_last = json.loads(path.read_text())["parts"] if path.exists() else {}
-    for name, command in parts(ended_last).items():
-        if asked.only not in name:
-            continue
-        most = QUICK_STUDY_SECONDS if "studies/" in name else QUICK_PART_SECONDS
-        left = min(end - time.perf_counter(), most)
-        limit = left if asked.quick else None
+
+    def one(part: Part) -> dict[str, Any]:
+        limit = min(end - time.perf_counter(), QUICK_PART_SECONDS) if quick else None
         if limit is not None and limit < 5:
-            run.parts[name] = {"state": "out of time", "seconds": 0.0}
+            ended: dict[str, Any] = {"state": "out of time", "seconds": 0.0}
         else:
-            run.parts[name] = run_part(command, quick=asked.quick, limit=limit)
-        ended = run.parts[name]
-        print(
-            f"{name:28s} {ended['state']:12s} {ended['seconds']:7.1f} s",
-            file=sys.stderr,
-            flush=True,
-        )
-    run.ratios = ratios_of(run.parts)
-    rows = compared(run.ratios, committed(path), WORSE[mode])
-    if not asked.only:
-        path.write_text(json.dumps(run.as_dict(), indent=1) + "\n", encoding="utf-8")
-        if not asked.quick or not PAGE.exists():
-            PAGE.write_text(table(run, rows, WORSE[mode]), encoding="utf-8")
-    print(json.dumps(run.as_dict()["ratios"], indent=1))
-    worse = [row for row in rows if row.worse]
+            ended = run_part(part, quick=quick, limit=limit)
+        say(f"{part.name:28s} {ended['state']:12s} {ended['seconds']:7.1f} s")
+        if not quick:
+            keep(part, ended)
+        return ended
+
+    return one
+
+
+def run_all(run: Run, chosen: list[Part], one: Runner) -> None:
+    """Run the parts: those that take no times two at once, the others alone."""
+    free = [part for part in chosen if not part.timed]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for part, ended in zip(free, pool.map(one, free), strict=True):
+            run.add(part.name, ended)
+    for part in chosen:
+        if part.timed:
+            run.add(part.name, one(part))
+
+
+def settle(
+    run: Run, last: Mapping[str, Any], known: Mapping[str, Part], *, quick: bool
+) -> None:
+    """Compare with the last run; parts that look worse are run once more."""
+    doubtful = {row.part for row in compared(run, last) if row.worse}
+    for name in sorted(doubtful):
+        say(f"{name}: worse than in the last run, so once more")
+        again = Run(run.mode, run.machine)
+        limit = QUICK_PART_SECONDS if quick else None
+        again.add(name, run_part(known[name], quick=quick, limit=limit))
+        better_of(run, again)
+        run.parts[name]["runs"] = 2
+    run.rows = compared(run, last)
+
+
+def committed(name: str) -> tuple[dict[str, Any], str]:
+    """Return the last committed run and its commit; empty if there is none."""
+    shown = _git("show", f"HEAD:{name}")
+    if shown is None:
+        return {}, ""
+    commit = _git("log", "-1", "--format=%h", "--", name) or ""
+    return json.loads(shown), commit.strip()
+
+
+def _git(*words: str) -> str | None:
+    done = subprocess.run(
+        ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout if done.returncode == 0 else None
+
+
+def verdict(run: Run) -> int:
+    """Print what was left out, failed or became worse; return the exit code."""
+    print(json.dumps(run.summary(), indent=1))
+    for name, part in run.parts.items():
+        for words in part.get("skipped", []):
+            say(f"skipped in {name}: {words}")
+        if part["state"] in ("failed", "no data"):
+            say(f"{part['state']}: {name}: {part['reason']}")
+    worse = [row for row in run.rows if row.worse]
     for row in worse:
-        print(f"worse than the committed run: {row}", file=sys.stderr)
-    failed = [name for name, part in run.parts.items() if part["state"] == "failed"]
-    for name in failed:
-        print(f"failed: {name}: {run.parts[name]['reason']}", file=sys.stderr)
+        say(f"worse than the committed run: {row}")
+    failed = any(part["state"] == "failed" for part in run.parts.values())
     return 1 if worse or failed else 0
+
+
+def say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 
 import pytest
 
-from benchmarks.__main__ import _json_in, parts
-from benchmarks.report import Run, compared, ratios_of, table
-from benchmarks.studies import release_table
+from benchmarks import page, peers
+from benchmarks.__main__ import committed, merged, runner, settle, verdict
+from benchmarks.parts import FIRST, RESULTS, Part, json_in, parts, run_part
+from benchmarks.report import FACTOR, Run, accuracies_of, compared, ratios_of
+from benchmarks.studies import equal_terms, release_table
 from tests.test_layout import ROOT
 
 PRINTED = {
@@ -26,72 +29,217 @@ RATIOS = {
     "a: training, times_faster": 8.0,
     "a: ratios, growth": 1.02,
 }
+BASELINE = json.loads((RESULTS / "bench_quick.json").read_text("utf-8"))
+
+
+def run_with(mode="quick", **numbers):
+    return Run(mode, "2 processors", **numbers)
 
 
 def test_ratios_are_found_by_their_names():
-    assert ratios_of({"a": {"printed": PRINTED}, "b": {"printed": None}}) == RATIOS
+    assert ratios_of("a", PRINTED) == RATIOS
+    assert ratios_of("b", None) == {}
+
+
+@pytest.mark.parametrize("mode", ["quick", "full"])
+@pytest.mark.parametrize(
+    ("name", "before", "losses"),
+    [("ratio", 2.0, lambda f: 2.0 * f), ("times_faster", 9.0, lambda f: 9.0 / f)],
+    ids=["smaller is better", "larger is better"],
+)
+def test_a_ratio_is_worse_beyond_the_factor(mode, name, before, losses):
+    for factor, worse in ((0.1, False), (0.99, False), (1.01, True), (5.0, True)):
+        now = losses(FACTOR[mode] * factor)
+        run = run_with(mode, ratios={name: now})
+        (row,) = compared(run, {"ratios": {name: before}})
+        assert row.worse == worse
+
+
+def test_an_exponent_is_worse_by_a_difference():
+    before = {"ratios": {"growth: exponent": 1.0}}
+    for now, worse in ((1.05, False), (1.15, True)):
+        run = run_with("full", ratios={"growth: exponent": now})
+        (row,) = compared(run, before)
+        assert row.worse == worse
 
 
 @pytest.mark.parametrize(
-    ("name", "before", "now", "worse"),
+    ("who", "mean", "error", "worse"),
     [
-        ("ratio", 2.0, 2.9, False),
-        ("ratio", 2.0, 3.1, True),
-        ("ratio", 2.0, 0.1, False),
-        ("times_faster", 9.0, 6.1, False),
-        ("times_faster", 9.0, 5.9, True),
-        ("times_faster", 9.0, 90.0, False),
+        ("reticent, vote", 0.82, 0.0, False),
+        ("reticent, vote", 0.80, 0.0, True),
+        ("reticent, vote", 0.80, 0.01, False),
+        ("DP-EBM", 0.50, 0.0, False),
     ],
 )
-def test_a_ratio_is_worse_beyond_the_factor(name, before, now, worse):
-    (row,) = compared({name: now}, {name: before}, 1.5)
+def test_accuracy_is_worse_only_if_it_is_ours_and_beyond_chance(
+    who, mean, error, worse
+):
+    name = f"studies/equal_terms: adult, {who}"
+    before = {"accuracy": {name: {"mean": 0.83, "standard_error": 0.0}}}
+    found = {name: {"mean": mean, "standard_error": error}}
+    (row,) = compared(run_with(accuracy=found), before)
     assert row.worse == worse
 
 
-def test_a_new_ratio_is_not_worse():
-    (row,) = compared({"ratio": 5.0}, {}, 1.5)
+def test_a_new_number_is_not_worse():
+    (row,) = compared(run_with(ratios={"ratio": 5.0}), {})
     assert not row.worse
     assert row.before is None
 
 
+def made_up_part(tmp_path, numbers):
+    """A part that prints the next of some ratios each time it is run."""
+    script, left = tmp_path / "part.py", tmp_path / "left.json"
+    left.write_text(json.dumps(numbers))
+    script.write_text(
+        "import json, pathlib\n"
+        f"left = pathlib.Path({str(left)!r})\n"
+        "first, *rest = json.loads(left.read_text())\n"
+        "left.write_text(json.dumps(rest))\n"
+        "print('progress')\n"
+        "print(json.dumps({'walk': {'ratio': first}}))\n"
+    )
+    return Part("speed/made-up", (str(script),))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "code", "kept", "runs"),
+    [
+        ([1.0], 0, 1.0, None),
+        ([9.0, 1.1], 0, 1.1, 2),  # once: another's noise
+        ([9.0, 8.0], 1, 8.0, 2),  # twice: a regression
+    ],
+    ids=["as before", "noise", "regression"],
+)
+def test_a_made_up_regression_fails_the_run(tmp_path, numbers, code, kept, runs):
+    part = made_up_part(tmp_path, numbers)
+    last = {"ratios": {"speed/made-up: walk, ratio": 1.0}}
+    run = run_with()
+    run.add(part.name, runner(quick=True)(part))
+    settle(run, last, {part.name: part}, quick=True)
+    assert verdict(run) == code
+    assert run.ratios == {"speed/made-up: walk, ratio": kept}
+    assert run.parts[part.name].get("runs") == runs
+    assert len(run.summary()["comparison"]["worse"]) == code
+
+
+def test_every_committed_number_would_be_missed_if_it_became_worse():
+    before = deepcopy(BASELINE)
+    same = run_with(ratios=before["ratios"], accuracy=before["accuracy"])
+    assert not [row for row in compared(same, BASELINE) if row.worse]
+    assert len(same.ratios) > 50
+    for name, value in BASELINE["ratios"].items():
+        larger = "times_faster" in name or " / " in name or "ensembles: t" in name
+        now = value / 4 if larger else value * 4
+        rows = compared(run_with(ratios={name: now}), BASELINE)
+        assert [row.name for row in rows if row.worse] == [name]
+
+
+def test_the_committed_run_was_compared_with_one_before():
+    found = BASELINE["comparison"]
+    assert found["with"]
+    assert found["numbers"] > 50
+    assert found["worse"] == []
+    assert found["factor"] == FACTOR["quick"]
+
+
+def test_the_committed_quick_run_left_nothing_out():
+    assert {part.name for part in parts()} == set(BASELINE["parts"])
+    ended = {name: part["state"] for name, part in BASELINE["parts"].items()}
+    assert set(ended.values()) == {"done"}, ended
+    who = " ".join(name for name in BASELINE["accuracy"] if "equal_terms" in name)
+    for peer in ("reticent", "diffprivlib", "DP-EBM", "PATE", "without privacy"):
+        assert peer in who
+    assert any("service" in name for name in BASELINE["ratios"])
+
+
+def test_the_last_committed_run_is_read_from_the_repository():
+    assert committed("benchmarks/results/no such file.json") == ({}, "")
+
+
 def test_json_is_found_behind_other_lines():
-    assert _json_in('progress ...\n{"a": 1}\n') == {"a": 1}
-    assert _json_in("nothing") is None
-    assert _json_in("{broken") is None
+    assert json_in('progress ...\n{"a": 1}\n') == {"a": 1}
+    assert json_in('{\'a\': 1}\n{"b": 2}\nmore\n{\n "c": 3\n}\n') == {"c": 3}
+    assert json_in("nothing") is None
+    assert json_in("{broken") is None
 
 
 def test_parts_are_found_by_convention():
-    found = parts({})
-    assert {"speed/guarantees", "growth", "scale", "studies/ask_accuracy"} <= set(found)
+    found = [part.name for part in parts()]
+    assert tuple(found[: len(FIRST)]) == FIRST
+    assert {"speed/guarantees", "growth", "scale", "studies/ask_theory"} <= set(found)
     assert "studies/ask_problems" not in found
+    assert len(found) == len(set(found))
 
 
-def test_the_page_shows_every_ratio():
-    run = Run("full", "2 processors", {"a": {"state": "done", "seconds": 1.0}}, RATIOS)
-    page = table(run, compared(RATIOS, {}, 1.5), 1.5)
-    assert "| a: walk | 2 |" in page
-    assert "| a: training | 8 |" in page
-    assert page.index("Larger is better") < page.index("a: training")
+def test_what_takes_times_runs_alone():
+    timed = {part.name for part in parts() if part.timed}
+    assert {"growth", "scale", "studies/scale_plan", "speed/service"} <= timed
+    assert not timed & set(FIRST)
 
 
-def test_studies_that_were_quick_go_first():
-    last = {
-        "studies/ask_accuracy": {"state": "out of time", "seconds": 1.0},
-        "studies/ask_budget": {"state": "done", "seconds": 30.0},
-        "studies/release_optimal": {"state": "done", "seconds": 4.0},
+def test_a_slow_part_is_ended_and_a_broken_one_reported(tmp_path):
+    slow, broken = tmp_path / "slow.py", tmp_path / "broken.py"
+    slow.write_text("import time\ntime.sleep(60)\n")
+    broken.write_text("raise SystemExit('no such thing')\n")
+    ended = run_part(Part("speed/slow", (str(slow),)), quick=True, limit=0.5)
+    assert ended["state"] == "out of time"
+    ended = run_part(Part("speed/broken", (str(broken),)), quick=True, limit=30)
+    assert (ended["state"], ended["reason"]) == ("failed", ["no such thing"])
+
+
+def test_parts_that_were_run_anew_replace_the_known_ones():
+    known = {
+        "parts": {"a": {"state": "failed"}, "b": {"state": "done"}},
+        "ratios": {"a: old, ratio": 1.0, "b: x, ratio": 2.0},
+        "accuracy": {},
     }
-    order = list(parts(last))
-    places = [order.index(name) for name in reversed(last)]
-    assert places == sorted(places)
+    new = {"parts": {"a": {"state": "done"}}, "ratios": {"a: new, ratio": 3.0}}
+    result = merged(known, {**new, "accuracy": {}})
+    assert result["ratios"] == {"b: x, ratio": 2.0, "a: new, ratio": 3.0}
+    assert result["parts"]["a"]["state"] == "done"
+
+
+def test_without_their_environment_a_quick_run_says_how_to_get_it(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(peers, "PYTHON", tmp_path / "python")
+    (words,) = peers.skipped(quick=True)
+    assert "python -m benchmarks.peers" in words
+    script = tmp_path / "part.py"
+    script.write_text(f"print({json.dumps({'skipped': [words]})!r})\n")
+    ended = run_part(Part("speed/part", (str(script),)), quick=True, limit=30)
+    assert ended["skipped"] == [words]
+
+
+def test_without_data_the_sample_of_the_package_is_used(monkeypatch, tmp_path):
+    monkeypatch.setattr(equal_terms.data, "PLACES", [tmp_path])
+    ((name, table),) = equal_terms.tables(quick=True)
+    assert "sample" in name
+    assert len(table.y) == 5000
+    assert table.encoded(style="ordinal").shape == (5000, 12)
+
+
+def test_accuracies_are_collected_by_table_and_method():
+    found = {"mean": 0.8, "standard_error": 0.01, "shards": 3}
+    printed = {"accuracy": {"adult": {"reticent, vote": found, "broken": {"error": 1}}}}
+    assert accuracies_of("studies/a", printed) == {
+        "studies/a: adult, reticent, vote": {"mean": 0.8, "standard_error": 0.01}
+    }
+
+
+def test_the_page_is_made_of_the_results():
+    assert page.PAGE.read_text("utf-8") == page.rendered()
 
 
 def test_the_table_of_releases_is_the_results():
-    page = (ROOT / "docs" / "explain" / "releasing-linear.md").read_text("utf-8")
+    text = (ROOT / "docs" / "explain" / "releasing-linear.md").read_text("utf-8")
     results = json.loads(release_table.RESULTS.read_text("utf-8"))
     lines = release_table.rows(results)
-    assert "\n".join(lines) in page
+    assert "\n".join(lines) in text
     results["bank"]["ours"]["1.0"] = {
         name: {**entry, "mean": entry["mean"] - 0.01}
         for name, entry in results["bank"]["ours"]["1.0"].items()
     }
-    assert "\n".join(release_table.rows(results)) not in page
+    assert "\n".join(release_table.rows(results)) not in text

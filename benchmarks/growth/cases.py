@@ -1,4 +1,9 @@
-"""What is measured: every predictor and learner for which many rows make sense."""
+"""What is measured: every public estimator, or the reason why it is not.
+
+Settings are the defaults but for what an estimator cannot do without: a class of
+hypotheses, labels or bounds, the number of shards. A test fails for a public estimator
+that is neither here nor in `NOT_MEASURED`.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,13 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier
 
-from reticent.generalization import CompressionClassifier
+from reticent import Budget
+from reticent.generalization import AdaptiveSession, CompressionClassifier
 from reticent.hypotheses import FiniteClass, Stumps, Thresholds
 from reticent.learners import (
     BestSubsetRegressor,
     ExponentialMechanismClassifier,
+    FourierFeatures,
     HighConfidence,
     LogConcaveClassifier,
     LogConcaveRegressor,
@@ -30,11 +37,15 @@ from reticent.learners import (
     PublicCoverClassifier,
     RegularizedERMClassifier,
     RegularizedERMRegressor,
+    Resampled,
     RRSPMClassifier,
     RSPMClassifier,
+    StudentClassifier,
     Subsampled,
 )
 from reticent.prediction import (
+    ConsensusInterface,
+    PredictionInterface,
     PrivateAveragingClassifier,
     PrivateAveragingRegressor,
     PrivateVotingClassifier,
@@ -97,17 +108,52 @@ PUBLIC_BALL = ball(500)[0]
 
 @dataclass(frozen=True)
 class Case:
-    """A model, its rows, and the largest sizes that are measured."""
+    """A model, its rows, and the largest sizes that are measured.
+
+    Attributes
+    ----------
+    model : callable
+        Makes the estimator.
+    rows : callable
+        Makes so many rows with labels.
+    most_rows, most_queries : int
+        The upper end of two decades.
+    public : ndarray, optional
+        Public rows for `fit`.
+    wrap : callable, optional
+        Fits the estimator inside something else that answers, from rows and labels.
+    wrapper : str
+        The name of that.
+    ask : str
+        The method that answers.
+    remembers : bool
+        Whether a question asked again is answered from memory; then each size is
+        measured once, on new questions.
+    beyond : str
+        Why more than linear growth is in the nature of the thing, if it is.
+    """
 
     model: Callable[[], Any]
     rows: Callable[..., Rows] = ball
     most_rows: int = 10**6
     most_queries: int = 10**6
     public: NDArray[np.float64] | None = None
+    wrap: Callable[[Any, Any, Any], Any] | None = None
+    wrapper: str = ""
+    ask: str = "predict"
+    remembers: bool = False
+    beyond: str = ""
 
     def fitted(self, X: NDArray[np.float64], y: NDArray[Any]) -> Any:
+        if self.wrap is not None:
+            return self.wrap(self.model(), X, y)
         extra = {} if self.public is None else {"public": self.public}
         return self.model().fit(X, y, **extra)
+
+    @property
+    def covers(self) -> str:
+        """Return the name of the public estimator that is measured."""
+        return self.wrapper or type(self.model()).__name__
 
 
 def _labels(model: Callable[..., Any], *given: Any, **settings: Any) -> Any:
@@ -122,11 +168,25 @@ def _compressed(scheme: str) -> Callable[[], Any]:
     return lambda: CompressionClassifier(scheme, classes=LABELS)
 
 
+def _interface(model: Any, X: Any, y: Any) -> PredictionInterface:
+    return PredictionInterface(model.fit(X, y), Budget(epsilon=1000.0))
+
+
+def _consensus(model: Any, X: Any, y: Any) -> ConsensusInterface:
+    budget = Budget(epsilon=100.0, delta=1e-3)
+    return ConsensusInterface(model.fit(X, y), budget, queries=10**6, unstable=20)
+
+
+def _session(model: Any, X: Any, y: Any) -> Any:
+    return AdaptiveSession(X, y, epsilon=1000.0).fit(model)
+
+
 TREE = DecisionTreeClassifier(max_depth=5)
+LINEAR_VOTE = _labels(PrivateVotingClassifier, LogisticRegression(), 1.0, n_shards=100)
+# So little that a budget lasts for all questions.
+CHEAP_VOTE = _labels(PrivateVotingClassifier, LogisticRegression(), 1e-3, n_shards=100)
 ASK = {
-    "vote of 100 linear": Case(
-        _labels(PrivateVotingClassifier, LogisticRegression(), 1.0, n_shards=100)
-    ),
+    "vote of 100 linear": Case(LINEAR_VOTE),
     "vote of 100 trees": Case(
         _labels(PrivateVotingClassifier, TREE, 1.0, n_shards=100),
         most_rows=3 * 10**5,
@@ -146,6 +206,21 @@ ASK = {
     ),
     "stable linear numbers": Case(_bounds(StableLinearRegressor, 1.0), numbers),
     "projected walk": Case(_labels(ProjectedWalkClassifier, 1.0), line),
+    "interface with a budget": Case(
+        CHEAP_VOTE,
+        most_queries=10**5,
+        wrap=_interface,
+        wrapper="PredictionInterface",
+        remembers=True,
+    ),
+    "interface by consensus": Case(
+        LINEAR_VOTE,
+        clean_ball,
+        most_queries=10**5,
+        wrap=_consensus,
+        wrapper="ConsensusInterface",
+        remembers=True,
+    ),
     "stable selection": Case(
         _labels(StableSelectionClassifier, Stumps(), epsilon=1.0),
         line,
@@ -178,19 +253,25 @@ RELEASE = {
     "subsampled": Case(
         lambda: Subsampled(ExponentialMechanismClassifier(TWENTY, classes=LABELS)), line
     ),
+    "resampled": Case(
+        lambda: Resampled(
+            PerfectlyGeneralizingClassifier(TWENTY, 0.25, classes=LABELS)
+        ),
+        line,
+    ),
     "log-concave": Case(
-        _labels(LogConcaveClassifier, steps=200),
-        lambda n, d=3: ball(n, d),
-        most_rows=10**5,
+        _labels(LogConcaveClassifier), lambda n, d=3: ball(n, d), most_rows=10**5
     ),
     "log-concave numbers": Case(
-        _bounds(LogConcaveRegressor, steps=200),
-        lambda n, d=3: numbers(n, d),
-        most_rows=10**5,
+        _bounds(LogConcaveRegressor), lambda n, d=3: numbers(n, d), most_rows=10**5
     ),
-    # Left to itself it takes 20 to 200 steps, more for more rows; so they are fixed.
-    "noisy gradient": Case(_labels(NoisyGradientClassifier, steps=100)),
-    "noisy gradient numbers": Case(_bounds(NoisyGradientRegressor, steps=100), numbers),
+    "noisy gradient": Case(_labels(NoisyGradientClassifier)),
+    "noisy gradient numbers": Case(_bounds(NoisyGradientRegressor), numbers),
+    "student of 100 linear": Case(
+        lambda: StudentClassifier(LINEAR_VOTE(), LogisticRegression(), 10.0),
+        public=PUBLIC_BALL,
+    ),
+    "Fourier features": Case(FourierFeatures, ask="transform"),
     "objective noise": Case(_labels(ObjectivePerturbationClassifier)),
     "objective noise numbers": Case(_bounds(ObjectivePerturbationRegressor), numbers),
     "output noise": Case(_labels(OutputPerturbationClassifier)),
@@ -213,9 +294,32 @@ REUSE = {
         _compressed("rectangle"), lambda n, d=2: clean_line(n, d), most_rows=3 * 10**5
     ),
     # Little is computed a row, so sizes start where rows leave the processor's cache.
-    "compression, perceptron": Case(
+    "compression, perceptron, separable": Case(
         _compressed("perceptron"), clean_ball, most_rows=10**7
     ),
+    "compression, perceptron": Case(
+        _compressed("perceptron"),
+        most_rows=10**4,
+        beyond="mistakes are as many as rows, and each is tried as the classifier",
+    ),
     "compression, boosting": Case(_compressed("boosting"), line, most_rows=10**5),
+    "compression, subsample": Case(_compressed("subsample")),
+    "compression, svm": Case(
+        _compressed("svm"),
+        most_rows=10**4,
+        most_queries=10**5,
+        beyond="scikit-learn's SVC, which is between quadratic and cubic",
+    ),
+    "session, a released model": Case(
+        _labels(OutputPerturbationClassifier), wrap=_session, wrapper="AdaptiveSession"
+    ),
+    "session, a predictor": Case(
+        CHEAP_VOTE, most_queries=10**5, wrap=_session, wrapper="SessionPredictor"
+    ),
 }
 CASES = {**ASK, **RELEASE, **REUSE}
+NOT_MEASURED = {
+    "DecodedHypothesis": "what a CompressionClassifier predicts with",
+    "optimal_learner": "a linear programme over all data sets, for tiny domains",
+    "optimal_predictor": "a linear programme over all data sets, for tiny domains",
+}

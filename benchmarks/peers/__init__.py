@@ -1,4 +1,7 @@
-"""Other libraries, in an environment of their own, on the same rows."""
+"""Other libraries, in an environment of their own, on the same rows.
+
+python -m benchmarks.peers
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,17 @@ import numpy as np
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PYTHON = ROOT / ".venv-peers" / "bin" / "python"
+SKIPPED = (
+    "diffprivlib and InterpretML: their environment, .venv-peers, is not here; "
+    "`python -m benchmarks.peers` makes it, in some minutes"
+)
+
+
+def skipped(*, quick: bool) -> list[str]:
+    """Say what a quick run leaves out; a full one makes the environment first."""
+    if not quick:
+        set_up()
+    return [] if PYTHON.exists() else [SKIPPED]
 
 
 def set_up() -> None:

@@ -203,8 +203,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes")
     quick = parser.parse_args().quick
-    rounds = 3 if quick else 11
-    sizes = [5_000, 20_000] if quick else [125_000, 500_000]
+    rounds = 2 if quick else 11
+    sizes = [2_000, 8_000] if quick else [125_000, 500_000]
     result: dict[str, Any] = {"threads": THREADS, "rounds": rounds}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -32,10 +32,10 @@ def median_seconds(function: Callable[[], Any], calls: int = 1) -> float:
     function()
     times = []
     for _ in range(REPEATS):
-        start = time.perf_counter()
+        start = time.process_time()
         for _ in range(calls):
             function()
-        times.append((time.perf_counter() - start) / calls)
+        times.append((time.process_time() - start) / calls)
     return statistics.median(times)
 
 

@@ -27,7 +27,7 @@ from reticent.prediction import PrivateAveragingClassifier, PrivateVotingClassif
 ROOT = Path(__file__).parent.parent.parent
 POOL, N, SHARDS, SEED = 1500, 300, 15, 0
 FULL = {"targets": 5, "shadows": 8, "games": 200}
-QUICK = {"targets": 2, "shadows": 4, "games": 30}
+QUICK = {"targets": 2, "shadows": 4, "games": 15}
 RATES = (0.01, 0.05, 0.1)
 
 

@@ -47,10 +47,10 @@ TEACHERS = 250
 class Split:
     """Private rows, public rows without labels, and test rows."""
 
-    def __init__(self, name: str, seed: int) -> None:
+    def __init__(self, name: str, seed: int, most: int = MOST_PRIVATE) -> None:
         task = data.load(name)
         order = np.random.default_rng(seed).permutation(task.train)
-        cut = min(MOST_PRIVATE, 3 * len(order) // 4)
+        cut = min(most, 3 * len(order) // 4)
         self.private, rest = order[:cut], order[cut:]
         self.public = rest[: LABELLED[name]]
         self.test = task.test[:MOST_TEST]
@@ -150,16 +150,18 @@ def without_privacy(split: Split) -> dict[str, float]:
     }
 
 
-def study(name: str, seeds: int) -> dict[str, object]:
+def study(
+    name: str, seeds: int, epsilons: tuple[float, ...], most: int = MOST_PRIVATE
+) -> dict[str, object]:
     scores: dict[str, dict[str, list[float]]] = {}
     for seed in range(seeds):
-        split = Split(name, seed)
+        split = Split(name, seed, most)
         for method, run in methods(split, seed).items():
-            for epsilon in EPSILONS:
+            for epsilon in epsilons:
                 found = scores.setdefault(method, {}).setdefault(str(epsilon), [])
                 found.append(run(epsilon))
                 print(name, seed, method, epsilon, round(found[-1], 4), flush=True)
-    split = Split(name, 0)
+    split = Split(name, 0, most)
     return {
         "private": len(split.private),
         "public": len(split.public),
@@ -221,8 +223,12 @@ def main() -> None:
     path = RESULTS.with_suffix(".quick.json") if arguments.quick else RESULTS
     if not arguments.draw:
         found = {}
-        for name in DATA:
-            found[name] = study(name, 2 if arguments.quick else 3)
+        for name in DATA[:1] if arguments.quick else DATA:
+            found[name] = (
+                study(name, 2, (1.0,), 10_000)
+                if arguments.quick
+                else study(name, 3, EPSILONS)
+            )
             path.write_text(json.dumps(found, indent=1) + "\n")
     if not arguments.quick:
         draw(json.loads(path.read_text()))

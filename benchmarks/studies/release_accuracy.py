@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -32,24 +33,41 @@ from reticent.learners import (
 from reticent.schemas import Categorical, Encoder, Numeric, Schema
 
 RESULTS = Path(__file__).parent.parent / "results" / "release_accuracy.json"
-EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-6
-# Rows of the largest data sets that are used, for the time that the peers take.
-MOST_TRAINING, MOST_TEST = 100_000, 50_000
 KNOTS = 8
-STRENGTHS = (0.003, 0.01, 0.03, 0.1, 1.0)  # diffprivlib's C
-RATES = (0.01, 0.1, 0.3, 1.0)  # DP-EBM's learning rate; the first is its default
 TRANSFORMS = {"slog1p": "signed_log1p"}
+Table = dict[str, dict[str, dict[str, float]]]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is measured; `strengths` are diffprivlib's C, `rates` DP-EBM's.
+
+    The largest data sets are cut to `training` and `test` rows, for the time that the
+    peers take.
+    """
+
+    data: str = "adult,bank,covtype,skin,california"
+    seeds: int = 10
+    epsilons: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 4.0)
+    training: int = 100_000
+    test: int = 50_000
+    strengths: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1, 1.0)
+    rates: tuple[float, ...] = (0.01, 0.1, 0.3, 1.0)  # the first is its default
+
+
+FULL = Extent()
+QUICK = Extent("bank", 2, (1.0,), 8_000, 4_000, (0.01, 0.1), (0.1,))
 
 
 class Tables:
     """One data set, encoded in the ways that the models need."""
 
-    def __init__(self, name: str) -> None:
-        self.task = data.load(name)
+    def __init__(self, name: str, extent: Extent = FULL) -> None:
+        self.task, self.extent = data.load(name), extent
         self.name, self.bounds = name, self.task.bounds
-        self.train = self.task.train[:MOST_TRAINING]
-        self.test = self.task.test[:MOST_TEST]
+        self.train = self.task.train[: extent.training]
+        self.test = self.task.test[: extent.test]
         document = json.loads((data.folder() / "schema.json").read_text())[name]
         self.schema, self.frame = declared(document)
         self.n_columns = self.schema.n_columns
@@ -127,17 +145,18 @@ def summary(values: list[float]) -> dict[str, float]:
     return {"mean": float(np.mean(values)), "standard_error": float(spread)}
 
 
-def ours(tables: Tables, seeds: int) -> dict[str, dict[str, dict[str, float]]]:
-    table: dict[str, dict[str, dict[str, float]]] = {str(e): {} for e in EPSILONS}
+def ours(tables: Tables) -> Table:
+    extent = tables.extent
+    table: Table = {str(epsilon): {} for epsilon in extent.epsilons}
     y = tables.task.y[tables.train]
     for basis in ("linear", "splines"):
         rows, norm = tables.encoded(basis)
         X = rows[tables.train]
         for name, release in releases(tables, norm).items():
-            for epsilon in EPSILONS:
+            for epsilon in extent.epsilons:
                 scores = [
                     tables.score(release(epsilon, seed).fit(X, y), rows)
-                    for seed in range(seeds)
+                    for seed in range(extent.seeds)
                 ]
                 entry = summary(scores)
                 table[str(epsilon)][f"{name}, {basis}"] = entry
@@ -160,12 +179,15 @@ def without_privacy(tables: Tables) -> dict[str, float]:
     return found
 
 
-def their_jobs(tables: Tables, seeds: int) -> tuple[list[dict], list[dict]]:
+def their_jobs(tables: Tables) -> tuple[list[dict], list[dict]]:
     """Jobs on encoded rows, and jobs on numbers and category codes."""
-    runs = [{"epsilon": e, "seed": s} for e in EPSILONS for s in range(seeds)]
+    extent = tables.extent
+    runs = [
+        {"epsilon": e, "seed": s} for e in extent.epsilons for s in range(extent.seeds)
+    ]
     ebm = [
         {"model": "DP-EBM", "delta": DELTA, "learning_rate": rate, **run}
-        for rate in RATES
+        for rate in extent.rates
         for run in runs
     ]
     if tables.task.categorical.any():
@@ -185,7 +207,7 @@ def their_jobs(tables: Tables, seeds: int) -> tuple[list[dict], list[dict]]:
             "data_norm": norm,
             **run,
         }
-        for strength in STRENGTHS
+        for strength in extent.strengths
         for run in runs
     ]
     forest = [{"model": "diffprivlib.RandomForestClassifier", **run} for run in runs]
@@ -194,12 +216,10 @@ def their_jobs(tables: Tables, seeds: int) -> tuple[list[dict], list[dict]]:
     return logistic + bayes + hot, forest + ebm
 
 
-def theirs(
-    tables: Tables, seeds: int, only: list[str]
-) -> dict[str, dict[str, dict[str, float]]]:
+def theirs(tables: Tables, only: list[str]) -> Table:
     on_encoded, on_raw = (
         [job for job in jobs if job["model"] in only or not only]
-        for jobs in their_jobs(tables, seeds)
+        for jobs in their_jobs(tables)
     )
     task = tables.task
     raw = np.nan_to_num(task.raw, nan=0.0)
@@ -207,8 +227,8 @@ def theirs(
     zero_one = (np.zeros(task.encoded.shape[1]), np.ones(task.encoded.shape[1]))
     scored = run_peers(tables, task.encoded, on_encoded, zero_one)
     scored += run_peers(tables, raw, on_raw, (low, high))
-    table: dict[str, dict[str, dict[str, float]]] = {str(e): {} for e in EPSILONS}
-    for epsilon in EPSILONS:
+    table: Table = {str(epsilon): {} for epsilon in tables.extent.epsilons}
+    for epsilon in tables.extent.epsilons:
         groups: dict[str, list[dict]] = {}
         for row in scored:
             if row["epsilon"] == epsilon:
@@ -287,14 +307,16 @@ def leader(entries: dict, kind: str) -> tuple[str, dict] | None:
     return max(able, key=lambda pair: pair[1]["mean"]) if able else None
 
 
-def study(name: str, seeds: int, before: dict, only: list[str]) -> dict[str, object]:
+def study(
+    name: str, extent: Extent, before: dict, only: list[str], *, alone: bool = False
+) -> dict[str, object]:
     """Measure one data set; what `before` holds is not measured again.
 
-    Of the peers those in `only` are, or all.
+    Of the peers those in `only` are, or all; none if ours are `alone`.
     """
-    tables = Tables(name)
-    mine = before.get("ours") or ours(tables, seeds)
-    peer = theirs(tables, seeds, only)
+    tables = Tables(name, extent)
+    mine = before.get("ours") or ours(tables)
+    peer = {epsilon: {} for epsilon in mine} if alone else theirs(tables, only)
     for epsilon, entries in before.get("theirs", {}).items():
         kept = {n: e for n, e in entries.items() if n.split()[1] not in only}
         peer[epsilon] = {**kept, **peer[epsilon]} if only else peer[epsilon]
@@ -311,28 +333,37 @@ def study(name: str, seeds: int, before: dict, only: list[str]) -> dict[str, obj
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--data", default="adult,bank,covtype,skin,california")
+    parser.add_argument("--data", help="names, with commas between them")
     parser.add_argument(
         "--peers",
         help="measure these peers only (or 'all'), and keep the rest of the last run",
     )
     arguments = parser.parse_args()
-    seeds = 2 if arguments.quick else 10
+    extent = QUICK if arguments.quick else FULL
+    skipped = peers.skipped(quick=arguments.quick)
     path = RESULTS.with_suffix(".quick.json") if arguments.quick else RESULTS
     RESULTS.parent.mkdir(exist_ok=True)
-    for name in arguments.data.split(","):
+    accuracy = {}
+    for name in (arguments.data or extent.data).split(","):
         done = json.loads(path.read_text()) if path.exists() else {}
         before = done.get(name, {}) if arguments.peers else {}
         only = (
             arguments.peers.split(",") if arguments.peers not in (None, "all") else []
         )
-        found = {"seeds": seeds, **study(name, seeds, before, only)}
+        measured = study(name, extent, before, only, alone=bool(skipped))
+        found = {"seeds": extent.seeds, **measured}
         # Kept data set by data set: a long run that stops has not run for nothing.
         done = json.loads(path.read_text()) if path.exists() else {}
         done[name] = found
         path.write_text(json.dumps(done, indent=1) + "\n")
         for verdict in done[name]["verdicts"]:
             print(name, verdict)
+        accuracy[name] = {
+            **{f"reticent, {who}": one for who, one in found["ours"]["1.0"].items()},
+            **found["theirs"]["1.0"],
+        }
+    # At epsilon 1, for the comparison of runs.
+    print(json.dumps({"accuracy": accuracy, "skipped": skipped}))
 
 
 if __name__ == "__main__":

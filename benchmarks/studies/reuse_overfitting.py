@@ -334,14 +334,14 @@ def plot(reports: dict[str, list[Report]], curve: dict[str, Any], target: Path) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="20 small repetitions")
+    parser.add_argument("--quick", action="store_true", help="10 small repetitions")
     parser.add_argument("--repetitions", type=int, default=200)
     parser.add_argument("--out", type=Path, default=Path("docs/figures"))
     options = parser.parse_args()
     sizes = QUICK if options.quick else FULL
-    repetitions = 20 if options.quick else options.repetitions
+    repetitions = 10 if options.quick else options.repetitions
     reports = simulate(repetitions, sizes)
-    curve = selection_curve(sizes, 5 if options.quick else 20)
+    curve = selection_curve(sizes, 3 if options.quick else 20)
     result = {
         "study": "reuse_overfitting",
         "repetitions": repetitions,

@@ -1,0 +1,177 @@
+"""The page of the documentation, made of the committed results.
+
+python -m benchmarks.page
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from benchmarks.parts import RESULTS, ROOT
+from benchmarks.report import (
+    ACCURACY_SLACK,
+    EXPONENT_SLACK,
+    FACTOR,
+    larger_is_better,
+)
+
+PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
+TEXT = """\
+# Benchmarks, as measured
+
+`make bench` runs everything, `make bench QUICK=1` smaller sizes in under five minutes;
+both write their results to `benchmarks/results`, and `python -m benchmarks.page` makes
+this page of them. Speed is given as ratios of two times within one run, so that the
+machine cancels out. A later run fails if a number is worse than the committed one,
+twice: a ratio by a factor of {quick} (full run: {full}), an exponent by {exponent},
+an accuracy of ours by {points} points and four standard errors.
+
+Data are looked for in `benchmarks/cache`, or where `RETICENT_DATA` says; without them,
+the records of Adult that come with the package and tables of scikit-learn are used, and
+studies that need the rest say so. Other libraries run in an environment of their own,
+`.venv-peers`; without it a quick run leaves them out and says so, and
+`python -m benchmarks.peers` makes it.
+"""
+
+
+def load(name: str) -> dict[str, Any]:
+    path = RESULTS / name
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def rendered() -> str:
+    """Return the page."""
+    quick, full = load("bench_quick.json"), load("bench.json")
+    head = TEXT.format(
+        quick=FACTOR["quick"],
+        full=FACTOR["full"],
+        exponent=EXPONENT_SLACK["quick"],
+        points=round(100 * ACCURACY_SLACK["quick"]),
+    )
+    lines = [head]
+    lines += accuracy(load("equal_terms.json"), quick)
+    lines += growth(load("growth.json"))
+    lines += ratios(quick, full)
+    lines += times(quick, full)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def accuracy(study: dict[str, Any], quick: dict[str, Any]) -> list[str]:
+    """Return the table of the full study, and what the quick run measured."""
+    lines = ["## Accuracy at equal privacy and as many answers", ""]
+    if study:
+        tables = study["accuracy"]
+        methods = list(dict.fromkeys(who for one in tables.values() for who in one))
+        lines += [
+            f"(1, 1e-6) in all, {study['seeds']} seeds, mean and standard error; by",
+            "`python -m benchmarks.studies.equal_terms`, which says what is what.",
+            "Peers have the setting that was best on the test rows.",
+            "",
+            "| who | " + " | ".join(tables) + " |",
+            "|---" * (1 + len(tables)) + "|",
+        ]
+        for who in methods:
+            cells = [_cell_of(one.get(who)) for one in tables.values()]
+            lines.append(f"| {who} | " + " | ".join(cells) + " |")
+        lines.append("")
+    lines += ["A quick run measured, with two seeds and fewer rows:", ""]
+    lines += ["| what | accuracy |", "|---|---|"]
+    for name, found in quick.get("accuracy", {}).items():
+        lines.append(f"| {name.removeprefix('studies/')} | {_cell_of(found)} |")
+    return [*lines, ""]
+
+
+def _cell_of(found: dict[str, float] | None) -> str:
+    if found is None:
+        return ""
+    error = f" ± {found['standard_error']:.3f}" if found["standard_error"] else ""
+    return f"{found['mean']:.3f}{error}"
+
+
+def growth(found: dict[str, Any]) -> list[str]:
+    """Return the exponents of every method in rows and in queries."""
+    lines = [
+        "## Growth",
+        "",
+        "Processor time of `fit` against rows and of `predict` against queries, over",
+        "two decades: the slope on log-log axes. By `python -m benchmarks.growth`.",
+        "",
+        "| method | fit, rows | up to | predict, queries | up to |",
+        "|---|---|---|---|---|",
+    ]
+    for name, fit in found.get("rows", {}).items():
+        asked = found["queries"].get(name)
+        cells = [f"{fit['exponent']:.2f}", f"{fit['sizes'][-1]:,}"]
+        cells += (
+            [f"{asked['exponent']:.2f}", f"{asked['sizes'][-1]:,}"]
+            if asked
+            else ["", ""]
+        )
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    reasons = found.get("not measured", {})
+    if reasons:
+        lines += ["", "Not measured:", ""]
+        lines += [f"- {name}: {reason}" for name, reason in reasons.items()]
+    return [*lines, ""]
+
+
+def ratios(quick: dict[str, Any], full: dict[str, Any]) -> list[str]:
+    """Return all ratios, of both kinds of runs."""
+    both = {"quick": quick.get("ratios", {}), "full": full.get("ratios", {})}
+    names = list(dict.fromkeys(name for found in both.values() for name in found))
+    lines = []
+    for title, better in (("Larger is better", True), ("Smaller is better", False)):
+        lines += [f"## {title}", "", "| what | quick run | full run |", "|---|---|---|"]
+        for name in names:
+            if larger_is_better(name) == better:
+                cells = [
+                    f"{found[name]:.3g}" if name in found else ""
+                    for found in both.values()
+                ]
+                lines.append(f"| {_short(name)} | " + " | ".join(cells) + " |")
+        lines.append("")
+    return lines
+
+
+def times(quick: dict[str, Any], full: dict[str, Any]) -> list[str]:
+    """Return how long each part took, and what the comparison said."""
+    lines = [
+        "## Parts",
+        "",
+        f"On {quick.get('machine', 'no machine yet')}, with other work beside it. What",
+        "a full run has not yet measured is empty; studies have their results in pages",
+        "of their own.",
+        "",
+        "| part | quick run | seconds | full run | seconds |",
+        "|---|---|---|---|---|",
+    ]
+    one, other = quick.get("parts", {}), full.get("parts", {})
+    for name in dict.fromkeys([*one, *other]):
+        cells = []
+        for part in (one.get(name), other.get(name)):
+            cells += [part["state"], f"{part['seconds']:.0f}"] if part else ["", ""]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    found = quick.get("comparison")
+    if found:
+        worse = "; ".join(found["worse"]) or "none"
+        lines += [
+            "",
+            f"The quick run was compared with that of commit `{found['with']}`:",
+            f"{found['numbers']} numbers in both, worse: {worse}.",
+        ]
+    return lines
+
+
+def _short(name: str) -> str:
+    for words, shorter in ((", times_faster", ""), ("ratios, ", ""), ("_ratio", "")):
+        name = name.replace(words, shorter)
+    return name.replace("|", "\\|").removesuffix(", ratio")
+
+
+def write() -> None:
+    PAGE.write_text(rendered(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
