@@ -24,7 +24,8 @@ def test_it_finds_the_features_and_fits_them():
     model = BestSubsetRegressor(4.0, (-6, 6), 2, norm_bound=2.5).fit(X, y)
     assert model.support_.tolist() == [1, 4]
     assert (np.flatnonzero(model.coef_) == [1, 4]).all()
-    assert model.score(X, y) > 0.9
+    # Noise may spoil a model; this one is always the same.
+    assert model.set_params(random_state=0).fit(X, y).score(X, y) > 0.9
 
 
 def test_epsilons_of_the_two_steps_add_up():
@@ -106,7 +107,12 @@ def test_hostile_values_are_refused_also_with_validation_off(bad):
 @estimator_checks.parametrize_with_checks(
     [
         BestSubsetRegressor(
-            1e4, (-10.0, 10.0), n_selected=3, norm_bound=20.0, radius=10.0
+            1e4,
+            (-10.0, 10.0),
+            n_selected=3,
+            norm_bound=20.0,
+            radius=10.0,
+            random_state=0,
         )
     ]
 )

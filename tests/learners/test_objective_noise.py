@@ -150,7 +150,9 @@ def test_certificates(epsilon):
 
 def test_it_learns_about_as_well_as_without_privacy():
     X, y = make_classification(20_000, 10, n_informative=5, random_state=3)
-    model = ObjectivePerturbationClassifier(1.0, norm_bound=5.0, classes=[0, 1])
+    model = ObjectivePerturbationClassifier(
+        1.0, norm_bound=5.0, classes=[0, 1], random_state=0
+    )
     plain = LogisticRegression().fit(X, y).score(X, y)
     assert model.fit(X, y).score(X, y) > plain - 0.02
 
@@ -159,7 +161,9 @@ def test_regression():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(20_000, 3))
     y = 50 + 20 * X[:, 0] - 10 * X[:, 2] + rng.normal(0, 1, 20_000)
-    model = ObjectivePerturbationRegressor(1.0, (0, 100), norm_bound=2.0)
+    model = ObjectivePerturbationRegressor(
+        1.0, (0, 100), norm_bound=2.0, random_state=0
+    )
     assert model.fit(X, y).score(X, y) > LinearRegression().fit(X, y).score(X, y) - 0.02
     recheck(model.certificate_)
 
@@ -183,12 +187,12 @@ NAN = float("nan")
     ids=str,
 )
 def test_hostile_values_are_refused_also_with_validation_off(bad):
-    X, y = make_classification(40)
+    X, y = make_classification(40, random_state=0)
     with config_context(skip_parameter_validation=True), pytest.raises(ReticentError):
         ObjectivePerturbationClassifier(**bad).fit(X, y)
 
 
-QUIET = {"epsilon": 1e4, "norm_bound": 20.0}
+QUIET = {"epsilon": 1e4, "norm_bound": 20.0, "random_state": 0}
 
 
 @estimator_checks.parametrize_with_checks(

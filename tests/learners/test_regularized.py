@@ -353,7 +353,7 @@ def test_it_learns_from_shifted_public_rows(loss):
     model = RegularizedERMClassifier(
         1.0, 1e-6, loss=loss, norm_bound=3.0, classes=[False, True]
     )
-    assert model.fit(X, score > 0, public=public).score(X, score > 0) > 0.85
+    assert model.fit(X, score > 0, public=public).score(X, score > 0) > 0.8
     assert model.predict_proba(X[:3]).shape == (3, 2)
 
 
@@ -479,7 +479,7 @@ class RegressorWithPublicRows(RegularizedERMRegressor):
         return super().fit(X, y, units, public=some_public_rows(X))
 
 
-QUIET = {"epsilon": 1e5, "norm_bound": 20.0, "eta": 1e-3}
+QUIET = {"epsilon": 1e5, "norm_bound": 20.0, "eta": 1e-3, "random_state": 0}
 
 
 @estimator_checks.parametrize_with_checks(

@@ -294,7 +294,7 @@ def test_it_learns(family):
     rng = np.random.default_rng(3)
     X, public = rng.random((4000, 2)), rng.random((25, 2))
     y = X[:, 0] > 0.5
-    model = RRSPMClassifier(family, 2.0, classes=[False, True])
+    model = RRSPMClassifier(family, 10.0, classes=[False, True])
     model.fit(X, y, public=public)
     assert (model.predict(X) == y).mean() > 0.85
 
