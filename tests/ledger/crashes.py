@@ -19,11 +19,12 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from reticent.errors import LedgerError
-from reticent.ledger import Outcome, SQLLedger, engines
+from reticent.ledger import Outcome, SQLLedger, engines, statements
 from tests.ledger.book import DATASET, EVERYBODY, MEMORY, asking, opened
 from tests.ledger.faulty_disk import Fault, FaultyDisk
 
@@ -198,6 +199,27 @@ def _one_request(url: str, diary: Diary, key: str, disk: Any) -> dict[str, int]:
     return {"failed": failed, "late": late}
 
 
+class Watched:
+    """A driver's connection that tells of every statement, before and after."""
+
+    def __init__(self, driver: Any, tell: Callable[[], None]) -> None:
+        self.tell, self.driver, self.pipeline = tell, driver, None
+        if hasattr(driver, "pipeline"):
+            self.pipeline = driver.pipeline
+
+    def execute(self, *statement: Any) -> Any:
+        return self.told(self.driver.execute, statement)
+
+    def executemany(self, *statement: Any) -> Any:
+        return self.told(self.driver.executemany, statement)
+
+    def told(self, run: Callable[..., Any], statement: tuple[Any, ...]) -> Any:
+        self.tell()
+        done = run(*statement)
+        self.tell()
+        return done
+
+
 class Statements:
     """Ends the process before or after a chosen statement or commit."""
 
@@ -209,6 +231,14 @@ class Statements:
             event.listen(Engine, name, lambda *_: self.boundary())
         for name in ("begin", "commit", "rollback"):
             event.listen(Engine, name, lambda _: self.boundary())
+        given = statements._driver
+
+        @contextlib.contextmanager
+        def watched(connection: Any) -> Iterator[Watched]:
+            with given(connection) as driver:
+                yield Watched(driver, self.boundary)
+
+        statements._driver = watched
 
     def boundary(self) -> None:
         self.count += 1

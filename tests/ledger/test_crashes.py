@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from reticent.errors import LedgerError
 from reticent.ledger import Cap, Outcome
@@ -160,3 +161,21 @@ def test_raised_cap_is_durable(sql_url, open_ledger):
     ledger.set_cap(DATASET, Cap.basic(epsilon=7.0))
     ledger.close()
     assert open_ledger(sql_url).balance(DATASET).cap == Cap.basic(epsilon=7.0)
+
+
+def test_a_connection_that_was_cut_is_replaced(postgres_url, open_ledger):
+    ledger = opened(open_ledger(postgres_url), epsilon=100.0)
+    ledger.charge(asking("k1"))
+    engine = create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
+    others = text(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    with engine.connect() as connection:
+        cut = connection.execute(others).scalars().all()
+    engine.dispose()
+    assert cut
+    assert all(cut)
+    assert ledger.charge(asking("k2")).outcome is Outcome.DRAW
+    assert nano(ledger, DATASET) == 2 * 10**8
+    ledger.verify()

@@ -8,13 +8,14 @@ to the server and back, under a lock that all replicas share.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
-from reticent.errors import LedgerError
 from reticent.ledger.entries import Entry
 from reticent.ledger.schema import KINDS
 from reticent.ledger.units import Spend
@@ -31,6 +32,7 @@ _ACCOUNTS = (
     "a.name, a.cap, a.spent_epsilon, a.spent_delta, a.spent_rho, a.spent_answers, "
     "a.limit_epsilon, a.limit_delta, a.limit_rho, a.limit_answers"
 )
+_CHARGED = "SELECT NULL, NULL, NULL, sequence, NULL, NULL FROM ledger_entries"
 _ENTRIES = "sequence, kind, request, settles, charges, body, hash"
 _MARKS = "sequence, position, query, account, release"
 # The database has the last word: no row changes if a cap would be exceeded.
@@ -65,35 +67,78 @@ class Trace(NamedTuple):
     settled: int | None
 
 
-def head_and_accounts(
-    connection: Connection, names: Iterable[str]
-) -> tuple[tuple[int, str] | None, list[tuple[Any, ...]]]:
-    """Return sequence and hash of the last entry, and the rows of named accounts."""
-    head, rows = None, []
-    for chunk in chunks(names) if names else ():
+class Ask(NamedTuple):
+    """A statement with its parameters."""
+
+    statement: str
+    values: Sequence[Any] = ()
+
+
+#: Waits for our turn among all replicas, until the transaction ends.
+TURN = Ask("SELECT pg_advisory_xact_lock(hashtext('reticent.ledger'))")
+
+
+class Found(NamedTuple):
+    """What a commit has to know before it decides."""
+
+    head: tuple[int, str] | None
+    accounts: list[tuple[Any, ...]]
+    traces: list[Trace]
+    #: Hashes of the charges in question that have no answer yet.
+    unanswered: dict[int, str]
+
+
+def look(
+    connection: Connection,
+    accounts: Iterable[str] = (),
+    requests: Iterable[str] = (),
+    queries: Iterable[str] = (),
+    charges: Iterable[int] = (),
+    *,
+    lock: bool = False,
+) -> Found:
+    """Read the head, accounts, and what is known of requests, queries and charges.
+
+    With `lock`, wait for our turn first; SQLite gave it when the transaction began.
+    """
+    names = list(accounts)
+    first = [TURN] if lock and connection.dialect.name != "sqlite" else []
+    heads = _heads(connection, names)
+    traced = _traces(connection, requests, queries, names)
+    waiting = _unanswered(connection, charges)
+    found = together(connection, [*first, *heads, *traced, *waiting])[len(first) :]
+    about_heads = [*chain.from_iterable(found[: len(heads)])]
+    about_traces = chain.from_iterable(found[len(heads) : len(heads) + len(traced)])
+    hashes = chain.from_iterable(found[len(heads) + len(traced) :])
+    return Found(
+        about_heads[0][:2] if about_heads else None,
+        [row[2:] for row in about_heads if row[2] is not None],
+        [*map(Trace._make, about_traces)],
+        dict(hashes),
+    )
+
+
+def _heads(connection: Connection, names: list[str]) -> list[Ask]:
+    """Ask for the last entry and the rows of named accounts, head first in each."""
+    asks = []
+    for chunk in chunks(names or [""]):
         among, values = _among(connection, "a.name", chunk)
-        found = _all(
-            connection,
+        statement = (
             f"SELECT h.sequence, h.hash, {_ACCOUNTS} FROM ({_HEAD}) h "  # noqa: S608
-            f"LEFT JOIN ledger_accounts a ON {among}",
-            values,
+            f"LEFT JOIN ledger_accounts a ON {among}"
         )
-        head = found[0][:2] if found else None
-        rows += [tuple(row[2:]) for row in found if row[2] is not None]
-    if not names:
-        found = _all(connection, _HEAD, [])
-        head = found[0] if found else None
-    return None if head is None else (head[0], head[1]), rows
+        asks.append(Ask(statement, values))
+    return asks
 
 
-def traces(
+def _traces(
     connection: Connection,
     requests: Iterable[str],
     queries: Iterable[str],
     accounts: Iterable[str],
-) -> Iterator[Trace]:
-    """Yield what is known of requests and queries; of others' views, nothing."""
-    payers, used = ["", *accounts], list(requests)
+) -> list[Ask]:
+    """Ask what is known of requests and queries; of others' views, nothing."""
+    asks, payers, used = [], ["", *accounts], list(requests)
     for chunk in chunks(queries):
         by_query, asked = _among(connection, "m.query", chunk)
         by_account, paid = _among(connection, "m.account", payers)
@@ -107,21 +152,17 @@ def traces(
         keys: list[Any] = []
         if some:
             by_key, keys = _among(connection, "request", some)
-            statement += (
-                " UNION ALL SELECT NULL, NULL, NULL, sequence, NULL, NULL "  # noqa: S608
-                f"FROM ledger_entries WHERE {by_key}"
-            )
-        yield from map(Trace._make, _all(connection, statement, asked + paid + keys))
+            statement += f" UNION ALL {_CHARGED} WHERE {by_key}"
+        asks.append(Ask(statement, asked + paid + keys))
     for some in chunks(used):
         by_key, keys = _among(connection, "request", some)
-        statement = f"SELECT sequence FROM ledger_entries WHERE {by_key}"  # noqa: S608
-        for (sequence,) in _all(connection, statement, keys):
-            yield Trace(None, None, None, sequence, None, None)
+        asks.append(Ask(f"{_CHARGED} WHERE {by_key}", keys))
+    return asks
 
 
-def unanswered(connection: Connection, charges: Iterable[int]) -> dict[int, str]:
-    """Return the hashes of those charges that have no answer yet."""
-    found: dict[int, str] = {}
+def _unanswered(connection: Connection, charges: Iterable[int]) -> list[Ask]:
+    """Ask for the hashes of those charges that have no answer yet."""
+    asks = []
     for chunk in chunks(charges):
         among, values = _among(connection, "e.sequence", chunk)
         statement = (
@@ -129,8 +170,8 @@ def unanswered(connection: Connection, charges: Iterable[int]) -> dict[int, str]
             "LEFT JOIN ledger_entries a ON a.settles = e.sequence "
             f"WHERE a.sequence IS NULL AND {among}"
         )
-        found.update({row[0]: row[1] for row in _all(connection, statement, values)})
-    return found
+        asks.append(Ask(statement, values))
+    return asks
 
 
 def entries_after(
@@ -175,13 +216,15 @@ def write(
     if connection.dialect.name != "sqlite":
         costs = [(name, *cost) for name, cost in spends]
         columns = _columns(rows, 7) + _columns(marks, 5) + _columns(costs, 5)
-        return int(_all(connection, _POSTGRESQL_WRITE, columns)[0][0])
+        return int(together(connection, [Ask(_POSTGRESQL_WRITE, columns)])[0][0][0])
     _insert(connection, "ledger_entries", _ENTRIES, rows)
     _insert(connection, "ledger_marks", _MARKS, marks)
     if not spends:
         return 0
     changes = [(*cost, name) for name, cost in spends]
-    return connection.exec_driver_sql(_SQLITE_SPEND, changes).rowcount
+    with _driver(connection) as driver:
+        changed: int = driver.executemany(_SQLITE_SPEND, changes).rowcount
+    return changed
 
 
 def chunks(values: Iterable[T]) -> Iterator[list[T]]:
@@ -218,7 +261,7 @@ def _insert(
     while start < len(rows):
         width = min(1 << ((len(rows) - start).bit_length() - 1), _MOST_ROWS)
         values = tuple(chain.from_iterable(rows[start : start + width]))
-        connection.exec_driver_sql(_insertion(table, columns, width), values)
+        together(connection, [Ask(_insertion(table, columns, width), values)])
         start += width
 
 
@@ -251,18 +294,33 @@ def _places(column: str, width: int) -> str:
 def _rows(
     connection: Connection, statement: str, values: tuple[int, int]
 ) -> list[tuple[Any, ...]]:
-    """Return plain tuples from the driver itself: these are rows by the million."""
     place = "?" if connection.dialect.name == "sqlite" else "%s"
-    result = connection.exec_driver_sql(statement.format(place, place), values)
+    return together(connection, [Ask(statement.format(place, place), values)])[0]
+
+
+def together(
+    connection: Connection, asks: Sequence[Ask]
+) -> list[list[tuple[Any, ...]]]:
+    """Run statements in order, PostgreSQL's in one journey; return the rows of each."""
+    with _driver(connection) as driver:
+        if connection.dialect.name == "sqlite":
+            return [driver.execute(*ask).fetchall() for ask in asks]
+        if len(asks) == 1:
+            return [driver.execute(*asks[0]).fetchall()]
+        with driver.pipeline():
+            cursors = [driver.execute(*ask) for ask in asks]
+        return [cursor.fetchall() for cursor in cursors]
+
+
+@contextmanager
+def _driver(connection: Connection) -> Iterator[Any]:
+    """Give the driver's own connection, in the same transaction.
+
+    Its rows are plain tuples; SQLAlchemy's machinery around each statement would take
+    longer than most of them.
+    """
+    dialect = connection.dialect
     try:
-        return list(result.cursor.fetchall()) if result.cursor else []
-    except connection.dialect.loaded_dbapi.Error as error:
-        raise LedgerError(
-            f"the ledger cannot be read: {type(error).__name__}."
-        ) from None
-    finally:
-        result.close()
-
-
-def _all(connection: Connection, statement: str, values: list[Any]) -> list[Any]:
-    return list(connection.exec_driver_sql(statement, tuple(values)).all())
+        yield connection.connection.driver_connection
+    except dialect.loaded_dbapi.Error as error:
+        raise DBAPIError(None, None, error, hide_parameters=True) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -68,6 +69,7 @@ class Store:
         self._engine: Engine = open_engine(url)
         self._head = (0, "")
         self._recent: dict[int, Entry] = {}
+        self._kept: Connection | None = None
         try:
             self.write(migrate)
         except BaseException:
@@ -76,32 +78,41 @@ class Store:
 
     def close(self) -> None:
         """Let go of all connections."""
+        self._let_go()
         self._engine.dispose()
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in one durable transaction, alone among all writers."""
-        try:
-            return self._write(work)
-        except TimeoutError as error:
-            raise LedgerError(f"{error} Nothing was written; try again.") from None
 
-    def _write(self, work: Callable[[Connection], T]) -> T:
-        """Do so, with a TimeoutError if nothing was written and it may work later."""
-        committing = False
+        def in_turn(connection: Connection) -> T:
+            if connection.dialect.name != "sqlite":
+                statements.together(connection, [statements.TURN])
+            return work(connection)
+
         try:
             with self._engine.connect() as connection:
-                connection = connection.execution_options(**{WRITES: True})
-                with connection.begin() as transaction:
-                    _lock(connection)
-                    done = work(connection)
-                    committing = True
-                    transaction.commit()
+                return self._transact(_writing(connection), in_turn)
         except DBAPIError as error:
-            if passing(error, committing=committing):
-                raise TimeoutError(
-                    f"the ledger's database is busy or away ({fault_of(error)})"
-                ) from None
-            raise LedgerError(f"the database failed with {fault_of(error)}") from None
+            failure = _judged(error)
+        except TimeoutError as error:
+            failure = error
+        if isinstance(failure, TimeoutError):
+            failure = LedgerError(f"{failure} Nothing was written; try again.")
+        raise failure from None
+
+    def _transact(self, connection: Connection, work: Callable[[Connection], T]) -> T:
+        """Run `work` and commit.
+
+        A `TimeoutError` means that nothing was written, and that it may work later.
+        """
+        committing = False
+        try:
+            with connection.begin() as transaction:
+                done = work(connection)
+                committing = True
+                transaction.commit()
+        except DBAPIError as error:
+            raise _judged(error, committing=committing) from None
         return done
 
     def commit(
@@ -116,7 +127,7 @@ class Store:
             needs = Needs()
             for operation in operations:
                 needs.add(operation.needs)
-            page = load(connection, needs, self._recent)
+            page = load(connection, needs, self._recent, lock=True)
             self._check_head(page)
             before = dict(page.accounts)
             results = [_attempt(operation, page) for operation in operations]
@@ -130,10 +141,38 @@ class Store:
                 checkpoint_of(connection) if due else None,
             )
 
-        done = self._write(work)
+        done = self._transact_kept(work)
         self._head = (done.sequence, done.hash)
         self._keep_recent(done.written)
         return done
+
+    def _transact_kept(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` on the connection that is kept from one commit to the next."""
+        used = self._kept is not None
+        try:
+            if self._kept is None:
+                self._kept = _writing(self._engine.connect())
+            return self._transact(self._kept, work)
+        except DBAPIError as error:
+            raise _judged(error) from None
+        except TimeoutError:
+            died = used and _is_dead(self._kept)
+            self._let_go()
+            if not died:
+                raise
+            # It died since it was last used, and nothing was written.
+            return self._transact_kept(work)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _let_go(self) -> None:
+        """Close the kept connection, in whatever state it is."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            with contextlib.suppress(DBAPIError):
+                kept.invalidate()
+            kept.close()
 
     def _keep_recent(self, written: Iterable[Entry]) -> None:
         """Keep charges at hand until their answers come."""
@@ -188,12 +227,24 @@ class Store:
         return [(*row, marked(row[0], ())) for row in found]
 
 
-def _lock(connection: Connection) -> None:
-    """Wait for our turn; SQLite gave it when the transaction began."""
-    if connection.dialect.name != "sqlite":
-        connection.exec_driver_sql(
-            "SELECT pg_advisory_xact_lock(hashtext('reticent.ledger'))"
+def _writing(connection: Connection) -> Connection:
+    return connection.execution_options(**{WRITES: True})
+
+
+def _is_dead(connection: Connection | None) -> bool:
+    """Return whether a connection to PostgreSQL broke."""
+    if connection is None or connection.invalidated:
+        return True
+    return bool(getattr(connection.connection.driver_connection, "closed", False))
+
+
+def _judged(error: DBAPIError, *, committing: bool = False) -> Exception:
+    """Return what an error means, a `TimeoutError` if it passes."""
+    if passing(error, committing=committing):
+        return TimeoutError(
+            f"the ledger's database is busy or away ({fault_of(error)})"
         )
+    return LedgerError(f"the database failed with {fault_of(error)}")
 
 
 def _attempt(operation: Operation, page: Page) -> Any:
@@ -205,26 +256,35 @@ def _attempt(operation: Operation, page: Page) -> Any:
 
 
 def load(
-    connection: Connection, needs: Needs, recent: Mapping[int, Entry] | None = None
+    connection: Connection,
+    needs: Needs,
+    recent: Mapping[int, Entry] | None = None,
+    *,
+    lock: bool = False,
 ) -> Page:
-    """Read the part of the book that operations need.
+    """Read the part of the book that operations need, with `lock` at our turn.
 
     With `recent`, charges found there under the hash that the database has are not
     read again: the hash stands for all of an entry.
     """
-    head, rows = statements.head_and_accounts(connection, needs.accounts)
-    page = Page(*(head or _lost()))
-    page.accounts = {row[0]: balance_of(row) for row in rows}
-    whole = set(needs.charges)
-    if needs.requests or needs.queries:
-        whole |= _remember(page, connection, needs)
+    known = recent or {}
+    found = statements.look(
+        connection,
+        needs.accounts,
+        needs.requests,
+        needs.queries,
+        needs.charges if known else (),
+        lock=lock,
+    )
+    page = Page(*(found.head or _lost()))
+    page.accounts = {row[0]: balance_of(row) for row in found.accounts}
+    whole = needs.charges | _remember(page, found.traces)
     drawn = {place[0] for place in page.releases.values()}
-    if recent and needs.charges:
-        for sequence, sealed in statements.unanswered(connection, whole).items():
-            known = recent.get(sequence)
-            if known is not None and known.hash == sealed:
-                page.index(known)
-                whole.discard(sequence)
+    for sequence, sealed in found.unanswered.items():
+        at_hand = known.get(sequence)
+        if at_hand is not None and at_hand.hash == sealed:
+            page.index(at_hand)
+            whole.discard(sequence)
     answers = []
     for chunk in statements.chunks(whole | drawn):
         for entry in _entries(connection, entries.c.sequence.in_(chunk), whole):
@@ -235,15 +295,13 @@ def load(
     return page
 
 
-def _remember(page: Page, connection: Connection, needs: Needs) -> set[int]:
+def _remember(page: Page, traces: Iterable[statements.Trace]) -> set[int]:
     """Note who paid to see needed queries and under which charge each was drawn.
 
     Return the charges of needed requests.
     """
     drawn, charged = [], set()
-    for trace in statements.traces(
-        connection, needs.requests, needs.queries, needs.accounts
-    ):
+    for trace in traces:
         query, account, release, sequence, position, settled = trace
         if query is None or account is None or release is None or position is None:
             charged.add(sequence)
@@ -279,8 +337,7 @@ def flush(connection: Connection, page: Page, before: dict[str, Balance]) -> Non
 def checkpoint_of(connection: Connection) -> Checkpoint:
     """Read the head and every account."""
     known = identity(connection)
-    head, _ = statements.head_and_accounts(connection, ())
-    sequence, sealed = head or _lost()
+    sequence, sealed = statements.look(connection).head or _lost()
     return Checkpoint(
         known.ledger, known.epoch, sequence, sealed, all_accounts(connection)
     )
@@ -311,7 +368,7 @@ def all_accounts(connection: Connection) -> dict[str, Balance]:
 
 
 def _accounts(connection: Connection, names: Iterable[str]) -> dict[str, Balance]:
-    _, rows = statements.head_and_accounts(connection, names)
+    rows = statements.look(connection, names).accounts
     return {row[0]: balance_of(row) for row in rows}
 
 
