@@ -16,6 +16,15 @@ for path in sorted(Path(__file__).parent.glob("registered_*.py")):
 CASES = sorted(REGISTRY)
 REPLAYED = [name for name in CASES if not isinstance(REGISTRY[name].replay, str)]
 PAIRS, MANY_PAIRS = 25, 10_000
+# In these, few pairs move anything: by chance their unit is not drawn, or outvoted.
+RARELY_MOVED = {
+    "PredictionInterface-two-answers-and-a-repetition": 60,
+    "PrivateAveragingClassifier-two-labels": 60,
+    "RelabelingClassifier-exact": 150,
+    "SessionPredictor-two-answers": 60,
+    "StudentClassifier-each-answer": 60,
+    "Subsampled-two-of-three": 100,
+}
 
 
 def test_no_public_estimator_is_missing():
@@ -68,10 +77,11 @@ def replayed(name, count, seed):
 
 @pytest.mark.parametrize("name", REPLAYED)
 def test_nothing_moves_further_than_declared(name):
-    found = replayed(name, PAIRS, 0)
+    pairs = RARELY_MOVED.get(name, PAIRS)
+    found = replayed(name, pairs, 0)
     assert found.holds, found.violations[0]
-    assert found.pairs == PAIRS
-    assert found.values + found.exempt >= PAIRS
+    assert found.pairs == pairs
+    assert found.values + found.exempt >= pairs
     assert found.share > 0.1  # something did move
 
 

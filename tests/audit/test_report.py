@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from reticent.audit import Report, Status, examine, trade_off
+from reticent.audit import Report, Status, examine, report_checks, trade_off
 from reticent.audit.plots import bars_picture
 from reticent.audit.report import best_guess
 from reticent.audit.report_mechanism import VoteStep, last_step
@@ -20,6 +20,7 @@ from reticent.guarantees import ZCDP, PureDP, ReplaceOne, Scope, claim
 from reticent.mechanisms import soft_vote
 from reticent.prediction.voting import Vote
 from reticent.storage import new_key, save_model
+from tests.stats import ALPHA
 from tests.storage.workshop import CASES, KEY, fitted, forge, table_for, write
 
 ASKED = [case for case in CASES if "released" not in case]
@@ -39,10 +40,17 @@ def stored(tmp_path):
     return store
 
 
+@pytest.fixture
+def _never_by_chance(monkeypatch):
+    """Refute a promise that is kept once in 10^9 audits, not once in 10^4."""
+    monkeypatch.setattr(report_checks, "CONFIDENCE", 1 - ALPHA)
+
+
 def found(report):
     return {check.name: check.status for check in report.checks}
 
 
+@pytest.mark.usefixtures("_never_by_chance")
 @pytest.mark.parametrize("case", CASES)
 def test_an_honest_model_is_not_refuted(case, stored):
     report = examine(stored(case), signing_key=KEY, quick=True)
@@ -146,6 +154,7 @@ def test_a_directory_that_cannot_be_read_is_refuted(damage, stored):
     assert "could not be read" in report.to_html()
 
 
+@pytest.mark.usefixtures("_never_by_chance")
 def test_assumptions_are_put_before_a_person(tmp_path):
     from reticent.prediction import PrivateVotingClassifier
 
@@ -167,7 +176,9 @@ def with_records(tmp_path_factory):
     model, encoder, table = fitted("voting-linear")
     folder = tmp_path_factory.mktemp("audited") / "ward"
     save_model(folder, model, encoder.schema, signing_key=KEY, encoder=encoder)
-    return examine(folder, signing_key=KEY, records=table, quick=True)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(report_checks, "CONFIDENCE", 1 - ALPHA)
+        return examine(folder, signing_key=KEY, records=table, quick=True)
 
 
 def test_records_are_looked_at_and_attacked(with_records):
@@ -197,6 +208,7 @@ def test_records_of_another_kind_are_refused(stored, tmp_path):
         examine(stored("voting-linear"), signing_key=KEY, records=other, quick=True)
 
 
+@pytest.mark.usefixtures("_never_by_chance")
 def test_an_encrypted_model_needs_its_key(tmp_path, stored):
     model, encoder, _ = fitted("voting-linear")
     folder, secret = tmp_path / "sealed", new_key("aes-256-gcm")

@@ -197,7 +197,7 @@ def test_it_learns(family):
         StableSelectionClassifier(family, stability=0.1, classes=[0, 1]),
         StableSelectionClassifier(family, epsilon=1.0, flip=0.05, classes=[0, 1]),
     ):
-        assert (model.fit(X, y).predict(X[:300]) == y[:300]).mean() > 0.85
+        assert (model.fit(X, y).predict(X[:300]) == y[:300]).mean() > 0.8
         recheck(model.certificate_)
 
 
@@ -207,7 +207,7 @@ class TestRelabeling:
         X = rng.random((2000, 1))
         y = (X[:, 0] > 0.4).astype(int)
         model = RelabelingClassifier(Thresholds(), 1.0, classes=[0, 1]).fit(X, y)
-        assert (model.predict(X[:100]) == y[:100]).mean() > 0.75
+        assert (model.predict(X[:300]) == y[:300]).mean() > 0.6
         assert isinstance(model.certificate_.guarantee, PureDP)
         assert 0.9 < model.certificate_.guarantee.epsilon <= 1.0
         recheck(model.certificate_)

@@ -436,7 +436,7 @@ LINEAR = {
     "label beyond": ("labels", put(9)),
     "label below": ("labels", put(-2)),
     "shard beyond": ("shards", put(99)),
-    "shard twice": ("shards", put(1)),
+    "shard twice": ("shards", lambda a: np.append(a[1], a[1:])),
     "weights not finite": ("weights", put(np.nan)),
     "weights narrow": ("weights", lambda a: a[:, :, 1:]),
     "weights fewer": ("weights", lambda a: a[1:]),
