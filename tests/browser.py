@@ -23,7 +23,7 @@ from selenium.common.exceptions import WebDriverException
 
 REQUIRED = "RETICENT_REQUIRE_BROWSER"
 _SCRIPT = Path(__file__).parent.parent / "scripts" / "browser"
-_PATIENCE = 30
+_PATIENCE = 180  # on a busy machine; a quick one waits for moments
 
 
 class NoBrowserError(Exception):

@@ -7,13 +7,13 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.service.live_server import free_port
 from tests.test_docs import FENCE as PYTHON
 from tests.test_docs import PAGES, name_of, run_block
 from tests.test_layout import ROOT
@@ -43,8 +43,8 @@ TAKEN_FOR_GRANTED = {
 }
 # A server may take a while to start, and an error from it is an error.
 CURL = (
-    "curl() { command curl --fail-with-body --retry 60 --retry-delay 1"
-    ' --retry-connrefused "$@"; }'
+    'curl() { command curl --fail-with-body "$@" --retry 300 --retry-delay 1'
+    " --retry-connrefused; }"
 )
 
 
@@ -59,9 +59,7 @@ WITH_COMMANDS = [page for page in PAGES if commands(page)]
 
 def run_page(lines: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run commands in one shell; a busy port 8000 does not matter."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     script = f"set -e\n{CURL}\n" + "\n".join(
         line.replace("localhost:8000", f"localhost:{port}") for line in lines
     )
@@ -81,7 +79,7 @@ def run_page(lines: list[str], folder: Path) -> subprocess.CompletedProcess[str]
     )
     try:
         # What runs on in the background holds the pipes, so wait for the shell alone.
-        process.wait(timeout=300)
+        process.wait(timeout=900)
     finally:
         # Nothing in the background is nothing to end.
         with contextlib.suppress(ProcessLookupError):

@@ -46,7 +46,7 @@ def fit_with_a_killer(backend: str, deaths: int) -> dict[str, object]:
             check=False,
         )
     finally:
-        _, left = psutil.wait_procs(marked(mark), timeout=30)
+        _, left = psutil.wait_procs(marked(mark), timeout=180)
         for process in left:
             process.kill()
     assert done.returncode == 0, done.stderr[-2000:]

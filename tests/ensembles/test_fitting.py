@@ -211,11 +211,11 @@ def test_warnings_come_back_whatever_the_order_of_leaving():
     def first():
         with without_streams, without_warnings:
             first_in.set()
-            second_in.wait(10)
+            second_in.wait(180)
 
     thread = threading.Thread(target=first)
     thread.start()
-    first_in.wait(10)
+    assert first_in.wait(180)
     with without_warnings, without_streams:
         second_in.set()
         thread.join()

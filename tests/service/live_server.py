@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,13 @@ _FIRST_EPHEMERAL = 32_768  # Linux gives clients ports from here on
 _PATIENCE = 180.0  # on a busy machine; a quick one waits for seconds
 
 
+def own_ports() -> range:
+    """Return the ports of this test process: no two of one run share a port."""
+    place = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return range(10_000 + place, _FIRST_EPHEMERAL, count)
+
+
 def free_port() -> int:
     """Return a port that nothing uses, and that no client is given by chance.
 
@@ -36,7 +43,7 @@ def free_port() -> int:
     to reach, reaches itself, and the port is taken when the server comes back.
     """
     while True:
-        port = random.SystemRandom().randrange(10_000, _FIRST_EPHEMERAL)
+        port = random.SystemRandom().choice(own_ports())
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
@@ -83,6 +90,14 @@ def ask(method: str, url: str, **settings: Any) -> httpx.Response:
     # Reading certificates for every client would cost more than the request does.
     with httpx.Client(verify=False, timeout=_PATIENCE) as http:
         return http.request(method, url, **settings)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("it did not happen")
+        time.sleep(0.02)
 
 
 def wait_until_ready(url: str, process: subprocess.Popen[Any] | None = None) -> None:

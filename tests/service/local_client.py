@@ -25,7 +25,7 @@ class LocalClient:
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run something in the application's own loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(180)
 
     def request(self, method: str, path: str, **settings: Any) -> httpx.Response:
         answer: httpx.Response = self.run(

@@ -21,7 +21,7 @@ from tests.service.clinic import Clinic, settings_for, store
 from tests.service.live_server import in_thread
 
 LOOKING = Path(__file__).with_name("looking.js").read_text("utf-8")
-PATIENCE = 20
+PATIENCE = 180  # on a busy machine; a quick one waits for moments
 # A status that a page was sent with is no mistake of the page.
 EXPECTED = "the server responded with a status of"
 
