@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit, softmax
 
 from reticent.ensembles.encoding import Encoded
+from reticent.ensembles.fused import Doubts, Fused
 from reticent.ensembles.labels import NO_BALLOT
 
 # Rows and folded weights beyond this could overflow in one order of operations and
@@ -25,11 +25,9 @@ _CHUNK_SCORES = 1 << 17
 # Counters of one byte add up fastest; so many models fit one.
 _BYTE = 255
 
-Doubts = tuple[NDArray[np.int64], NDArray[np.int64]]
-
 
 @dataclass(frozen=True, eq=False)
-class FusedLinear:
+class FusedLinear(Fused):
     """The weights of one linear model per shard, over commonly encoded columns.
 
     Score ``c`` of model ``m`` at an encoded row ``x`` is
@@ -69,6 +67,12 @@ class FusedLinear:
     same; all other pairs of row and model are handed back. What is counted for a
     model depends on its own weights only.
     """
+
+    scalars: ClassVar[Mapping[str, type]] = {
+        "steps": int,
+        "roundoff": float,
+        "link": str,
+    }
 
     shards: NDArray[np.int64]
     labels: NDArray[np.int64]
@@ -153,36 +157,6 @@ class FusedLinear:
             scores = flat.T.reshape(-1, n_models, n_scores)
             scores[:, absent] = -np.inf
             yield start, scores
-
-    def probabilities(
-        self, values: Any, n_classes: int
-    ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Yield class probabilities (rows x models x labels), chunk after chunk."""
-        models, columns = np.nonzero(self.labels != NO_BALLOT)
-        for start, scores in self.scores(values):
-            if scores.shape[2] == 1:
-                second = expit(scores[..., 0])
-                given = np.stack([1 - second, second], axis=-1)
-            else:
-                given = softmax(scores, axis=-1)
-            aligned = np.zeros((len(given), len(self.shards), n_classes))
-            aligned[:, models, self.labels[models, columns]] = given[:, models, columns]
-            yield start, aligned
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return everything as plain arrays, for storage without pickle."""
-        names = [field.name for field in fields(self)]
-        return {name: np.asarray(getattr(self, name)) for name in names}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> FusedLinear:
-        """Rebuild what `to_arrays` took apart."""
-        values: dict[str, Any] = {
-            field.name: arrays[field.name] for field in fields(cls)
-        }
-        for name, kind in (("steps", int), ("roundoff", float), ("link", str)):
-            values[name] = kind(values[name])
-        return cls(**values)
 
     @cached_property
     def _matrix(self) -> NDArray[np.float64]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
 
 from reticent.ensembles.encoding import Encoded
+from reticent.ensembles.fused import Doubts, Fused
 from reticent.ensembles.labels import NO_BALLOT
 
 # Walking this many pairs of row and tree at once keeps the arrays in cache.
@@ -21,11 +21,9 @@ _CHUNK_PAIRS = 1 << 16
 # libraries round the last step (a sigmoid, a softmax) in their own way.
 _BOOSTED_SLACK = 1e-9
 
-Doubts = tuple[NDArray[np.int64], NDArray[np.int64]]
-
 
 @dataclass(frozen=True, eq=False)
-class FusedTrees:
+class FusedTrees(Fused):
     """All trees of all shards in one set of arrays.
 
     Node ``i`` sends a row on to ``children[i, 0]`` if its value of column
@@ -67,6 +65,12 @@ class FusedTrees:
     1e-9 of a tie are handed back instead of counted.
     """
 
+    scalars: ClassVar[Mapping[str, type]] = {
+        "rule": str,
+        "single": bool,
+        "missing": bool,
+    }
+
     shards: NDArray[np.int64]
     labels: NDArray[np.int64]
     roots: NDArray[np.int32]
@@ -86,6 +90,10 @@ class FusedTrees:
     def gives_probabilities(self) -> bool:
         """Whether `probabilities` are the models' own."""
         return True
+
+    @property
+    def _averages(self) -> bool:
+        return self.rule == "mean"
 
     def refused(self, values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
         """Return which encoded rows every model refuses, None if there are none."""
@@ -163,38 +171,6 @@ class FusedTrees:
                 scores /= n_rounds
             scores[:, silent] = -np.inf
             yield start, scores
-
-    def probabilities(
-        self, values: NDArray[np.float64], n_classes: int
-    ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Yield class probabilities (rows x models x labels), chunk after chunk."""
-        models, columns = np.nonzero(self.labels != NO_BALLOT)
-        for start, scores in self.scores(values):
-            if self.rule == "mean":
-                given = scores
-            elif scores.shape[2] == 1:
-                second = expit(scores[..., 0])
-                given = np.stack([1 - second, second], axis=-1)
-            else:
-                given = softmax(scores, axis=-1)
-            aligned = np.zeros((len(given), len(self.shards), n_classes))
-            aligned[:, models, self.labels[models, columns]] = given[:, models, columns]
-            yield start, aligned
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return everything as plain arrays, for storage without pickle."""
-        names = [field.name for field in fields(self)]
-        return {name: np.asarray(getattr(self, name)) for name in names}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> FusedTrees:
-        """Rebuild what `to_arrays` took apart."""
-        values: dict[str, Any] = {
-            field.name: arrays[field.name] for field in fields(cls)
-        }
-        for name, kind in (("rule", str), ("single", bool), ("missing", bool)):
-            values[name] = kind(values[name])
-        return cls(**values)
 
     @cached_property
     def _is_leaf(self) -> NDArray[np.bool_]:

@@ -39,7 +39,7 @@ from reticent.mechanisms import (
     noise_source,
     permute_and_flip_certificate,
 )
-from reticent.prediction.base import checked_labels, checked_rows_and
+from reticent.prediction.base import two_labels
 
 
 @rule(
@@ -87,13 +87,7 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
     def _examples(
         self, X: NDArray[np.float64], y: Any, units: Any, *, fine: bool = False
     ) -> tuple[Examples, Labels]:
-        labels, y = checked_labels(self.classes, y)
-        checked_rows_and(X, y)
-        if len(labels) != 2:
-            raise InvalidParameterError(
-                "Only binary classification is supported. A class of hypotheses got "
-                f"{len(labels)} classes."
-            )
+        labels, y = two_labels("A class of hypotheses", self.classes, X, y)
         positions, n_units = unit_positions(units, len(X))
         where = None if units is None else positions
         return Examples.of(X, labels.indices(y), where, n_units, fine=fine), labels

@@ -12,7 +12,6 @@ from sklearn.utils.validation import validate_data
 from reticent._rounding import up
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.ensembles import check_bounds
-from reticent.errors import InvalidParameterError
 from reticent.learners.log_concave_draw import LogConcaveModel
 from reticent.learners.perturbed_risk import CONSTANT
 from reticent.learners.released_linear import (
@@ -20,7 +19,11 @@ from reticent.learners.released_linear import (
     ReleasedLinearRegressor,
     centred,
 )
-from reticent.prediction.base import checked_labels, checked_rows_and, checked_targets
+from reticent.prediction.base import (
+    checked_rows_and,
+    checked_targets,
+    two_labels,
+)
 from reticent.prediction.convex import classification_loss, regression_loss
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -166,13 +169,7 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
         radius = self._checked_radius()
         loss = classification_loss(self.loss, self.width)
         X = validate_data(self, X, dtype=np.float64)
-        labels, y = checked_labels(self.classes, y)
-        checked_rows_and(X, y)
-        if len(labels) != 2:
-            raise InvalidParameterError(
-                "Only binary classification is supported. LogConcaveClassifier got "
-                f"{len(labels)} classes."
-            )
+        labels, y = two_labels("LogConcaveClassifier", self.classes, X, y)
         # The loss falls with the margin, so its extremes are at the largest margins.
         far = np.array([1.12 * radius])
         low, high = (float(loss.loss.value(s, np.ones(1))[0]) for s in (far, -far))

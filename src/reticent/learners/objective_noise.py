@@ -11,7 +11,6 @@ from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.ensembles import check_bounds
-from reticent.errors import InvalidParameterError
 from reticent.guarantees.numbers import positive
 from reticent.learners.perturbed_risk import (
     CONSTANT,
@@ -27,7 +26,11 @@ from reticent.learners.released_linear import (
     centred,
 )
 from reticent.mechanisms import noise_source
-from reticent.prediction.base import checked_labels, checked_rows_and, checked_targets
+from reticent.prediction.base import (
+    checked_rows_and,
+    checked_targets,
+    two_labels,
+)
 from reticent.prediction.convex import (
     BoundedLoss,
     classification_loss,
@@ -199,14 +202,13 @@ class ObjectivePerturbationClassifier(ReleasedLinearClassifier, _ObjectivePertur
         """
         loss = classification_loss(self.loss, self.width)
         X = validate_data(self, X, dtype=np.float64)
-        labels, y = checked_labels(self.classes, y)
-        checked_rows_and(X, y)
-        if len(labels) != 2:
-            raise InvalidParameterError(
-                "Only binary classification is supported. "
-                f"ObjectivePerturbationClassifier got {len(labels)} classes; use "
-                "NoisyGradientClassifier for more."
-            )
+        labels, y = two_labels(
+            "ObjectivePerturbationClassifier",
+            self.classes,
+            X,
+            y,
+            "; use NoisyGradientClassifier for more",
+        )
         found = self._perturbed(
             X,
             labels.indices(y).astype(np.float64),

@@ -36,7 +36,7 @@ from reticent.mechanisms import (
     reach,
 )
 from reticent.mechanisms.gaussian_curve import ROUNDING_VARIANCE
-from reticent.prediction.base import checked_labels, checked_rows_and
+from reticent.prediction.base import two_labels
 
 Float = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -348,13 +348,7 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
             Public unlabelled rows. Needed.
         """
         rows = np.asarray(validate_data(self, X, dtype=np.float64))
-        labels, y = checked_labels(self.classes, y)
-        checked_rows_and(rows, y)
-        if len(labels) != 2:
-            raise InvalidParameterError(
-                "Only binary classification is supported. PerturbedERMClassifier got "
-                f"{len(labels)} classes."
-            )
+        labels, y = two_labels("PerturbedERMClassifier", self.classes, rows, y)
         points = public_rows("PerturbedERMClassifier", public, X, rows.shape[1])
         positions, n_units = unit_positions(units, len(rows))
         oracle = oracle_for(self.hypotheses, rows.shape[1])

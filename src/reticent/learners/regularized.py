@@ -28,7 +28,11 @@ from reticent.learners.released_linear import (
     centred,
 )
 from reticent.mechanisms import noise_source
-from reticent.prediction.base import checked_labels, checked_rows_and, checked_targets
+from reticent.prediction.base import (
+    checked_rows_and,
+    checked_targets,
+    two_labels,
+)
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _CONSTRAINTS: dict[str, list[Any]] = {
@@ -261,13 +265,7 @@ class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
             If the preset gap is not reached.
         """
         X = validate_data(self, X, dtype=np.float64)
-        labels, y = checked_labels(self.classes, y)
-        checked_rows_and(X, y)
-        if len(labels) != 2:
-            raise InvalidParameterError(
-                "Only binary classification is supported. RegularizedERMClassifier "
-                f"got {len(labels)} classes."
-            )
+        labels, y = two_labels("RegularizedERMClassifier", self.classes, X, y)
         targets = labels.indices(y).astype(np.float64)
         if self.loss != "logistic":
             targets = 2 * targets - 1

@@ -26,7 +26,7 @@ from reticent.learners.separator_noise import (
 )
 from reticent.learners.separator_oracles import SeparatorOracle, oracle_for
 from reticent.mechanisms import GridLaw, noise_source
-from reticent.prediction.base import checked_labels, checked_rows_and
+from reticent.prediction.base import two_labels
 
 SCALES = ("teaching", "points")
 
@@ -52,13 +52,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
         self, X: MatrixLike, y: MatrixLike, units: Any, points: MatrixLike
     ) -> Self:
         rows = np.asarray(validate_data(self, X, dtype=np.float64, reset=True))
-        labels, y = checked_labels(self.classes, y)
-        checked_rows_and(rows, y)
-        if len(labels) != 2:
-            raise InvalidParameterError(
-                "Only binary classification is supported. A class of hypotheses got "
-                f"{len(labels)} classes."
-            )
+        labels, y = two_labels("A class of hypotheses", self.classes, rows, y)
         positions, n_units = unit_positions(units, len(rows))
         oracle = oracle_for(self.hypotheses, rows.shape[1])
         public, _ = distinct_rows(matrix(points, rows.shape[1]))

@@ -211,6 +211,20 @@ def checked_labels(classes: Any, y: Any) -> tuple[Labels, NDArray[Any]]:
     return labels, y
 
 
+def two_labels(
+    who: str, classes: Any, X: MatrixLike, y: Any, instead: str = ""
+) -> tuple[Labels, NDArray[Any]]:
+    """Return two public labels and `y`, one for each of the rows `X`."""
+    labels, y = checked_labels(classes, y)
+    checked_rows_and(X, y)
+    if len(labels) != 2:
+        raise InvalidParameterError(
+            f"Only binary classification is supported. {who} got {len(labels)} "
+            f"classes{instead}."
+        )
+    return labels, y
+
+
 def _all_known(labels: Labels, y: NDArray[Any]) -> bool:
     if y.dtype.kind not in "biuf" or len(labels) > 2:
         return bool((labels.indices(y) >= 0).all())

@@ -38,9 +38,8 @@ from reticent.mechanisms import (
     noise_source,
 )
 from reticent.prediction.base import (
-    checked_labels,
     checked_one_row_a_unit,
-    checked_rows_and,
+    two_labels,
 )
 from reticent.prediction.selection import ClassSearch, SelectionResponse
 from reticent.prediction.shards import choose_shards
@@ -206,13 +205,7 @@ class RelabelingClassifier(ClassifierMixin, BaseEstimator):
                 "reticent.hypotheses, such as Thresholds()."
             )
         rows = validate_data(self, X, dtype=np.float64)
-        labels, y = checked_labels(self.classes, y)
-        checked_rows_and(rows, y)
-        if len(labels) != 2:
-            raise InvalidParameterError(
-                f"Only binary classification is supported. Relabeling got "
-                f"{len(labels)} classes."
-            )
+        labels, y = two_labels("Relabeling", self.classes, rows, y)
         n = len(rows)
         checked_one_row_a_unit("relabeling", units, n)
         source = noise_source(self.random_state)

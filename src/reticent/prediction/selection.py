@@ -22,9 +22,8 @@ from reticent.mechanisms import (
     noise_source,
 )
 from reticent.prediction.base import (
-    checked_labels,
     checked_one_row_a_unit,
-    checked_rows_and,
+    two_labels,
 )
 from reticent.prediction.stability import (
     SelectionPlan,
@@ -173,13 +172,7 @@ class StableSelectionClassifier(ClassifierMixin, BaseEstimator):
                 "reticent.hypotheses, such as Thresholds()."
             )
         rows = validate_data(self, X, dtype=np.float64)
-        labels, y = checked_labels(self.classes, y)
-        checked_rows_and(rows, y)
-        if len(labels) != 2:
-            raise InvalidParameterError(
-                "Only binary classification is supported. Stable selection got "
-                f"{len(labels)} classes."
-            )
+        labels, y = two_labels("Stable selection", self.classes, rows, y)
         n = len(rows)
         checked_one_row_a_unit("stable selection", units, n)
         source = noise_source(self.random_state)

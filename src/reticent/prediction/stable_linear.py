@@ -12,14 +12,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.ensembles import check_bounds
-from reticent.errors import InvalidParameterError
 from reticent.guarantees.numbers import positive
 from reticent.mechanisms import Response
 from reticent.prediction.base import (
-    checked_labels,
     checked_rows_and,
     checked_targets,
     plain_rows,
+    two_labels,
 )
 from reticent.prediction.centred_answers import CentredAnswers
 from reticent.prediction.convex import classification_loss, regression_loss
@@ -217,13 +216,7 @@ class StableLinearClassifier(ClassifierMixin, _StableLinear):
         """
         loss = classification_loss(self.loss, self.width)
         rows = self._rows(X, reset=True)
-        labels, y = checked_labels(self.classes, y)
-        checked_rows_and(rows, y)
-        if len(labels) != 2:
-            raise InvalidParameterError(
-                "Only binary classification is supported. The stable linear classifier "
-                f"got {len(labels)} classes."
-            )
+        labels, y = two_labels("The stable linear classifier", self.classes, rows, y)
         ones = labels.indices(y).astype(np.float64)
         self._train(rows, ones, loss, units, public_labels=self.classes is None)
         self.classes_ = labels.classes

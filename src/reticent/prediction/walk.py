@@ -31,10 +31,9 @@ from reticent.mechanisms import (
     two_step_response,
 )
 from reticent.prediction.base import (
-    checked_labels,
     checked_one_row_a_unit,
-    checked_rows_and,
     plain_rows,
+    two_labels,
 )
 
 
@@ -209,13 +208,7 @@ class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
             Ids of units, all different: the walk counts one example a unit.
         """
         values = self._column(X, reset=True)
-        labels, y = checked_labels(self.classes, y)
-        checked_rows_and(values, y)
-        if len(labels) != 2:
-            raise InvalidParameterError(
-                "Only binary classification is supported. The projected walk got "
-                f"{len(labels)} classes."
-            )
+        labels, y = two_labels("The projected walk", self.classes, values, y)
         n = len(values)
         checked_one_row_a_unit("the projected walk", units, n)
         epsilon = positive("ProjectedWalkClassifier", "epsilon", self.epsilon)
