@@ -39,9 +39,13 @@ from reticent.prediction.linear_plan import rows_in_ball
 CONSTANT = 0.5
 _LARGEST_SQUARE = 1.0 + CONSTANT**2
 # Defaults, chosen once on public data sets and not from anybody's records: gradients
-# of more than half a row norm are clipped, and there are this many steps.
+# of more than half a row norm are clipped, and there are this many steps. Their number
+# is the same for all tables, so that the cost grows as the number of rows does.
 _CLIP = 0.5
-_FEWEST_STEPS, _MOST_STEPS = 20, 200
+_STEPS = 200
+# With much noise smaller coefficients are looked for: if the time for all of them is
+# below so many of the longest steps, a share by the fourth root, but not below this.
+_STEPS_FOR_ALL, _LEAST_SHARE = 750, 0.72
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,9 @@ class DescentPlan:
         ratio = gaussian_ratio(epsilon, delta)
         # Coefficients need this much time to be reached, and more time brings only
         # more noise: in time t noise moves a coefficient by 2 clip t / (ratio n).
-        time = shape.coefficient * ratio * n_units / (2 * clip) * (1 - momentum)
+        time = shape.coefficient * ratio * n_units / (2 * clip)
+        share = (time / shape.longest_step / _STEPS_FOR_ALL) ** 0.25
+        time *= min(max(share, _LEAST_SHARE), 1.0) * (1 - momentum)
         steps, rate = _pace(model, time, shape.longest_step)
         source = noise_source(model.random_state)
         one = clipped_sum(
@@ -190,21 +196,13 @@ class DescentPlan:
 def _pace(model: Any, time: float, longest: float) -> tuple[int, float]:
     """Return the number of steps and their size, as asked or to fill `time`."""
     owner = type(model).__name__
-    steps = (
-        _automatic_steps(time / longest)
-        if _auto(model.steps)
-        else whole(owner, "steps", model.steps)
-    )
+    steps = _STEPS if _auto(model.steps) else whole(owner, "steps", model.steps)
     rate = (
         min(longest, time / steps)
         if _auto(model.learning_rate)
         else positive(owner, "learning_rate", model.learning_rate)
     )
     return steps, rate
-
-
-def _automatic_steps(needed: float) -> int:
-    return math.ceil(min(max(needed, _FEWEST_STEPS), _MOST_STEPS))
 
 
 def _certified(

@@ -109,7 +109,7 @@ class NoisyGradientClassifier(ReleasedLinearClassifier, _NoisyGradient):
         Smaller values need less noise and make outliers count less; predicted
         probabilities are then drawn towards one half or towards the ends.
     steps : int or "auto", default="auto"
-        Number of steps. Noise is calibrated to all of them together.
+        Number of steps; "auto" takes 200. Noise is calibrated to all of them together.
     learning_rate : float or "auto", default="auto"
         Length of a step, for rows divided by `norm_bound`.
     momentum : float, default=0.9
