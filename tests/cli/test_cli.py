@@ -173,7 +173,7 @@ def test_the_demo_answers_a_query_and_ends(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)

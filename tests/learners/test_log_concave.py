@@ -119,7 +119,7 @@ def test_a_sampler_is_conditional_always_and_learns():
         600, 4, n_informative=3, n_redundant=0, class_sep=2.0, random_state=0
     )
     model = LogConcaveClassifier(
-        4.0, norm_bound=4.0, steps=5000, tv_error=1e-6, classes=[0, 1]
+        4.0, norm_bound=4.0, steps=10_000, tv_error=1e-6, classes=[0, 1]
     ).fit(X, y)
     certificate = model.certificate_
     assert isinstance(certificate.guarantee, ApproxDP)

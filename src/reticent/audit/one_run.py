@@ -226,6 +226,10 @@ def canaries_needed(
 ) -> int:
     """Return how many guesses refute `claimed` when each is as good as `actual` allows.
 
+    Plant twice as many canaries. One half of the guesses says True and the other
+    False; among as many canaries as guesses there may be too few of either, and the
+    guesses that are left over are worse.
+
     Examples
     --------
     >>> canaries_needed(1.0, 2.0) < canaries_needed(1.0, 1.5)
