@@ -44,7 +44,8 @@ COLUMNS = {
 TWO = Schema(COLUMNS, label=ClassLabel("ill", ["no", "yes"]))
 THREE = Schema(COLUMNS, label=ClassLabel("stage", ["none", "mild", "grave"]))
 AMOUNT = Schema(COLUMNS, label=NumericTarget("cost", 0, 50))
-N_ROWS, N_SHARDS = 240, 12
+# So many rows a shard that none ever lacks a label.
+N_ROWS, N_SHARDS = 480, 12
 
 
 def table_for(schema: Schema) -> Table:
