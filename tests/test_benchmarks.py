@@ -7,7 +7,7 @@ from copy import deepcopy
 
 import pytest
 
-from benchmarks import page, peers
+from benchmarks import headline, page, peers
 from benchmarks.__main__ import committed, merged, runner, settle, verdict
 from benchmarks.parts import FIRST, RESULTS, Part, json_in, parts, run_part
 from benchmarks.report import FACTOR, Run, accuracies_of, compared, ratios_of
@@ -243,3 +243,19 @@ def test_the_table_of_releases_is_the_results():
         for name, entry in results["bank"]["ours"]["1.0"].items()
     }
     assert "\n".join(release_table.rows(results)) not in text
+
+
+def test_the_headline_numbers_are_the_results(monkeypatch):
+    text = headline.README.read_text("utf-8")
+    found = text.partition(headline.BEGIN)[2].partition(headline.END)[0]
+    assert found == headline.rendered(), "run python -m benchmarks.headline"
+    known = headline.load
+
+    def changed(name):
+        result = known(name)
+        if name == "speed_prediction":
+            result["one answer"]["ratio"] *= 2
+        return result
+
+    monkeypatch.setattr(headline, "load", changed)
+    assert found != headline.rendered()

@@ -127,8 +127,8 @@ class Case:
     ask : str
         The method that answers.
     remembers : bool
-        Whether a question asked again is answered from memory; then each size is
-        measured once, on new questions.
+        Whether a question asked again is answered from memory; then each time is that
+        of a first call.
     beyond : str
         Why more than linear growth is in the nature of the thing, if it is.
     """
@@ -293,9 +293,11 @@ REUSE = {
     "compression, rectangle": Case(
         _compressed("rectangle"), lambda n, d=2: clean_line(n, d), most_rows=3 * 10**5
     ),
-    # Little is computed a row, so sizes start where rows leave the processor's cache.
     "compression, perceptron, separable": Case(
-        _compressed("perceptron"), clean_ball, most_rows=10**7
+        _compressed("perceptron"),
+        clean_ball,
+        most_rows=10**7,
+        beyond="a fresh random order, which is a sort, and little else a row",
     ),
     "compression, perceptron": Case(
         _compressed("perceptron"),

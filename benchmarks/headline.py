@@ -1,0 +1,179 @@
+"""The headline numbers of the README, made of the committed results.
+
+python -m benchmarks.headline
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from benchmarks.parts import RESULTS, ROOT
+from benchmarks.studies.release_table import best
+
+README = ROOT / "README.md"
+BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
+ASKED = ("0.1", "0.25", "0.5", "1.0", "2.0")
+SAME = "the same"
+
+
+def load(name: str) -> dict[str, Any]:
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def asking() -> str:
+    """Return accuracies of private answers, and of other libraries' models."""
+    found = load("ask_accuracy")
+    peers = found["peers_at_epsilon_1"]
+    ours = [f"{found['ours'][epsilon]['auto']['mean']:.3f}" for epsilon in ASKED]
+    linear = peers["diffprivlib.LogisticRegression"]["mean"]
+    others = sorted(
+        (one["mean"] for name, one in peers.items() if "Logistic" not in name),
+        reverse=True,
+    )
+    rest = [f"{value:.3f}" for value in others]
+    return "\n".join(
+        [
+            f"Adult ({found['queries']:,} test rows), boosted trees on shards, "
+            "accuracy of private answers; without",
+            f"privacy {found['without_privacy']['mean']:.3f}. "
+            "`python -m benchmarks.studies.ask_accuracy` makes the table again.",
+            "",
+            "| epsilon of one answer | 0.1 | 0.25 | 0.5 | 1 | 2 |",
+            "|---|---|---|---|---|---|",
+            f"| reticent, shards chosen by itself | {' | '.join(ours)} |",
+            "",
+            "At epsilon 1 for a whole released model, diffprivlib's classifiers reach "
+            f"{linear:.3f} (logistic",
+            f"regression, default settings), {', '.join(rest[:-1])} and {rest[-1]} on "
+            "the same rows. The two are not",
+            "the same promise: an answer's epsilon is spent with every new question, a "
+            "released",
+            "model's once. `python -m benchmarks.studies.ask_budget` draws what many "
+            "answers cost.",
+        ]
+    )
+
+
+def ratios() -> list[str]:
+    """Return the rows of the table: what, measured, against, command."""
+    asked, public = load("speed_prediction"), load("speed_public")
+    total = load("speed_accounting")["total of many answers"]
+    served = load("service")["sqlite"]["durable / bare"]
+    speed = "`python -m benchmarks --only speed/{}`".format
+    rows = [
+        (
+            "one private answer, 250 models",
+            f"{asked['one answer']['ratio']:.2f}x",
+            "one `predict` of scikit-learn",
+            speed("prediction"),
+        ),
+        (
+            "100,000 private answers",
+            f"{asked['batch']['ratio']:.2f}x",
+            "the bare matrix product",
+            SAME,
+        ),
+        (
+            "training 250 linear shards",
+            f"{asked['training']['times_faster']:.1f}x faster",
+            "joblib over scikit-learn",
+            SAME,
+        ),
+        (
+            "projected walk, 10^7 points",
+            f"{asked['walk fit']['ratio']:.1f}x",
+            "one `numpy.sort`",
+            SAME,
+        ),
+        (
+            "RRSPM, 200,000 rows, 50 features",
+            f"{public['laplace']['ratio']:.2f}x",
+            "one `numpy.argsort` a feature",
+            speed("public"),
+        ),
+        _released(),
+        _large(),
+        _growth(),
+        (
+            f"adding up {total['answers']:,} answers",
+            f"{total['times_faster']:.0f}x faster",
+            "dp_accounting's loss distributions",
+            speed("accounting"),
+        ),
+        (
+            "service, durable charges, SQLite",
+            f"{served:.2f}x",
+            "the same application without ledger or model",
+            "`python benchmarks/speed/bench_service.py`",
+        ),
+    ]
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def _released() -> tuple[str, str, str, str]:
+    adult = load("release_accuracy")["adult"]
+    mine, theirs = adult["ours"]["1.0"], adult["theirs"]["1.0"]
+    ours, boosted = best(mine, "approx")[0], best(theirs, "approx")[0]
+    pure = best(theirs, "pure")[0]
+    return (
+        "released model, Adult, (1, 1e-6)",
+        f"{ours:.3f}",
+        f"{boosted:.3f} DP-EBM and {pure:.3f} diffprivlib, tuned on the test rows",
+        "`python -m benchmarks.studies.release_accuracy`",
+    )
+
+
+def _large() -> tuple[str, str, str, str]:
+    found = load("scale")
+    memory, size = found["peak resident bytes"] / 1e9, found["file bytes"] / 1e9
+    return (
+        "fit of 10^8 rows, 1,000 shards",
+        f"{memory:.1f} GB, {found['rows a second'] / 1e3:.0f},000 rows/s",
+        f"a file of {size:.1f} GB; the same models as in memory",
+        "`python -m benchmarks.scale.out_of_core`",
+    )
+
+
+def _growth() -> tuple[str, str, str, str]:
+    found = load("growth")
+    beyond = found["beyond"]
+    faster = sorted({name.split(", ")[1] for name in beyond})
+    largest = max(found["ratios"].values())
+    return (
+        f"fits and predictions, {len(found['rows']) - len(beyond)} methods",
+        f"exponent <= {largest:.2f}",
+        f"linear growth; compression by {' and '.join(faster)} is beyond it",
+        "`python -m benchmarks.growth`",
+    )
+
+
+def rendered() -> str:
+    """Return all that stands between the two marks in the README."""
+    return "\n".join(
+        [
+            asking(),
+            "",
+            "Ratios, each measured in one run on two cores; `make bench` runs "
+            "everything,",
+            "`make bench QUICK=1` in some minutes. The "
+            "[page of benchmarks](docs/reference/benchmarks.md) has the",
+            "rest, accuracy at equal privacy against other libraries included.",
+            "",
+            "| what | measured | against | command |",
+            "|---|---|---|---|",
+            *ratios(),
+            "",
+        ]
+    )
+
+
+def write() -> None:
+    text = README.read_text(encoding="utf-8")
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    README.write_text(f"{head}{BEGIN}{rendered()}{END}{tail}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
