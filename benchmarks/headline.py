@@ -156,9 +156,10 @@ def rendered() -> str:
             "",
             "Ratios, each measured in one run on two cores; `make bench` runs "
             "everything,",
-            "`make bench QUICK=1` in some minutes. The "
-            "[page of benchmarks](docs/reference/benchmarks.md) has the",
-            "rest, accuracy at equal privacy against other libraries included.",
+            "`make bench QUICK=1` smaller sizes in under five minutes. The",
+            "[page of benchmarks](docs/reference/benchmarks.md) has the rest, accuracy "
+            "at equal",
+            "privacy against other libraries included.",
             "",
             "| what | measured | against | command |",
             "|---|---|---|---|",
