@@ -9,16 +9,33 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from reticent.audit import Report, Status, examine, report_checks, trade_off
+from reticent.audit import (
+    Report,
+    Status,
+    examine,
+    report_attack,
+    report_checks,
+    trade_off,
+)
 from reticent.audit.plots import bars_picture
 from reticent.audit.report import best_guess
 from reticent.audit.report_mechanism import VoteStep, last_step
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import ZCDP, PureDP, ReplaceOne, Scope, claim
-from reticent.mechanisms import soft_vote
+from reticent.learners import (
+    NoisyGradientClassifier,
+    NoisyGradientRegressor,
+    ObjectivePerturbationClassifier,
+    ObjectivePerturbationRegressor,
+    OutputPerturbationClassifier,
+    OutputPerturbationRegressor,
+)
+from reticent.mechanisms import gaussian_ratio, soft_vote
 from reticent.prediction.voting import Vote
+from reticent.schemas import Encoder
 from reticent.storage import new_key, save_model
 from tests.stats import ALPHA
 from tests.storage.workshop import CASES, KEY, fitted, forge, table_for, write
@@ -190,6 +207,54 @@ def test_records_are_looked_at_and_attacked(with_records):
     page = with_records.to_html()
     assert "attack on the same learner, unprotected" in page
     assert "keep this page as carefully" in page
+
+
+TWO, AMOUNT = CASES["released-two"][0], CASES["released-number"][0]
+LEARNERS = {
+    "gradient": NoisyGradientClassifier(1.0, 1e-6, norm_bound=2.0, steps=5),
+    "objective": ObjectivePerturbationClassifier(1.0, norm_bound=2.0),
+    "output": OutputPerturbationClassifier(1.0, 1e-6, norm_bound=2.0),
+    "gradient-number": NoisyGradientRegressor(1.0, 1e-6, (0, 50), norm_bound=2.0),
+    "objective-number": ObjectivePerturbationRegressor(1.0, (0, 50), norm_bound=2.0),
+    "output-number": OutputPerturbationRegressor(1.0, 0.0, (0, 50), norm_bound=2.0),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_copies_of_a_release_are_attacked(name, tmp_path, monkeypatch):
+    concentrated = name == "gradient-number"
+    monkeypatch.setattr(report_attack, "_CONFIDENCE", 1 - ALPHA)
+    schema = AMOUNT if "number" in name else TWO
+    table, encoder = table_for(schema), Encoder(schema)
+    model = clone(LEARNERS[name])
+    if schema is TWO:
+        model.set_params(classes=TWO.classes.tolist())
+    y = table.label if schema is AMOUNT else schema.classes[table.label]
+    model.fit(encoder.transform(table), y)
+    save_model(
+        tmp_path / "released",
+        model,
+        schema,
+        signing_key=KEY,
+        encoder=encoder,
+        concentrated=concentrated,
+    )
+    report = examine(tmp_path / "released", signing_key=KEY, records=table, quick=True)
+    assert found(report)["attack"] is Status.KEPT
+    attacked, stored = report.attack.certificate, report.certificate
+    assert {step.rule for step in attacked.walk()} & {
+        step.rule for step in stored.walk()
+    }
+    if not concentrated:
+        promised = pytest.approx(stored.guarantee.epsilon)
+        assert attacked.guarantee.epsilon == promised
+
+
+@pytest.mark.parametrize("rho", [1e-4, 0.028, 2.0])
+def test_the_copy_of_a_concentrated_release_has_its_noise(rho):
+    epsilon = report_attack._epsilon_of(rho)
+    ratio = gaussian_ratio(epsilon, report_attack._DELTA)
+    assert ratio**2 / 2 == pytest.approx(rho, rel=1e-6)
 
 
 def test_no_record_is_in_the_report(with_records):

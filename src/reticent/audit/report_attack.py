@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -16,6 +18,16 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from reticent.audit.membership import membership_inference
 from reticent.audit.membership_result import MembershipInference
 from reticent.audit.report import Check, Status
+from reticent.guarantees import ZCDP, ApproxDP, PureDP
+from reticent.learners import (
+    NoisyGradientClassifier,
+    NoisyGradientRegressor,
+    ObjectivePerturbationClassifier,
+    ObjectivePerturbationRegressor,
+    OutputPerturbationClassifier,
+    OutputPerturbationRegressor,
+)
+from reticent.mechanisms import gaussian_delta
 from reticent.prediction import (
     PrivateAveragingClassifier,
     PrivateAveragingRegressor,
@@ -27,6 +39,9 @@ from reticent.storage.manifests import Manifest
 QUESTION = "Can an attacker find out from answers whether somebody's record was used?"
 # With the sampling test's, the level adds up to less than one in a thousand.
 _CONFIDENCE = 0.9995
+_RELEASED = "released-linear"
+# At which the noise of a release under zCDP is asked for.
+_DELTA = 1e-6
 # Copies of the model in the attack: so many shards of so many people.
 _SHARDS, _SHARD_UNITS = 6, 20
 
@@ -64,16 +79,21 @@ def attack_check(
         )
     people = records.take(_one_row_a_unit(records))
     X, y = manifest.encoder.transform(people), people.label
+    released = manifest.kind.startswith(_RELEASED)
+    # A release takes as long as hundreds of answers.
+    sizes = (3, 20, 2) if quick else (4, 60, 3)
+    if not released:
+        sizes = (4, 60, 3) if quick else (12, 300, 6)
     settings: dict[str, Any] = {
+        **dict(zip(("shadows", "games", "targets"), sizes, strict=True)),
         "n": wanted,
-        "shadows": 4 if quick else 12,
-        "games": 60 if quick else 300,
-        "targets": 3 if quick else 6,
         "answers": 12,
         "poison": 2,
         "confidence": _CONFIDENCE,
         "verbose": verbose,
     }
+    if released and hasattr(copy, "predict_proba"):
+        settings["interface"] = "predict_proba"  # whoever has the model sees them
     labels = np.asarray(y)
     ours = membership_inference(copy, X, labels, **settings)
     plain = None
@@ -129,7 +149,45 @@ def _copy_of(manifest: Manifest, estimator: Any) -> Any:
     if manifest.kind == "averaging-regressor" and isinstance(target, NumericTarget):
         bounds = (target.low, target.high)
         return PrivateAveragingRegressor(bounds=bounds, **noise, **settings)
+    if manifest.kind.startswith(_RELEASED):
+        return _released_copy(manifest)
     return None
+
+
+def _released_copy(manifest: Manifest) -> Any:
+    """Return an unfitted learner that releases with as much noise as the stored one."""
+    certificate, target = manifest.certificate, manifest.schema.label
+    promise, bound = certificate.guarantee, manifest.encoder.row_norm_bound
+    learners: tuple[Any, Any]
+    noise: dict[str, Any]
+    if isinstance(promise, ZCDP) and certificate.rule == "L-noisy-gradient-zcdp":
+        learners = NoisyGradientClassifier, NoisyGradientRegressor
+        noise = {"epsilon": _epsilon_of(promise.rho), "delta": _DELTA}
+    elif isinstance(promise, ApproxDP) and certificate.rule == "L-noisy-gradient":
+        learners = NoisyGradientClassifier, NoisyGradientRegressor
+        noise = {"epsilon": promise.epsilon, "delta": promise.delta}
+    elif isinstance(promise, PureDP) and certificate.rule == "L-objective-release":
+        learners = ObjectivePerturbationClassifier, ObjectivePerturbationRegressor
+        noise = {"epsilon": promise.epsilon}
+    elif isinstance(promise, (PureDP, ApproxDP)) and "L-output" in {
+        step.rule for step in certificate.walk()
+    }:
+        learners = OutputPerturbationClassifier, OutputPerturbationRegressor
+        noise = {"epsilon": promise.epsilon, "delta": getattr(promise, "delta", 0.0)}
+    else:
+        return None
+    if isinstance(target, NumericTarget):
+        bounds = (target.low, target.high)
+        return learners[1](norm_bound=bound, bounds=bounds, **noise)
+    codes = list(range(len(manifest.parameters["classes"])))
+    return learners[0](norm_bound=bound, classes=codes, **noise)
+
+
+def _epsilon_of(rho: float) -> float:
+    """Return the epsilon of Gaussian noise that is rho-zCDP, at a small delta."""
+    ratio = math.sqrt(2 * rho)
+    most = rho + 2 * math.sqrt(rho * math.log(1 / _DELTA))
+    return float(brentq(lambda e: gaussian_delta(ratio, e) - _DELTA, 0.0, most))
 
 
 def _one_row_a_unit(records: Table) -> Any:
@@ -142,7 +200,8 @@ def _one_row_a_unit(records: Table) -> Any:
 def _learner(manifest: Manifest) -> Any:
     """Return a learner of the family that was stored."""
     numbers = isinstance(manifest.schema.label, NumericTarget)
-    if manifest.parameters.get("family") == "linear":
+    linear = manifest.parameters.get("family") == "linear"
+    if linear or manifest.kind.startswith(_RELEASED):
         return Ridge() if numbers else LogisticRegression()
     boosting = (
         HistGradientBoostingRegressor if numbers else (HistGradientBoostingClassifier)
