@@ -70,8 +70,8 @@ def exponent(sizes: list[int], values: list[float]) -> float:
 
 
 def decades(most: int, *, quick: bool) -> list[int]:
-    """Return sizes over two decades up to `most`; quick runs end at a thirtieth."""
-    top = most // 30 if quick else most
+    """Return sizes over two decades up to `most`; quick runs end far below."""
+    top = most // (30 if most >= 10**5 else 10) if quick else most
     return [
         round(top * 10.0**-k) for k in ((2, 1, 0) if quick else (2, 1.5, 1, 0.5, 0))
     ]
@@ -253,7 +253,9 @@ def draw(result: dict[str, Any]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a thirtieth of the sizes")
+    parser.add_argument(
+        "--quick", action="store_true", help="a thirtieth of large sizes"
+    )
     parser.add_argument("--only", default="", help="cases whose name holds this word")
     parser.add_argument("--again", action="store_true", help="what is above the goal")
     asked = parser.parse_args()

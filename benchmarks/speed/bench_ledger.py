@@ -110,12 +110,13 @@ def bench_modes(
 ) -> dict[str, Any]:
     """Return requests per second by mode (medians of rounds), and their ratios."""
     # The slow mode gets fewer requests a round, so that rounds stay short.
-    sizes = {"one commit each": 4}
+    each = 20 if rounds > 2 else 8
+    sizes = {"one commit each": each // 5}
     seen: dict[str, list[float]] = {}
     with ledgers(new_url, folder) as modes:
         for number in range(rounds):
             for name, ledger in modes.items():
-                size = sizes.get(name, 20)
+                size = sizes.get(name, each)
                 numbers = range(number * size, (number + 1) * size)
                 seen.setdefault(name, []).append(bench_requests(ledger, numbers))
     rate = {name: statistics.median(rates) for name, rates in seen.items()}
