@@ -259,3 +259,37 @@ def test_the_headline_numbers_are_the_results(monkeypatch):
 
     monkeypatch.setattr(headline, "load", changed)
     assert found != headline.rendered()
+
+
+def lines_of(page):
+    return (ROOT / "docs" / "explain" / page).read_text("utf-8").splitlines()
+
+
+def results(name):
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def test_the_page_on_throughput_has_the_measured_rows():
+    shown, found = lines_of("throughput.md"), results("service")
+    names = {"sqlite": "SQLite, 1"}
+    names |= {f"postgresql, {n} workers": f"PostgreSQL, {n}" for n in (1, 2, 4)}
+    for key, name in names.items():
+        bare, durable = found[key]["bare"], found[key]["durable"]
+        low, high = found[key]["durable / bare, lowest and highest"]
+        assert bare["errors"] == durable["errors"] == 0
+        assert (
+            f"| {name} | {bare['per_second']:.0f} | {durable['per_second']:.0f} | "
+            f"**{found[key]['durable / bare']:.2f}** | {low:.2f}, {high:.2f} | "
+            f"{durable['p99_ms']:.0f} ms | {bare['cpu_us']:.0f} µs | "
+            f"{durable['cpu_us']:.0f} µs |"
+        ) in shown
+
+
+def test_the_page_on_growing_has_the_simulated_rows():
+    shown = lines_of("scale.md")
+    for row in results("scale_plan")["10,000 a second"]["rows"]:
+        assert (
+            f"| {row['workers']} | {row['chains']} | {row['answered_share']:.0%} | "
+            f"{row['p50_ms']:.0f} ms | {row['p99_ms']:.0f} ms | {row['lock_used']} | "
+            f"{row['worker_used']:.2f} |"
+        ).replace("%", " %") in shown
