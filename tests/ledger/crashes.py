@@ -13,6 +13,7 @@ import json
 import os
 import random
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from reticent.errors import LedgerError
-from reticent.ledger import Outcome, SQLLedger, engines, statements
+from reticent.ledger import Outcome, SQLLedger, engines, journeys, statements
 from tests.ledger.book import DATASET, EVERYBODY, MEMORY, asking, opened
 from tests.ledger.faulty_disk import Fault, FaultyDisk
 
@@ -203,9 +204,10 @@ class Watched:
     """A driver's connection that tells of every statement, before and after."""
 
     def __init__(self, driver: Any, tell: Callable[[], None]) -> None:
-        self.tell, self.driver, self.pipeline = tell, driver, None
-        if hasattr(driver, "pipeline"):
-            self.pipeline = driver.pipeline
+        self.tell, self.driver = tell, driver
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.driver, name)
 
     def execute(self, *statement: Any) -> Any:
         return self.told(self.driver.execute, statement)
@@ -239,6 +241,21 @@ class Statements:
                 yield Watched(driver, self.boundary)
 
         statements._driver = watched
+        send = journeys._send
+
+        def sent(connection: Any, *statement: Any) -> bool:
+            self.boundary()
+            prepares = send(connection, *statement)
+            # Have the server run it now, not when the journey is complete.
+            connection.send_flush_request()
+            while connection.flush():
+                pass
+            select.select([connection.socket], [], [])
+            connection.consume_input()
+            self.boundary()
+            return prepares
+
+        journeys._send = sent
 
     def boundary(self) -> None:
         self.count += 1

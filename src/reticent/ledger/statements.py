@@ -16,14 +16,19 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from reticent.errors import LedgerError
 from reticent.ledger.entries import Entry
 from reticent.ledger.schema import KINDS
 from reticent.ledger.units import Spend
 
 T = TypeVar("T")
 
+# Where a connection keeps the names of its prepared statements.
+_PREPARED = "reticent_prepared"
 # Values in one IN (...), far below what databases bear.
 CHUNK = 500
+# No text of ours holds it.
+_BETWEEN = "\x1f"
 # Rows in one INSERT of SQLite, which numbers its parameters up to 32,766.
 _MOST_ROWS = 256
 
@@ -53,7 +58,9 @@ _POSTGRESQL_WRITE = f"""WITH
   %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])
   AS cost (account, {", ".join(KINDS)})
   WHERE name = cost.account AND {_WITHIN.format(**_COSTS)} RETURNING 1)
- SELECT count(*) FROM spent"""  # noqa: S608
+ SELECT 1 / (count(*) = %s::bigint)::int FROM spent"""  # noqa: S608
+# What it fails with if fewer accounts were charged, so that nothing is committed.
+_DIVISION_BY_ZERO = "22012"
 
 
 class Trace(NamedTuple):
@@ -74,6 +81,7 @@ class Ask(NamedTuple):
     values: Sequence[Any] = ()
 
 
+_COMMIT = Ask("COMMIT")
 #: Waits for our turn among all replicas, until the transaction ends.
 TURN = Ask("SELECT pg_advisory_xact_lock(hashtext('reticent.ledger'))")
 
@@ -202,29 +210,83 @@ def write(
     connection: Connection,
     entries: Sequence[Entry],
     spends: Sequence[tuple[str, Spend]],
-) -> int:
-    """Append entries with their marks and charge accounts; return how many were."""
-    rows = [
-        (e.sequence, e.kind, e.request, e.settles, e.charges, e.body, e.hash)
-        for e in entries
+    *,
+    commit: bool = False,
+) -> None:
+    """Append entries with their marks and charge accounts.
+
+    With `commit`, PostgreSQL commits in the same journey; others are left to do it.
+    """
+    if connection.dialect.name == "sqlite":
+        charged = _write_sqlite(connection, entries, spends)
+    else:
+        charged = _write_postgresql(connection, entries, spends, commit=commit)
+    if not charged:
+        raise LedgerError("an account changed under the ledger's lock.")
+
+
+def _write_sqlite(
+    connection: Connection,
+    entries: Sequence[Entry],
+    spends: Sequence[tuple[str, Spend]],
+) -> bool:
+    _insert(
+        connection,
+        "ledger_entries",
+        _ENTRIES,
+        [
+            (e.sequence, e.kind, e.request, e.settles, e.charges, e.body, e.hash)
+            for e in entries
+        ],
+    )
+    _insert(connection, "ledger_marks", _MARKS, _mark_rows(entries))
+    if not spends:
+        return True
+    changes = [(*cost, name) for name, cost in spends]
+    with _driver(connection) as driver:
+        changed: int = driver.executemany(_SQLITE_SPEND, changes).rowcount
+    return changed == len(spends)
+
+
+def _write_postgresql(
+    connection: Connection,
+    entries: Sequence[Entry],
+    spends: Sequence[tuple[str, Spend]],
+    *,
+    commit: bool,
+) -> bool:
+    columns: list[Sequence[Any]] = [
+        [e.sequence for e in entries],
+        [e.kind for e in entries],
+        [e.request for e in entries],
+        [e.settles for e in entries],
+        [e.charges for e in entries],
+        [e.body for e in entries],
+        [e.hash for e in entries],
+        *_turned(_mark_rows(entries), 5),
+        *_turned([(name, *cost) for name, cost in spends], 5),
     ]
-    marks = [
+    asks = [Ask(_POSTGRESQL_WRITE, [*map(_array, columns), len(spends)])]
+    try:
+        together(connection, [*asks, _COMMIT] if commit else asks)
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) == _DIVISION_BY_ZERO:
+            return False
+        raise
+    return True
+
+
+def _mark_rows(entries: Sequence[Entry]) -> list[tuple[Any, ...]]:
+    return [
         (entry.sequence, position, *mark)
         for entry in entries
         for position, mark in enumerate(entry.marks)
     ]
-    if connection.dialect.name != "sqlite":
-        costs = [(name, *cost) for name, cost in spends]
-        columns = _columns(rows, 7) + _columns(marks, 5) + _columns(costs, 5)
-        return int(together(connection, [Ask(_POSTGRESQL_WRITE, columns)])[0][0][0])
-    _insert(connection, "ledger_entries", _ENTRIES, rows)
-    _insert(connection, "ledger_marks", _MARKS, marks)
-    if not spends:
-        return 0
-    changes = [(*cost, name) for name, cost in spends]
-    with _driver(connection) as driver:
-        changed: int = driver.executemany(_SQLITE_SPEND, changes).rowcount
-    return changed
+
+
+def _turned(rows: list[tuple[Any, ...]], width: int) -> Sequence[Sequence[Any]]:
+    """Return rows as so many columns."""
+    return list(zip(*rows, strict=True)) or [()] * width
 
 
 def chunks(values: Iterable[T]) -> Iterator[list[T]]:
@@ -234,20 +296,27 @@ def chunks(values: Iterable[T]) -> Iterator[list[T]]:
         yield listed[start : start + CHUNK]
 
 
-def _columns(rows: list[tuple[Any, ...]], width: int) -> list[str]:
-    return list(map(_array, zip(*rows, strict=True))) if rows else ["{}"] * width
-
-
-def _array(values: Iterable[Any]) -> str:
+def _array(values: Sequence[Any]) -> str:
     """Return an array as PostgreSQL writes it, much faster than its driver does."""
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        return "{" + ",".join(map(str, values)) + "}"
+    if kinds == {str}:
+        # All at once: what follows holds for texts without the separator.
+        joined = _BETWEEN.join(values)
+        if joined.count(_BETWEEN) == len(values) - 1:
+            return '{"' + _quoted(joined).replace(_BETWEEN, '","') + '"}'
     return "{" + ",".join(map(_element, values)) + "}"
 
 
 def _element(value: str | int | None) -> str:
     if isinstance(value, str):
-        quoted = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{quoted}"'
+        return f'"{_quoted(value)}"'
     return "NULL" if value is None else str(value)
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _insert(
@@ -305,11 +374,10 @@ def together(
     with _driver(connection) as driver:
         if connection.dialect.name == "sqlite":
             return [driver.execute(*ask).fetchall() for ask in asks]
-        if len(asks) == 1:
-            return [driver.execute(*asks[0]).fetchall()]
-        with driver.pipeline():
-            cursors = [driver.execute(*ask) for ask in asks]
-        return [cursor.fetchall() for cursor in cursors]
+        from reticent.ledger.journeys import travel
+
+        prepared = connection.info.setdefault(_PREPARED, {})
+        return travel(driver, asks, prepared)
 
 
 @contextmanager

@@ -56,6 +56,13 @@ class Committed:
     checkpoint: Checkpoint | None
 
 
+@dataclass(slots=True)
+class _Fate:
+    """Whether a commit was sent: if all is silence then, nobody knows its fate."""
+
+    open: bool = False
+
+
 class Store:
     """A database with the ledger's tables.
 
@@ -91,7 +98,7 @@ class Store:
 
         try:
             with self._engine.connect() as connection:
-                return self._transact(_writing(connection), in_turn)
+                return self._transact(_writing(connection), in_turn, _Fate())
         except DBAPIError as error:
             failure = _judged(error)
         except TimeoutError as error:
@@ -100,19 +107,20 @@ class Store:
             failure = LedgerError(f"{failure} Nothing was written; try again.")
         raise failure from None
 
-    def _transact(self, connection: Connection, work: Callable[[Connection], T]) -> T:
+    def _transact(
+        self, connection: Connection, work: Callable[[Connection], T], fate: _Fate
+    ) -> T:
         """Run `work` and commit.
 
         A `TimeoutError` means that nothing was written, and that it may work later.
         """
-        committing = False
         try:
             with connection.begin() as transaction:
                 done = work(connection)
-                committing = True
+                fate.open = True
                 transaction.commit()
         except DBAPIError as error:
-            raise _judged(error, committing=committing) from None
+            raise _judged(error, committing=fate.open) from None
         return done
 
     def commit(
@@ -122,6 +130,7 @@ class Store:
 
         With `checkpoint_at`, a checkpoint is read once the head reaches that sequence.
         """
+        fate = _Fate()
 
         def work(connection: Connection) -> Committed:
             needs = Needs()
@@ -131,8 +140,9 @@ class Store:
             self._check_head(page)
             before = dict(page.accounts)
             results = [_attempt(operation, page) for operation in operations]
-            flush(connection, page, before)
             due = checkpoint_at is not None and page.sequence >= checkpoint_at
+            fate.open = not due  # from here on, because the commit goes along
+            flush(connection, page, before, commit=not due)
             return Committed(
                 results,
                 page.sequence,
@@ -141,18 +151,18 @@ class Store:
                 checkpoint_of(connection) if due else None,
             )
 
-        done = self._transact_kept(work)
+        done = self._transact_kept(work, fate)
         self._head = (done.sequence, done.hash)
         self._keep_recent(done.written)
         return done
 
-    def _transact_kept(self, work: Callable[[Connection], T]) -> T:
+    def _transact_kept(self, work: Callable[[Connection], T], fate: _Fate) -> T:
         """Run `work` on the connection that is kept from one commit to the next."""
         used = self._kept is not None
         try:
             if self._kept is None:
                 self._kept = _writing(self._engine.connect())
-            return self._transact(self._kept, work)
+            return self._transact(self._kept, work, fate)
         except DBAPIError as error:
             raise _judged(error) from None
         except TimeoutError:
@@ -161,7 +171,7 @@ class Store:
             if not died:
                 raise
             # It died since it was last used, and nothing was written.
-            return self._transact_kept(work)
+            return self._transact_kept(work, fate)
         except BaseException:
             self._let_go()
             raise
@@ -314,8 +324,17 @@ def _remember(page: Page, traces: Iterable[statements.Trace]) -> set[int]:
     return charged
 
 
-def flush(connection: Connection, page: Page, before: dict[str, Balance]) -> None:
-    """Write what was decided: entries, marks and totals."""
+def flush(
+    connection: Connection,
+    page: Page,
+    before: dict[str, Balance],
+    *,
+    commit: bool = False,
+) -> None:
+    """Write what was decided: entries, marks and totals.
+
+    With `commit` this is the last that happens in the transaction.
+    """
     spends = []
     for name in sorted(page.touched):
         now, known = page.accounts[name], before.get(name)
@@ -328,10 +347,8 @@ def flush(connection: Connection, page: Page, before: dict[str, Balance]) -> Non
             )
         elif now.spent != known.spent:
             spends.append((name, now.spent.minus(known.spent)))
-    if page.written and statements.write(connection, page.written, spends) != len(
-        spends
-    ):
-        raise LedgerError("an account changed under the ledger's lock.")
+    if page.written:
+        statements.write(connection, page.written, spends, commit=commit)
 
 
 def checkpoint_of(connection: Connection) -> Checkpoint:
