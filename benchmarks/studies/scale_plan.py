@@ -32,8 +32,9 @@ from benchmarks.speed.http_load import busy
 from reticent.ledger import SQLLedger
 from reticent.ledger.checkpoints import FileCheckpoints, HMACSigner, SecondPlace
 from reticent.ledger.opening import replay
+from reticent.ledger.pages import checkpoint_of
 from reticent.ledger.sql import _charging, _settling
-from reticent.ledger.store import Store, checkpoint_of
+from reticent.ledger.store import Store
 from reticent.ledger.verification import Replay
 from tests.postgres import NoPostgresError, PostgresServer
 

@@ -21,8 +21,9 @@ from reticent.ledger import (
     decisions,
 )
 from reticent.ledger.decisions import Needs, Page
+from reticent.ledger.pages import flush, load
 from reticent.ledger.schema import entries
-from reticent.ledger.store import Store, flush, load
+from reticent.ledger.store import Store
 from tests.ledger.book import (
     ALICE,
     DATASET,

@@ -8,15 +8,15 @@ from reticent.errors import LedgerError
 from reticent.ledger import decisions, statements
 from reticent.ledger.accounts import Balance
 from reticent.ledger.checkpoints import Checkpoint, SecondPlace
-from reticent.ledger.schema import account_row, accounts, entries, identity
-from reticent.ledger.store import (
-    Store,
+from reticent.ledger.pages import (
     all_accounts,
     checkpoint_of,
     load,
     set_epoch,
     strays,
 )
+from reticent.ledger.schema import account_row, accounts, entries, identity
+from reticent.ledger.store import Store
 from reticent.ledger.verification import Replay
 
 _REMEDY = (

@@ -95,7 +95,7 @@ class SQLLedger:
 
     def _begin(self, *, tail: bool, first_checkpoint: bool) -> None:
         from reticent.ledger import opening
-        from reticent.ledger.store import checkpoint_of
+        from reticent.ledger.pages import checkpoint_of
 
         read = opening.start(
             self._store, self._second, tail=tail, first_checkpoint=first_checkpoint
