@@ -90,6 +90,11 @@ class NoLedger:
     async def asettle(self, receipt: Receipt, answers: Any) -> Receipt:
         return settled(receipt, list(answers))
 
+    async def aanswer(self, request: Request, draw: Any, about: Any) -> Receipt:
+        receipt = await self.acharge(request)
+        (answers,) = draw([(about, receipt)])
+        return await self.asettle(receipt, answers)
+
     def close(self) -> None:
         self._memory.close()
 
@@ -159,9 +164,9 @@ def server(config: Path, kind: str, workers: int) -> Iterator[tuple[int, int]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "uvicorn", FACTORIES[kind], "--factory"]
-    command += ["--port", str(port), "--workers", str(workers)]
-    command += ["--no-access-log", "--log-level", "critical"]
+    call = f"run({FACTORIES[kind]!r}, port={port}, workers={workers}"
+    code = f"from reticent.service.serving import run; {call}, log_level='critical')"
+    command = [sys.executable, "-c", code]
     environment = {**os.environ, "RETICENT_CONFIG": str(config)}
     with (config.parent / "server.log").open("ab") as log:
         process = subprocess.Popen(
@@ -169,6 +174,7 @@ def server(config: Path, kind: str, workers: int) -> Iterator[tuple[int, int]]:
         )
     try:
         wait_for(f"http://127.0.0.1:{port}/v2/health/ready", process)
+        time.sleep(1.0)  # for the other workers
         yield port, process.pid
     finally:
         process.send_signal(signal.SIGTERM)

@@ -32,8 +32,8 @@ from benchmarks.speed.http_load import busy
 from reticent.ledger import SQLLedger
 from reticent.ledger.checkpoints import FileCheckpoints, HMACSigner, SecondPlace
 from reticent.ledger.opening import replay
+from reticent.ledger.operations import charging, settling
 from reticent.ledger.pages import checkpoint_of
-from reticent.ledger.sql import _charging, _settling
 from reticent.ledger.store import Store
 from reticent.ledger.verification import Replay
 from tests.postgres import NoPostgresError, PostgresServer
@@ -73,10 +73,10 @@ def commit_costs(url: str, rounds: int) -> Costs:
             seen = []
             for _ in range(rounds):
                 number = next(numbers)
-                asked = [_charging(request(place, number)) for place in range(size)]
+                asked = [charging(request(place, number)) for place in range(size)]
                 begun = time.perf_counter()
                 receipts = ledger._store.commit(asked).results
-                answers = [_settling(receipt, [b"yes"]) for receipt in receipts]
+                answers = [settling(receipt, [b"yes"]) for receipt in receipts]
                 ledger._store.commit(answers)
                 seen.append((time.perf_counter() - begun) / 2)
             # The lower quartile: other work on the machine only ever adds.

@@ -8,6 +8,7 @@ the diary with the ledger.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -20,12 +21,21 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from reticent.errors import LedgerError
-from reticent.ledger import Outcome, SQLLedger, engines, journeys, statements
+from reticent.ledger import (
+    Outcome,
+    Receipt,
+    Request,
+    SQLLedger,
+    engines,
+    journeys,
+    statements,
+)
 from tests.ledger.book import DATASET, EVERYBODY, MEMORY, asking, opened
 from tests.ledger.faulty_disk import Fault, FaultyDisk
 
@@ -56,8 +66,11 @@ class Diary:
 
 def serve(ledger: SQLLedger, diary: Diary, key: str, *, broken: str = "") -> None:
     """Answer one request as a service does, or as it must not (`broken`)."""
-    request = asking(key, key[-2:].encode(), memory=MEMORY if "m" in key else None)
+    request = asking(key, key[-3:].encode(), memory=MEMORY if "m" in key else None)
     token = os.urandom(8).hex()
+    if key[1:2] == "a" and not broken:
+        serve_at_once(ledger, diary, request, token)
+        return
     if broken == "reply first":
         diary.note("replied", key, token)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -79,6 +92,23 @@ def serve(ledger: SQLLedger, diary: Diary, key: str, *, broken: str = "") -> Non
         diary.note("replied", key, (answer or b"").decode())
 
 
+def serve_at_once(
+    ledger: SQLLedger, diary: Diary, request: Request, token: str
+) -> None:
+    """Answer one request as a service does that leaves the order to the ledger."""
+
+    def draw(asked: Sequence[tuple[str, Receipt]]) -> list[list[bytes]]:
+        for key, _ in asked:
+            diary.note("charged", key)
+            diary.note("drawn", key, token)
+        return [[token.encode()] for _ in asked]
+
+    receipt = asyncio.run(ledger.aanswer(request, draw, request.key))
+    if receipt.outcome is Outcome.ANSWERED:
+        (answer,) = receipt.answers
+        diary.note("replied", request.key, (answer or b"").decode())
+
+
 def work(url: str, diary: Diary, seed: int, *, broken: str = "") -> None:
     """Retry what earlier workers left, then go on with new keys until killed."""
     with SQLLedger(url) as ledger:
@@ -89,7 +119,7 @@ def work(url: str, diary: Diary, seed: int, *, broken: str = "") -> None:
 
         def loop(thread: int) -> None:
             for number in range(10**9):
-                kind = "m" if number % 2 else "k"
+                kind = ("m" if number % 2 else "k") + "a" * thread
                 serve(
                     ledger, diary, f"{kind}{seed}.{thread}.{number:02d}", broken=broken
                 )
@@ -154,9 +184,17 @@ def fail_everywhere(url: str, diary: Diary, fault: str) -> dict[str, Any]:
     request failed there, and how often anything was answered after a failure.
     """
     counts = {"boundaries": 0, "ended": 0, "failed": 0, "late": 0}
-    while True:
-        at = counts["boundaries"] + 1
-        key = f"m{fault}.{at:02d}"
+    for way in ("m", "ma"):  # step by step, and at once
+        _fail_everywhere(url, diary, fault, way, counts)
+    return counts
+
+
+def _fail_everywhere(
+    url: str, diary: Diary, fault: str, way: str, counts: dict[str, int]
+) -> None:
+    for at in count(1):
+        # Queries, the ends of keys, that nobody asked before.
+        key = f"{way}{fault}.{at + 500 * (way == 'ma'):03d}"
         read, write = os.pipe()
 
         def action(at: int = at, key: str = key, write: int = write) -> None:
@@ -175,7 +213,7 @@ def fail_everywhere(url: str, diary: Diary, fault: str) -> dict[str, Any]:
         with SQLLedger(url) as ledger:  # on a good disk, the same request again
             serve(ledger, diary, key)
         if not ended and not told["fired"]:
-            return counts
+            return
         counts["boundaries"] += 1
         counts["ended"] += ended
         counts["failed"] += told.get("failed", 0)
@@ -299,7 +337,7 @@ def findings(url: str, diary: Diary) -> dict[str, int]:
         keys = {e.request: e for e in ledger.entries() if e.kind == "charge"}
         spent = {str(b.account): b.spent.answers for b in ledger.balances()}
         stored = {
-            key: ledger.charge(asking(key, key[-2:].encode(), memory=_memory(key)))
+            key: ledger.charge(asking(key, key[-3:].encode(), memory=_memory(key)))
             for key in seen["replied"].keys() | seen["drawn"].keys()
             if key in keys
         }

@@ -15,7 +15,8 @@ import pytest
 from reticent.errors import BudgetExhaustedError, LedgerError
 from reticent.ledger import commits, end_process
 from reticent.ledger.commits import GroupCommit
-from reticent.ledger.decisions import Needs, Operation
+from reticent.ledger.decisions import Needs
+from reticent.ledger.operations import Operation
 
 
 def saying(text):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import pickle
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -478,3 +480,162 @@ def test_receipt_prints_no_answer(ledger):
     assert "canary" not in repr(receipt)
     assert "canary" not in str(receipt.as_dict())
     assert receipt.as_dict()["accounts"][str(ALICE)]["epsilon"] == TENTH.epsilon
+
+
+def answered(ledger, *requests, draw):
+    """Ask at once for all of them; return receipts or errors."""
+
+    async def everybody():
+        asked = [ledger.aanswer(request, draw, request.key) for request in requests]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    return asyncio.run(everybody())
+
+
+class Drawn:
+    """Answers each request with its key, and notes whom it was called for."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, asked):
+        self.calls.append([key for key, _ in asked])
+        return [[key.encode()] * len(receipt.draw) for key, receipt in asked]
+
+    @property
+    def keys(self):
+        return sorted(key for call in self.calls for key in call)
+
+
+def test_answering_at_once_is_charging_drawing_and_settling(ledger):
+    opened(ledger)
+    requests = [asking(f"k{number}") for number in range(3)]
+    draw = Drawn()
+    receipts = answered(ledger, *requests, draw=draw)
+    assert [receipt.answers for receipt in receipts] == [(b"k0",), (b"k1",), (b"k2",)]
+    assert all(receipt.outcome is Outcome.ANSWERED for receipt in receipts)
+    assert draw.keys == ["k0", "k1", "k2"]
+    assert spent(ledger) == [3, 3, 3, 0]
+    kinds = [entry.kind for entry in ledger.entries()][-6:]
+    assert sorted(kinds) == ["answer"] * 3 + ["charge"] * 3
+    ledger.verify()
+
+
+def test_what_has_its_answer_is_not_drawn_again(ledger):
+    opened(ledger)
+    first, draw = asking("k", b"q", memory=MEMORY), Drawn()
+    other = asking("other", b"q", client=BOB, memory=MEMORY)
+    answered(ledger, first, draw=draw)
+    again, seen = answered(ledger, first, other, draw=draw)
+    assert again.answers == seen.answers == (b"k",)
+    assert draw.keys == ["k"]
+    assert spent(ledger) == [1, 1, 1, 1]
+
+
+def test_a_lost_answer_is_not_drawn_again(ledger):
+    opened(ledger)
+    assert ledger.charge(asking("k")).outcome is Outcome.DRAW
+    draw = Drawn()
+    (receipt,) = answered(ledger, asking("k"), draw=draw)
+    assert receipt.outcome is Outcome.SPENT
+    assert draw.calls == []
+
+
+def test_refusals_do_not_stop_those_who_ask_at_the_same_time(ledger):
+    opened(ledger, epsilon=0.2)
+    draw = Drawn()
+    requests = [asking(f"k{number}") for number in range(5)]
+    found = answered(ledger, *requests, draw=draw)
+    refused = [isinstance(receipt, BudgetExhaustedError) for receipt in found]
+    assert sum(refused) == 3
+    assert len(draw.keys) == 2
+    assert spent(ledger)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("draw", "error"),
+    [
+        (lambda asked: 1 / 0, ZeroDivisionError),
+        (lambda asked: [[b"one", b"too many"] for _ in asked], InvalidParameterError),
+        (lambda asked: [["text"] for _ in asked], InvalidParameterError),
+        (lambda asked: [], ValueError),
+    ],
+    ids=["fails", "too many", "not bytes", "none"],
+)
+def test_a_draw_that_fails_is_spent_and_harms_nobody_else(ledger, draw, error):
+    opened(ledger)
+    (found,) = answered(ledger, asking("k"), draw=draw)
+    assert isinstance(found, error)
+    assert spent(ledger) == [1, 1, 1, 0]
+    (again,) = answered(ledger, asking("k"), draw=Drawn())
+    assert again.outcome is Outcome.SPENT
+    (other,) = answered(ledger, asking("other"), draw=Drawn())
+    assert other.answers == (b"other",)
+    ledger.verify()
+
+
+def test_each_way_to_draw_is_called_once_for_a_commit(sql_url, open_ledger):
+    ledger = opened(open_ledger(sql_url), epsilon=10.0)
+    ways = [Drawn(), Drawn()]
+
+    async def everybody():
+        requests = [asking(f"k{number}") for number in range(20)]
+        asked = [
+            ledger.aanswer(request, ways[place % 2], request.key)
+            for place, request in enumerate(requests)
+        ]
+        return await asyncio.gather(*asked)
+
+    receipts = asyncio.run(everybody())
+    assert [receipt.answers[0] for receipt in receipts] == [
+        b"k%d" % number for number in range(20)
+    ]
+    assert [len(way.calls) for way in ways] == [1, 1]
+
+
+def test_whoever_goes_away_while_answers_are_drawn_harms_nobody(sql_url, open_ledger):
+    ledger = opened(open_ledger(sql_url))
+
+    async def everybody():
+        loop = asyncio.get_running_loop()
+        tasks = []
+
+        def draw(asked):
+            gone = threading.Event()
+            loop.call_soon_threadsafe(lambda: (tasks[0].cancel(), gone.set()))
+            assert gone.wait(60)
+            return [[key.encode()] for key, _ in asked]
+
+        tasks += [
+            asyncio.create_task(ledger.aanswer(asking(key), draw, key))
+            for key in ("gone", "stays")
+        ]
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    gone, stays = asyncio.run(everybody())
+    assert isinstance(gone, asyncio.CancelledError)
+    assert stays.answers == (b"stays",)
+    assert spent(ledger)[0] == 2
+    assert ledger.charge(asking("gone")).outcome is Outcome.SPENT
+    ledger.verify()
+
+
+def test_closing_settles_what_was_drawn(sql_url, open_ledger):
+    ledger = opened(open_ledger(sql_url))
+
+    async def ask():
+        closing = threading.Thread(target=ledger.close)
+
+        def draw(asked):
+            closing.start()
+            while not ledger._commits._stopped:
+                time.sleep(0.001)
+            return [[key.encode()] for key, _ in asked]
+
+        receipt = await ledger.aanswer(asking("k"), draw, "k")
+        await asyncio.to_thread(closing.join)
+        return receipt
+
+    assert asyncio.run(ask()).answers == (b"k",)
+    again = open_ledger(sql_url).charge(asking("k"))
+    assert again.answers == (b"k",)

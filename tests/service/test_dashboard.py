@@ -528,7 +528,7 @@ def test_a_ledger_that_is_away_is_a_page(running, analyst, monkeypatch):
         raise LedgerError("host=db.secret is away")
 
     monkeypatch.setattr(MemoryLedger, "balances", away)
-    monkeypatch.setattr(MemoryLedger, "acharge", away)
+    monkeypatch.setattr(MemoryLedger, "aanswer", away)
     for answer in (analyst.get("/"), try_it(analyst)):
         assert answer.status_code == 503
         assert "ledger cannot take charges" in answer.text

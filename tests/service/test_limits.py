@@ -25,11 +25,11 @@ class SlowLedger(MemoryLedger):
 
     waits = staticmethod(lambda: False)
 
-    async def acharge(self, request):
+    async def aanswer(self, request, draw, about):
         await asyncio.sleep(0.2)
         while self.waits():
             await asyncio.sleep(0.01)
-        return await super().acharge(request)
+        return await super().aanswer(request, draw, about)
 
 
 def test_overload_is_refused_with_503_and_charges_nothing(tmp_path):

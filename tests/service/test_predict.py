@@ -7,7 +7,8 @@ import httpx
 import pytest
 
 from reticent.errors import LedgerError
-from reticent.ledger import SQLLedger
+from reticent.ledger import SQLLedger, decisions
+from reticent.service.drawing import FEW_ROWS
 from reticent.storage import StoredModel
 from tests.service.clinic import EPSILON, ROW, clinic, fitted, settings_for, store
 
@@ -130,8 +131,9 @@ def test_without_memory_every_question_is_drawn_and_paid_anew(tmp_path):
             assert running.predict().json()["answers_left"] == left
 
 
+@pytest.mark.parametrize("rows", [1, FEW_ROWS + 1])
 def test_the_charge_is_durable_before_the_draw_and_the_answer_before_the_reply(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, rows
 ):
     settings = settings_for(tmp_path)
     trace = []
@@ -161,7 +163,7 @@ def test_the_charge_is_durable_before_the_draw_and_the_answer_before_the_reply(
             async with httpx.AsyncClient(transport=transport) as http:
                 return await http.post(
                     "http://clinic.test/v1/models/triage/predict",
-                    json={"rows": [ROW]},
+                    json={"rows": [ROW] * rows},
                     headers={"x-api-key": running.analyst},
                 )
 
@@ -174,13 +176,13 @@ def test_the_charge_is_durable_before_the_draw_and_the_answer_before_the_reply(
 
 
 def test_an_answer_that_cannot_be_stored_is_not_given(tmp_path, monkeypatch):
-    async def broken(self, receipt, answers):
+    def broken(page, receipt, answers):
         raise LedgerError("the disk is full")
 
     settings = settings_for(tmp_path)
     with clinic(settings, ledger=SQLLedger(settings.ledger)) as running:
         with monkeypatch.context() as patch:
-            patch.setattr(SQLLedger, "asettle", broken)
+            patch.setattr(decisions, "settle", broken)
             lost = running.predict(idempotency="k")
         assert lost.status_code == 503
         assert "answers" not in lost.json()

@@ -312,10 +312,10 @@ def test_a_failure_before_the_routes_is_answered_too(running, monkeypatch):
 def test_errors_of_the_ledger_are_503_without_its_message(running, monkeypatch, caplog):
     from reticent.errors import LedgerError
 
-    async def failing(request):
+    async def failing(request, draw, about):
         raise LedgerError("postgresql://secret@host is away")
 
-    monkeypatch.setattr(running.parts.ledger, "acharge", failing)
+    monkeypatch.setattr(running.parts.ledger, "aanswer", failing)
     answer = running.predict({**ROW, "age": 77})
     assert_problem(answer, 503)
     assert "secret" not in answer.text

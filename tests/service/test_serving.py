@@ -170,10 +170,10 @@ def test_a_busy_service_ends_in_order(tmp_path, path):
 class UntilTheFirstIsShed(SQLLedger):
     """Keeps those inside waiting until somebody found the service full."""
 
-    async def acharge(self, request):
+    async def aanswer(self, request, draw, about):
         while self.nobody_was_shed():
             await asyncio.sleep(0.01)
-        return await super().acharge(request)
+        return await super().aanswer(request, draw, about)
 
 
 def test_overload_sheds_and_every_answer_is_on_the_books(tmp_path, path):

@@ -18,6 +18,7 @@ from reticent.ledger.checkpoints import (
 from reticent.ledger.commits import end_process
 from reticent.ledger.entries import Entry
 from reticent.ledger.memory import MemoryLedger
+from reticent.ledger.operations import Draw
 from reticent.ledger.protocol import Ledger
 from reticent.ledger.requests import Outcome, Receipt, Request
 from reticent.ledger.sql import SQLLedger
@@ -32,6 +33,7 @@ __all__ = [
     "Charge",
     "Checkpoint",
     "CheckpointStore",
+    "Draw",
     "Ed25519Signer",
     "Entry",
     "FileCheckpoints",

@@ -9,6 +9,10 @@ gathered on their event loop while a commit is under way and until the loop has 
 round a few times without another, then handed over in one piece. Half as many commits
 are made so, and the writer, who needs the interpreter's lock as much as the loop does,
 is not woken for each of them.
+
+An operation that asks for a draw is not done with its first commit: the writer draws
+what a commit's charges ask for together and settles it in the next commit. Nobody has
+to be woken in between.
 """
 
 from __future__ import annotations
@@ -24,8 +28,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from reticent.errors import LedgerError, ReticentError
-from reticent.ledger.decisions import Operation
+from reticent.errors import LedgerError
+from reticent.ledger.operations import Operation, follow
 
 #: The result of one operation, or the error that is its result.
 Result: TypeAlias = Any
@@ -75,7 +79,7 @@ class GroupCommit:
     ----------
     commit : callable
         Takes operations, decides them in order in one durable transaction, returns a
-        result or a `ReticentError` for each. A `TimeoutError` means that nothing was
+        result or an error for each. A `TimeoutError` means that nothing was
         written and the next commit may succeed; any other error is fatal.
     on_fatal : callable or None
         Called with the error after this writer has stopped for good.
@@ -189,7 +193,7 @@ class GroupCommit:
         self._writer.join()
 
     def _run(self) -> None:
-        expected, lasted, closing = 0, 0.0, False
+        expected, lasted, closing, held = 0, 0.0, False, False
         while not closing or self._left_over:
             batch, ended = self._collect(expected, lasted)
             closing = closing or ended
@@ -198,7 +202,10 @@ class GroupCommit:
             try:
                 going = not taken or self._process_batch(taken)
             finally:
-                self._send_round()
+                # What was just drawn is settled at once; others wait for that as well.
+                held = bool(self._left_over) and not held
+                if not held:
+                    self._send_round()
             if not going:
                 return
             expected = sum(isinstance(waiter, Future) for _, waiter in taken)
@@ -233,16 +240,21 @@ class GroupCommit:
     def _process_batch(self, batch: list[_Waiting]) -> bool:
         """Commit a batch and wake its waiters; return whether to go on."""
         waiters = [waiter for _, waiter in batch]
+        operations = [operation for operation, _ in batch]
         try:
-            results = self._commit([operation for operation, _ in batch])
+            results = self._commit(operations)
         except TimeoutError as error:
-            reason = f"{error} Nothing was charged."
-            _wake([(waiter, LedgerError(reason)) for waiter in waiters])
+            _wake([(w, LedgerError(f"{error} {o.otherwise}")) for o, w in batch])
             return True
         except BaseException as error:  # noqa: BLE001 - the outer edge of a thread
             self._fail(error, waiters)
             return False
-        _wake(list(zip(waiters, results, strict=True)))
+        following = list(zip(follow(operations, results), waiters, strict=True))
+        _wake([(w, step) for step, w in following if not isinstance(step, Operation)])
+        drawn = [(step, w) for step, w in following if isinstance(step, Operation)]
+        with self._gate:
+            self._queued += len(drawn)
+        self._left_over = drawn + self._left_over
         return True
 
     def _fail(self, error: BaseException, waiters: list[_Waiter]) -> None:
@@ -293,7 +305,7 @@ def _finish_all(outcomes: list[tuple[_Waiter, Result]]) -> None:
 
 
 def _finish(waiter: _Waiter, result: Result) -> None:
-    if isinstance(result, ReticentError):
+    if isinstance(result, Exception):
         waiter.set_exception(result)
     else:
         waiter.set_result(result)

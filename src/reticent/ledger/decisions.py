@@ -9,7 +9,7 @@ the SQL ledger share this code; they differ in where pages come from and go to.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -52,14 +52,6 @@ class Needs:
         self.requests |= other.requests
         self.queries |= other.queries
         self.charges |= other.charges
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """Something to do on a page, and what it must see there."""
-
-    needs: Needs
-    apply: Callable[[Page], Any]
 
 
 @dataclass(slots=True)

@@ -12,7 +12,8 @@ from reticent.ledger import decisions
 from reticent.ledger.accounts import AccountId, Balance, Cap
 from reticent.ledger.decisions import Page
 from reticent.ledger.entries import LEDGER, Entry
-from reticent.ledger.requests import Receipt, Request
+from reticent.ledger.operations import Draw
+from reticent.ledger.requests import Outcome, Receipt, Request
 from reticent.ledger.verification import Replay, Verification
 
 
@@ -100,6 +101,14 @@ class MemoryLedger:
 
     async def asettle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
         """`settle` for asynchronous callers."""
+        return self.settle(receipt, answers)
+
+    async def aanswer(self, request: Request, draw: Draw, about: Any) -> Receipt:
+        """Charge a request, have its answers drawn, and settle them."""
+        receipt = self.charge(request)
+        if receipt.outcome is not Outcome.DRAW:
+            return receipt
+        (answers,) = draw([(about, receipt)])
         return self.settle(receipt, answers)
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from reticent.ledger.accounts import AccountId, Balance, Cap
 from reticent.ledger.entries import Entry
+from reticent.ledger.operations import Draw
 from reticent.ledger.requests import Receipt, Request
 from reticent.ledger.verification import Verification
 
@@ -73,6 +74,23 @@ class Ledger(Protocol):
 
     async def asettle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
         """`settle` for asynchronous callers."""
+        ...
+
+    async def aanswer(self, request: Request, draw: Draw, about: Any) -> Receipt:
+        """Charge a request, have its answers drawn, and settle them.
+
+        Returns a receipt with answers, or one that says "spent, no result".
+
+        Parameters
+        ----------
+        request : Request
+            As for `charge`.
+        draw : callable
+            Called when charges are durable, with a list of pairs: what a request is
+            about, and its receipt. Returns the answers of each.
+        about : object
+            What `draw` is told about this request.
+        """
         ...
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:

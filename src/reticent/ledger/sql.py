@@ -17,8 +17,15 @@ from reticent.ledger.checkpoints import (
     Signer,
 )
 from reticent.ledger.commits import GroupCommit, OnFatal
-from reticent.ledger.decisions import Needs, Operation
 from reticent.ledger.entries import Entry
+from reticent.ledger.operations import (
+    Draw,
+    Operation,
+    changing_cap,
+    charging,
+    opening_account,
+    settling,
+)
 from reticent.ledger.requests import Receipt, Request
 from reticent.ledger.verification import Replay, Verification
 
@@ -153,20 +160,12 @@ class SQLLedger:
 
     def open_account(self, account: AccountId, cap: Cap) -> Balance:
         """Open an account under a cap; the same again changes nothing."""
-        operation = Operation(
-            Needs(accounts={str(account)}),
-            lambda page: decisions.open_account(page, account, cap),
-        )
-        opened: Balance = self._commits.submit(operation).result()
+        opened: Balance = self._commits.submit(opening_account(account, cap)).result()
         return opened
 
     def set_cap(self, account: AccountId, cap: Cap) -> Balance:
         """Change the limits of an open account, not its method."""
-        operation = Operation(
-            Needs(accounts={str(account)}),
-            lambda page: decisions.set_cap(page, account, cap),
-        )
-        changed: Balance = self._commits.submit(operation).result()
+        changed: Balance = self._commits.submit(changing_cap(account, cap)).result()
         return changed
 
     def balance(self, account: AccountId) -> Balance:
@@ -186,12 +185,12 @@ class SQLLedger:
 
         Returns when the charge is durable.
         """
-        charged: Receipt = self._commits.submit(_charging(request)).result()
+        charged: Receipt = self._commits.submit(charging(request)).result()
         return charged
 
     async def acharge(self, request: Request) -> Receipt:
         """`charge` for asynchronous callers."""
-        charged: Receipt = await self._commits.submit_from_loop(_charging(request))
+        charged: Receipt = await self._commits.submit_from_loop(charging(request))
         return charged
 
     def settle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
@@ -199,14 +198,24 @@ class SQLLedger:
 
         Returns when the answers are durable.
         """
-        settled: Receipt = self._commits.submit(_settling(receipt, answers)).result()
+        settled: Receipt = self._commits.submit(settling(receipt, answers)).result()
         return settled
 
     async def asettle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
         """`settle` for asynchronous callers."""
-        operation = _settling(receipt, answers)
+        operation = settling(receipt, answers)
         settled: Receipt = await self._commits.submit_from_loop(operation)
         return settled
+
+    async def aanswer(self, request: Request, draw: Draw, about: Any) -> Receipt:
+        """Charge a request, have its answers drawn, and settle them.
+
+        What is charged together is drawn together, on the thread that commits, so
+        `draw` should be quick.
+        """
+        operation = charging(request, draw, about)
+        answered: Receipt = await self._commits.submit_from_loop(operation)
+        return answered
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         """Yield the entries that follow sequence `after`, in order."""
@@ -243,21 +252,6 @@ class SQLLedger:
             self._second.keep(done.checkpoint)
             self._signed = done.sequence
         return done.results
-
-
-def _charging(request: Request) -> Operation:
-    needs = Needs(
-        accounts=set(request.names),
-        requests={request.key},
-        queries=set() if request.memory is None else set(request.hashes),
-    )
-    return Operation(needs, lambda page: decisions.charge(page, request))
-
-
-def _settling(receipt: Receipt, answers: Iterable[bytes]) -> Operation:
-    given = decisions.check_answers(receipt, answers)
-    needs = Needs(charges={receipt.sequence or 0})
-    return Operation(needs, lambda page: decisions.settle(page, receipt, given))
 
 
 def _open(url: str) -> Store:

@@ -15,9 +15,10 @@ from reticent.errors import LedgerError, ReticentError
 from reticent.ledger import statements
 from reticent.ledger.accounts import Balance
 from reticent.ledger.checkpoints import Checkpoint
-from reticent.ledger.decisions import Needs, Operation, Page
+from reticent.ledger.decisions import Needs, Page
 from reticent.ledger.engines import WRITES, fault_of, open_engine, passing
 from reticent.ledger.entries import CHARGE, Entry
+from reticent.ledger.operations import Operation
 from reticent.ledger.pages import (
     accounts_named,
     all_accounts,

@@ -12,7 +12,7 @@ from reticent.errors import InvalidParameterError
 from reticent.ledger import Ledger, Outcome, Receipt, Request
 from reticent.mechanisms import SystemSource
 from reticent.schemas import Table
-from reticent.service.drawing import Drawing
+from reticent.service.drawing import FEW_ROWS, Asked, Compute, Drawing
 from reticent.service.keys import KeyRecord
 from reticent.service.problems import ProblemError
 from reticent.service.registry import ServedModel, client_account
@@ -122,26 +122,28 @@ class AnswerDesk:
             queries=tuple(model.stored.queries(table)),
             memory=memory,
         )
-        receipt = await self._charged(request)
+        asked = Asked(table)
+        receipt = await self._answered(request, compute, asked)
         for wait in _WAITS:
             if receipt.outcome is not Outcome.SPENT:
                 break
             await asyncio.sleep(wait)
-            receipt = await self._charged(request)
-        drawn = len(receipt.draw)
-        if receipt.outcome is Outcome.DRAW:
-            chosen = table if drawn == len(table) else table.take(list(receipt.draw))
-            answers = await self._drawing.answers(compute, chosen)
-            receipt = await self._ledger.asettle(receipt, answers)
+            receipt = await self._answered(request, compute, asked)
         if receipt.outcome is not Outcome.ANSWERED:
             raise _lost()
-        self._count(model.name, "drawn", drawn)
-        self._count(model.name, "remembered", len(table) - drawn)
+        self._count(model.name, "drawn", asked.drawn)
+        self._count(model.name, "remembered", len(table) - asked.drawn)
         return _answered(receipt, accounts[-1])
 
-    async def _charged(self, request: Request) -> Receipt:
+    async def _answered(
+        self, request: Request, compute: Compute, asked: Asked
+    ) -> Receipt:
+        """Return a receipt that has its answers, or whose answers are lost."""
         try:
-            return await self._ledger.acharge(request)
+            if len(asked.table) <= FEW_ROWS:
+                draw = self._drawing.together(compute)
+                return await self._ledger.aanswer(request, draw, asked)
+            receipt = await self._ledger.acharge(request)
         except InvalidParameterError as error:
             if "idempotency key" in str(error):
                 raise ProblemError(409, "idempotency_key_reused", str(error)) from None
@@ -153,6 +155,12 @@ class AnswerDesk:
                     "setting its cap.",
                 ) from None
             raise
+        if receipt.outcome is not Outcome.DRAW:
+            return receipt
+        asked.drawn = len(receipt.draw)
+        chosen = asked.table.take(list(receipt.draw))
+        answers = await self._drawing.answers(compute, chosen)
+        return await self._ledger.asettle(receipt, answers)
 
     def _count(self, model: str, source: str, answers: int) -> None:
         if not answers:

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
 
+from reticent.ledger import Draw, Receipt
 from reticent.schemas import Table
 
 Compute: TypeAlias = Callable[[Table], list[bytes]]
 
-# Up to so many rows are computed on the event loop: a thread costs more than they do.
-_INLINE_ROWS = 64
+# Up to so many rows of a request are computed with those of others. A larger one has a
+# thread to itself, and nobody waits for it.
+FEW_ROWS = 64
+
+
+@dataclass(slots=True)
+class Asked:
+    """The rows of a request, and how many of them were drawn for it."""
+
+    table: Table
+    drawn: int = 0
 
 
 class Drawing:
     """Computes answers, those of concurrent requests together.
 
     One product with the weights of all models costs nearly the same for one row and
-    for thirty. Commits wake their requests together, so requests that are ready in
-    one turn of the event loop are computed in the next.
+    for thirty, and requests that wait for the same commit are ready together.
 
     Guarantee
     ---------
@@ -29,12 +40,27 @@ class Drawing:
     """
 
     def __init__(self) -> None:
+        self._draws: dict[Compute, Draw] = {}
         self._waiting: dict[Compute, list[tuple[Table, asyncio.Future[list[bytes]]]]]
         self._waiting = {}
 
+    def together(self, compute: Compute) -> Draw:
+        """Return what draws for requests that were charged together, always the same.
+
+        Each is about an `Asked`.
+        """
+        draw = self._draws.get(compute)
+        if draw is None:
+
+            def draw(asked: Sequence[tuple[Asked, Receipt]]) -> list[list[bytes]]:
+                return _drawn(compute, asked)
+
+            self._draws[compute] = draw
+        return draw
+
     async def answers(self, compute: Compute, table: Table) -> list[bytes]:
-        """Return one answer a row."""
-        if len(table) > _INLINE_ROWS:
+        """Return one answer a row, of requests that wait for nothing else."""
+        if len(table) > FEW_ROWS:
             return await asyncio.to_thread(compute, table)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[bytes]] = loop.create_future()
@@ -47,25 +73,33 @@ class Drawing:
 
     def _flush(self, compute: Compute) -> None:
         queue = self._waiting.pop(compute)
-        for start in range(0, len(queue), _INLINE_ROWS):
-            self._draw(compute, queue[start : start + _INLINE_ROWS])
-
-    def _draw(
-        self, compute: Compute, group: list[tuple[Table, asyncio.Future[list[bytes]]]]
-    ) -> None:
         try:
-            answers = compute(_joined([table for table, _ in group]))
+            answers = _apart(compute, [table for table, _ in queue])
         except Exception as error:  # noqa: BLE001 - handed on to those who asked
-            for _, future in group:
+            for _, future in queue:
                 if not future.done():
                     future.set_exception(error)
             return
-        place = 0
-        for table, future in group:
-            end = place + len(table)
+        for (_, future), own in zip(queue, answers, strict=True):
             if not future.done():  # whoever went away gets nothing
-                future.set_result(answers[place:end])
-            place = end
+                future.set_result(own)
+
+
+def _drawn(
+    compute: Compute, asked: Sequence[tuple[Asked, Receipt]]
+) -> list[list[bytes]]:
+    tables = []
+    for about, receipt in asked:
+        about.drawn, table = len(receipt.draw), about.table
+        whole = about.drawn == len(table)
+        tables.append(table if whole else table.take(list(receipt.draw)))
+    return _apart(compute, tables)
+
+
+def _apart(compute: Compute, tables: list[Table]) -> list[list[bytes]]:
+    """Compute the answers of all tables at once; return those of each."""
+    answers = iter(compute(_joined(tables)))
+    return [list(islice(answers, len(table))) for table in tables]
 
 
 def _joined(tables: list[Table]) -> Table:

@@ -9,7 +9,7 @@ import signal
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import uvicorn
 from fastapi import FastAPI
@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from threadpoolctl import threadpool_limits
 
 from reticent.service.app import create_app
+from reticent.service.listeners import run_workers
 from reticent.service.parts import build
 from reticent.service.settings import CONFIG_VARIABLE, Settings
 from reticent.service.telemetry import configure_logging, start_metrics
@@ -61,20 +62,36 @@ def serve(config: str | os.PathLike[str] | None = None) -> None:
         # started again and again.
         build(settings).close()
     with _shared_metrics(settings), _exit_code_zero():
-        uvicorn.run(
+        run(
             "reticent.service.serving:application",
-            factory=True,
             host=settings.host,
             port=settings.port,
             workers=settings.workers,
-            access_log=False,
             log_config=None,
             server_header=False,
             date_header=True,
             forwarded_allow_ips=settings.forwarded,
             timeout_graceful_shutdown=settings.shutdown_seconds,
-            backlog=1024,
         )
+
+
+def run(factory: str, *, workers: int = 1, **settings: Any) -> None:
+    """Run the application that a factory makes, in so many processes.
+
+    Parameters
+    ----------
+    factory : str
+        ``module:function``.
+    workers : int, default=1
+        Number of processes.
+    **settings
+        Of uvicorn.
+    """
+    given = {"factory": True, "access_log": False, "backlog": 1024, **settings}
+    if workers == 1:
+        uvicorn.run(factory, **given)
+    else:
+        run_workers(uvicorn.Config(factory, workers=workers, **given))
 
 
 @contextlib.contextmanager

@@ -1,0 +1,77 @@
+"""A listener of its own for each worker, so that each gets its share of connections.
+
+Workers that wait at one listener take connections as they come: whoever wakes first
+takes all that are there, and of 32 connections two workers were seen with 31 and 1.
+Listeners of their own at the same address are chosen by the kernel, evenly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import socket
+import sys
+from typing import Any
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+
+class SharedAddress(socket.socket):
+    """An address held for workers: where this goes, it arrives as a listener anew.
+
+    Examples
+    --------
+    >>> import pickle
+    >>> with SharedAddress.hold("127.0.0.1", 0) as held:
+    ...     with pickle.loads(pickle.dumps(held)) as another:
+    ...         held.getsockname() == another.getsockname()
+    True
+    """
+
+    @classmethod
+    def hold(cls, host: str, port: int) -> SharedAddress:
+        """Hold an address at which nobody listens.
+
+        Raises
+        ------
+        OSError
+            If somebody listens there, even somebody who would share it.
+        """
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family) as alone:
+            alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            alone.bind((host, port))
+            port = alone.getsockname()[1]
+        return cls.join(family, host, port)
+
+    @classmethod
+    def join(cls, family: int, host: str, port: int) -> SharedAddress:
+        """Bind one more socket to the address."""
+        listener = cls(family)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        try:
+            listener.bind((host, port))
+        except OSError:
+            listener.close()
+            raise
+        return listener
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        host, port = self.getsockname()[:2]
+        return SharedAddress.join, (int(self.family), host, port)
+
+
+def run_workers(config: uvicorn.Config) -> None:
+    """Serve with several workers until a signal says stop."""
+    held: socket.socket | None = None
+    if sys.platform == "linux":  # others share addresses, but not evenly
+        with contextlib.suppress(OSError):
+            held = SharedAddress.hold(config.host, config.port)
+    if held is None:
+        held = config.bind_socket()  # if it cannot be had, this says so and ends
+    supervisor: dict[str, Any] = {"sockets": [held]}
+    if "target" in inspect.signature(Multiprocess).parameters:  # uvicorn before 0.50
+        supervisor["target"] = uvicorn.Server(config).run
+    Multiprocess(config, **supervisor).run()
