@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ def checked_epsilon(owner: str, epsilon: Any) -> float:
     return value
 
 
+# Every answer of a model asks for the same one.
+@lru_cache(maxsize=1024, typed=True)
 def exact_rate(epsilon: float, *, divisor: int = 1, bound: int) -> float:
     """Return a float just below ``epsilon / divisor`` that multiplies exactly.
 
