@@ -242,8 +242,8 @@ def _mistakes(
     for _ in range(passes):
         clean = True
         for rows in order:
-            signs = 2.0 * data.y[rows] - 1.0
-            signed = _normalised(data.X[rows]) * signs[:, None]
+            signed = _normalised(data.X[rows])
+            signed *= (2 * data.y[rows] - 1)[:, None]
             place = 0
             while place < len(rows):
                 found = _next_mistake(signed, weights, place, 16 + 2 * gap)
