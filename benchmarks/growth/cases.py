@@ -118,6 +118,8 @@ class Case:
         Makes so many rows with labels.
     most_rows, most_queries : int
         The upper end of two decades.
+    least_rows : int
+        Below this size a method does something else; no size is smaller.
     public : ndarray, optional
         Public rows for `fit`.
     wrap : callable, optional
@@ -129,8 +131,6 @@ class Case:
     remembers : bool
         Whether a question asked again is answered from memory; then each time is that
         of a first call.
-    beyond : str
-        Why more than linear growth is in the nature of the thing, if it is.
     """
 
     model: Callable[[], Any]
@@ -142,7 +142,7 @@ class Case:
     wrapper: str = ""
     ask: str = "predict"
     remembers: bool = False
-    beyond: str = ""
+    least_rows: int = 1
 
     def fitted(self, X: NDArray[np.float64], y: NDArray[Any]) -> Any:
         if self.wrap is not None:
@@ -294,23 +294,13 @@ REUSE = {
         _compressed("rectangle"), lambda n, d=2: clean_line(n, d), most_rows=3 * 10**5
     ),
     "compression, perceptron, separable": Case(
-        _compressed("perceptron"),
-        clean_ball,
-        most_rows=10**7,
-        beyond="a fresh random order, which is a sort, and little else a row",
+        _compressed("perceptron"), clean_ball, most_rows=10**7
     ),
-    "compression, perceptron": Case(
-        _compressed("perceptron"),
-        most_rows=10**4,
-        beyond="mistakes are as many as rows, and each is tried as the classifier",
-    ),
+    "compression, perceptron": Case(_compressed("perceptron")),
     "compression, boosting": Case(_compressed("boosting"), line, most_rows=10**5),
     "compression, subsample": Case(_compressed("subsample")),
     "compression, svm": Case(
-        _compressed("svm"),
-        most_rows=10**4,
-        most_queries=10**5,
-        beyond="scikit-learn's SVC, which is between quadratic and cubic",
+        _compressed("svm"), most_rows=3 * 10**5, most_queries=10**5, least_rows=3000
     ),
     "session, a released model": Case(
         _labels(OutputPerturbationClassifier), wrap=_session, wrapper="AdaptiveSession"
