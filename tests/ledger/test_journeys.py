@@ -7,7 +7,7 @@ import pytest
 from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
 
-from reticent.ledger.journeys import travel
+from reticent.ledger.journeys import COMMIT, travel
 from reticent.ledger.statements import _array
 
 
@@ -47,7 +47,7 @@ def test_nothing_after_a_failure_is_run(driver):
         ("INSERT INTO noted VALUES (%s)", ("before",)),
         ("SELECT 1 / %s::int", (0,)),
         ("INSERT INTO noted VALUES (%s)", ("after",)),
-        ("COMMIT", ()),
+        (COMMIT, ()),
     ]
     prepared = {}
     with pytest.raises(psycopg.errors.DivisionByZero):
@@ -60,6 +60,15 @@ def test_nothing_after_a_failure_is_run(driver):
     travel(driver, asks, prepared)
     assert driver.pgconn.transaction_status == TransactionStatus.IDLE
     assert noted(driver) == ["after", "before"]
+
+
+def test_a_commit_that_rolls_back_is_an_error(driver):
+    prepared = {}
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        travel(driver, [("SELECT 1 / %s::int", (0,))], prepared)
+    # To the server this is no error: the transaction ends, and nothing is written.
+    with pytest.raises(psycopg.OperationalError, match="not committed"):
+        travel(driver, [(COMMIT, ())], prepared)
 
 
 @pytest.mark.parametrize("level", [None, *IsolationLevel], ids=str)

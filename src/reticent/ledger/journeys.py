@@ -22,6 +22,9 @@ from psycopg.waiting import Ready, Wait
 Prepared: TypeAlias = dict[str, bytes]
 Row: TypeAlias = tuple[Any, ...]
 
+#: PostgreSQL takes it for ROLLBACK, without an error, if something failed before.
+COMMIT = "COMMIT"
+
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 _WHOLE = frozenset(psycopg.adapters.types[name].oid for name in ("int4", "int8"))
 
@@ -54,7 +57,10 @@ def travel(
         if prepares:
             _checked(next(results))
             prepared[statement] = new[statement]
-        found.append(_rows(_checked(next(results))))
+        result = _checked(next(results))
+        if statement == COMMIT and result.command_status != b"COMMIT":
+            raise psycopg.OperationalError("the transaction was not committed")
+        found.append(_rows(result))
     return found[begins:]
 
 

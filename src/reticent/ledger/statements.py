@@ -81,7 +81,6 @@ class Ask(NamedTuple):
     values: Sequence[Any] = ()
 
 
-_COMMIT = Ask("COMMIT")
 #: Waits for our turn among all replicas, until the transaction ends.
 TURN = Ask("SELECT pg_advisory_xact_lock(hashtext('reticent.ledger'))")
 
@@ -266,9 +265,11 @@ def _write_postgresql(
         *_turned(_mark_rows(entries), 5),
         *_turned([(name, *cost) for name, cost in spends], 5),
     ]
+    from reticent.ledger.journeys import COMMIT
+
     asks = [Ask(_POSTGRESQL_WRITE, [*map(_array, columns), len(spends)])]
     try:
-        together(connection, [*asks, _COMMIT] if commit else asks)
+        together(connection, [*asks, Ask(COMMIT)] if commit else asks)
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) == _DIVISION_BY_ZERO:
             return False
