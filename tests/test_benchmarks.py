@@ -293,3 +293,11 @@ def test_the_page_on_growing_has_the_simulated_rows():
             f"{row['p50_ms']:.0f} ms | {row['p99_ms']:.0f} ms | {row['lock_used']} | "
             f"{row['worker_used']:.2f} |"
         ).replace("%", " %") in shown
+
+
+def test_the_page_on_growing_has_the_measured_costs():
+    page, found = " ".join(lines_of("scale.md")), results("scale_plan")
+    fixed, each = (found["planned"][part] for part in ("fixed", "each"))
+    assert f"a commit takes {1e3 * fixed:.1f} ms and {1e3 * each:.2f} ms for" in page
+    bears = round(256 / (2 * (fixed + 256 * each)), -2)
+    assert f"{bears:,.0f} with the costs above" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,9 +49,9 @@ class _RefittingScheme(Scheme):
         """Fit the estimator on the kept examples."""
         return fitted(self._estimator(), kept)
 
+    @abstractmethod
     def _estimator(self) -> Any:
         """Return what is fitted on the kept examples: each scheme has its own."""
-        raise NotImplementedError
 
     def _candidate(self, data: Examples, rows: NDArray[np.int64]) -> Candidate:
         mistakes = data.mistakes(self._decoded(data, rows)(data.X))
