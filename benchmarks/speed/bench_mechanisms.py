@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from reticent.mechanisms import (
-    SeededSource,
     SystemSource,
     draw_bernoulli,
     draw_bernoulli_exp,
@@ -146,24 +145,19 @@ def bench_selection(size: int) -> dict[str, float]:
 
 
 def bench_noise(count: int) -> dict[str, dict[str, float]]:
-    """Grid noise through OpenDP, and the seeded twin that experiments use."""
+    """Exact noise on a grid as it is served, over NumPy's standard normal numbers."""
     zeros, rng = np.zeros(count, dtype=np.int64), np.random.default_rng(0)
-    results = {}
-    for name, draw, plain in (
-        ("laplace", draw_discrete_laplace, rng.laplace),
-        ("gaussian", draw_discrete_gaussian, rng.normal),
-    ):
-        for source in (SystemSource(), SeededSource(0)):
-            kind = "seeded" if source.seeded else "opendp"
-
-            def ours(draw: Any = draw, source: Any = source) -> Any:
-                return draw(zeros, 1000.0, source)
-
-            def theirs(plain: Any = plain) -> Any:
-                return np.rint(plain(0.0, 1000.0, count))
-
-            results[f"{name} {kind}"] = compare(ours, theirs)
-    return results
+    source = SystemSource()
+    return {
+        name: compare(
+            lambda draw=draw: draw(zeros, 1000.0, source),
+            lambda: rng.standard_normal(count),
+        )
+        for name, draw in (
+            ("laplace", draw_discrete_laplace),
+            ("gaussian", draw_discrete_gaussian),
+        )
+    }
 
 
 def main(arguments: list[str]) -> int:
@@ -183,12 +177,15 @@ def main(arguments: list[str]) -> int:
             "bernoulli exp": bench_bernoulli_exp(size),
             "selection among as many": bench_selection(size),
         }
-    count = 10_000 if quick else 100_000
-    report[f"noise, {count:,} numbers"] = bench_noise(count)
+    count = 100_000 if quick else 1_000_000
+    noises = f"noise, {count:,} numbers"
+    report[noises] = bench_noise(count)
     print(json.dumps(report, indent=2))
     if "large" in sizes:
         judged = ("binary soft vote", "ten-class soft vote")
-        worst = max(report["large"][name]["ratio"] for name in judged)
+        ratios = [report["large"][name]["ratio"] for name in judged]
+        ratios += [noise["ratio"] for noise in report[noises].values()]
+        worst = max(ratios)
         return 0 if worst <= GOAL else 1
     return 0
 

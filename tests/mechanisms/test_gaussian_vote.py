@@ -1,4 +1,4 @@
-"""The Gaussian vote: exact delta, exact law, and OpenDP's draws."""
+"""The Gaussian vote: exact delta, exact law, and its draws."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_draws_follow_the_law(seed):
     assert rejects(assert_follows, counts, mutant(law))
 
 
-def test_draws_through_opendp_follow_the_law():
+def test_served_draws_follow_the_law():
     response = gaussian_vote(np.tile([3, 1], (60_000, 1)), 1.5)
     law = gaussian_vote([[3, 1]], 1.5).probabilities[0]
     counts = np.bincount(response.draw(SystemSource()), minlength=2)

@@ -112,7 +112,7 @@ def _compare(
 
 def _settle(head: int, index: int, refine: Refine, source: RandomSource) -> bool:
     """Decide ``U < p`` for the number U that starts with the 53 bits of `head`."""
-    for bits, drawn in _longer(head, source):
+    for bits, drawn in longer_prefixes(head, _FLOAT_BITS, source):
         low, high = refine(index, bits)
         if drawn + 1 <= low:
             return True
@@ -121,9 +121,14 @@ def _settle(head: int, index: int, refine: Refine, source: RandomSource) -> bool
     raise InternalError("a source of random bits ran dry.")
 
 
-def _longer(head: int, source: RandomSource) -> Iterator[tuple[int, int]]:
-    """Yield ever longer prefixes of U as (number of bits, their value)."""
-    drawn, bits = head, _FLOAT_BITS
+def longer_prefixes(
+    head: int, bits: int, source: RandomSource
+) -> Iterator[tuple[int, int]]:
+    """Yield ever longer prefixes of U as (number of bits, their value).
+
+    `head` holds the first `bits` bits.
+    """
+    drawn = head
     while True:
         drawn = drawn << 64 | int(source.words(1)[0])
         bits += 64
@@ -222,13 +227,28 @@ def draw_exp(
         Where bits come from.
     """
     outcome = np.empty(near.size, dtype=bool)
+    # In units of 2^-32 of U: exp(t) - 1 < 2t for small t, and TINY vanishes.
+    slack = (EXP_ERROR + 2.0 * error) * 2.0**_HEAD_BITS + _UNIT
     for start in range(0, near.size, _BLOCK):
+        x = near[start : start + _BLOCK]
+        heads = _heads(len(x), source)
+        ahead = np.exp(np.maximum(-x, _DEEPEST))
+        ahead *= 2.0**_HEAD_BITS
+        ahead -= heads
+        sure = ahead >= 1 + slack
+        unsure = np.flatnonzero((ahead > -slack) & ~sure)
+        # Always done, also for none: the time taken must not tell.
+        longer = _longer_heads(heads[unsure], source)
+        low, high = exp_interval(x[unsure], error)
+        sure[unsure], still = _compare(longer, _FLOAT_BITS, low, high)
+        for index in still:
+            at = int(unsure[index])
 
-        def refine(index: int, bits: int, start: int = start) -> tuple[int, int]:
-            return exp_bounds(exact(start + index), bits)
+            def refine(index: int, bits: int, start: int = start) -> tuple[int, int]:
+                return exp_bounds(exact(start + index), bits)
 
-        low, high = exp_interval(near[start : start + _BLOCK], error)
-        outcome[start : start + _BLOCK] = draw_below(low, high, refine, source)
+            sure[at] = _settle(int(longer[index]), at, refine, source)
+        outcome[start : start + _BLOCK] = sure
     return outcome
 
 
@@ -354,7 +374,7 @@ def _settle_label(row: NDArray[np.float64], head: int, source: RandomSource) -> 
     """Find the label of the number U that starts with the 53 bits of `head`."""
     values, kinds = np.unique(row, return_inverse=True)
     gaps = [Fraction(values[-1]) - Fraction(value) for value in values]
-    for bits, drawn in _longer(head, source):
+    for bits, drawn in longer_prefixes(head, _FLOAT_BITS, source):
         # Sums of weights then are as precise as the bits drawn.
         fine = bits + len(row).bit_length() + 2
         bounds = [exp_bounds(gap, fine) for gap in gaps]

@@ -1,8 +1,11 @@
 """Whole-number noise: discrete Laplace and discrete Gaussian, laws and samplers.
 
-Noise from the operating system is drawn by OpenDP's samplers, which are proved and
-reviewed. OpenDP takes no seed, so experiments with one use the same algorithms
-(Canonne, Kamath, Steinke 2020) on top of our exact Bernoulli draws.
+One exact sampler serves every source of bits, the operating system's and a seed's
+alike, so what tests draw is what is served. Laplace noise is drawn by inversion of
+one 64-bit word, whole batches at a time; the few draws that 64 bits and floats do
+not decide are settled in whole numbers. Gaussian noise is drawn from Laplace
+proposals (Canonne, Kamath, Steinke 2020, Algorithm 3). OpenDP's samplers, which are
+proved and reviewed, are the oracle in the tests.
 """
 
 from __future__ import annotations
@@ -10,21 +13,21 @@ from __future__ import annotations
 import math
 from enum import Enum
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent.errors import InvalidParameterError
+from reticent.errors import InternalError, InvalidParameterError
 from reticent.guarantees.numbers import positive
-from reticent.mechanisms.exact import draw_bernoulli_exp, draw_exp
+from reticent.mechanisms.exact import draw_exp, longer_prefixes
+from reticent.mechanisms.fixed_point import exp_bounds, shifted_up
 from reticent.mechanisms.inputs import whole_numbers
 from reticent.mechanisms.listening import heard
 from reticent.mechanisms.randomness import RandomSource
 
 # Within these scales every draw fits in 64 bits but for a probability below
-# exp(-2^10), where OpenDP saturates the noisy value: harmless post-processing.
+# exp(-2^10), where the noisy value is cut off at 2^62: harmless post-processing.
 _SMALLEST_SCALE, _LARGEST_SCALE = 2.0**-20, 2.0**50
 
 
@@ -95,7 +98,7 @@ def draw_discrete_laplace(
     scale : float
         The noise has ``Pr[k]`` proportional to ``exp(-|k| / scale)``.
     source : RandomSource
-        A system source draws through OpenDP; a seeded one draws here.
+        Where bits come from.
     """
     return _draw(GridLaw.LAPLACE, location, scale, source)
 
@@ -134,81 +137,141 @@ def _draw(
     scale = checked_scale(scale)
     if not values.size:
         return values
-    if source.seeded:
-        seeded = _laplace if law is GridLaw.LAPLACE else _gaussian
-        return values + seeded(values.size, scale, source).reshape(values.shape)
-    noisy = _opendp(law, scale)(values.ravel().tolist())
-    return np.array(noisy, dtype=np.int64).reshape(values.shape)
+    draw = _laplace if law is GridLaw.LAPLACE else _gaussian
+    return values + draw(values.size, scale, source).reshape(values.shape)
 
 
-@lru_cache(maxsize=64)
-def _opendp(law: GridLaw, scale: float) -> Any:
-    # Imported here because loading the library takes a noticeable time.
-    from opendp import domains, measurements, metrics, mod
+_V_BITS = 63
+_LOW_BITS = np.uint64(2**_V_BITS - 1)
+_LARGEST = 2**62
+_DEEP = 2**55
 
-    mod.enable_features("contrib")
-    domain = domains.vector_domain(domains.atom_domain(T="i64"))
-    if law is GridLaw.LAPLACE:
-        return measurements.make_laplace(domain, metrics.l1_distance(T="i64"), scale)
-    return measurements.make_gaussian(domain, metrics.l2_distance(T="f64"), scale)
+# Draws worked on at a time, so that their arrays stay in the processor's cache.
+_BLOCK = 1 << 15
 
 
 def _laplace(count: int, scale: float, source: RandomSource) -> NDArray[np.int64]:
-    """Canonne, Kamath, Steinke 2020, Algorithm 2."""
-    top, bottom = scale.as_integer_ratio()
+    """Draw discrete Laplace noise by inversion.
+
+    With ``q = exp(-1/scale)`` and V uniform on [0, 1), the size of the noise is the
+    largest `k` with ``V < T(k)``, where ``T(0) = 1`` and ``T(k) = 2 q^k / (1 + q)``:
+    that is ``floor(scale (ln(2 / (1 + q)) - ln V))``, or 0 where this is negative.
+    One bit of a word is the sign, the others are the first bits of V.
+    """
     drawn = np.empty(count, dtype=np.int64)
-    pending = np.arange(count)
-    while pending.size:
-        words = source.below(np.full(pending.size, top, dtype=np.uint64))
-        part = words.astype(np.int64)
-        fraction = _Ratio(part, top)
-        kept = draw_exp(part / top, 2.0**-50, fraction, source)
-        pending_kept, part = pending[kept], part[kept]
-        size = (part + top * _geometric(part.size, source)) // bottom
-        negative = source.words(part.size) >> np.uint64(63) == 1
-        valid = ~(negative & (size == 0))  # zero would come up twice
-        signed = np.where(negative, -size, size)
-        drawn[pending_kept[valid]] = signed[valid]
-        pending = np.concatenate([pending[~kept], pending_kept[~valid]])
+    for start in range(0, count, _BLOCK):
+        words = source.words(min(_BLOCK, count - start))
+        head = (words & _LOW_BITS).astype(np.int64)
+        size, unsure = _sizes(head, scale)
+        for index in unsure:
+            size[index] = _settle_laplace(int(head[index]), scale, source)
+        # All ones where the word's first bit is set: negates in two's complement.
+        sign = words.view(np.int64) >> 63
+        drawn[start : start + _BLOCK] = (size ^ sign) - sign
     return drawn
 
 
-class _Ratio:
-    """The exact exponents ``part / top``."""
+def _sizes(
+    head: NDArray[np.int64], scale: float
+) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Return sizes of noise for the first bits of V, and which of them are unsure.
 
-    def __init__(self, part: NDArray[np.int64], top: int) -> None:
-        self._part, self._top = part, top
+    With ``y = ln(2 / (1 + q)) - ln V``, floats lose less than ``2^-50 (1 + y)`` of y:
+    rounding `head` loses 2^-53, and the logarithm a few units in its last place. The
+    bits of V that are not drawn yet lose at most ``1 / head``. Where `head` is at
+    least 2^55, y is below 7 and all of it together below 2^-46; elsewhere, in one of
+    256 draws, the bound is computed for each draw.
+    """
+    near = np.log(np.maximum(head, 1) * 2.0**-_V_BITS)
+    near -= _log_top(scale)
+    near *= -scale
+    doubt = scale * 2.0**-46
+    whole = np.floor(near)
+    near -= whole
+    unsure = (near < doubt) | (near > 1 - doubt)
+    deep = np.flatnonzero(head < _DEEP)
+    reduced = (near[deep] + whole[deep]) / scale
+    wide = scale * (2.0**-48 * (1 + reduced) + 1 / np.maximum(head[deep], 1))
+    unsure[deep] = (near[deep] < wide) | (near[deep] > 1 - wide) | (head[deep] == 0)
+    np.maximum(whole, 0.0, out=whole)
+    whole[unsure] = 0.0
+    return whole.astype(np.int64), np.flatnonzero(unsure)
 
-    def __call__(self, index: int) -> Fraction:
-        return Fraction(int(self._part[index]), self._top)
+
+def _log_top(scale: float) -> float:
+    """Return ``ln(2 / (1 + q))``."""
+    return math.log(2) - math.log1p(math.exp(-1 / scale))
 
 
-def _geometric(count: int, source: RandomSource) -> NDArray[np.int64]:
-    """Count successes of probability 1/e before the first failure."""
-    successes = np.zeros(count, dtype=np.int64)
-    running = np.arange(count)
-    while running.size:
-        running = running[draw_bernoulli_exp(np.ones(running.size), source)]
-        successes[running] += 1
-    return successes
+def _settle_laplace(head: int, scale: float, source: RandomSource) -> int:
+    """Return the size of the noise for the V that starts with the bits of `head`."""
+    rate = 1 / Fraction(scale)
+    for bits, drawn in longer_prefixes(head, _V_BITS, source):
+        if not drawn:
+            continue
+        # Floats say where to look; what is returned was compared in whole numbers.
+        depth = _log_top(scale) - math.log(drawn / (1 << bits))
+        reach = 2 + math.ceil(scale * depth * 2.0**-48)
+        low = max(0, math.floor(scale * depth) - reach)
+        high = low + 2 * reach + 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            tail = _laplace_tail(middle, rate, bits)
+            if drawn + 1 <= tail[0]:
+                low = middle
+            elif drawn >= tail[1]:
+                high = middle
+            else:
+                break  # more bits are needed
+        else:
+            if _encloses(low, high, drawn, rate, bits):
+                return min(low, _LARGEST)
+    raise InternalError("a source of random bits ran dry.")
+
+
+def _encloses(low: int, high: int, drawn: int, rate: Fraction, bits: int) -> bool:
+    """Whether V surely lies below the tail of `low` and not below that of `high`."""
+    below = drawn + 1 <= _laplace_tail(low, rate, bits)[0]
+    return below and drawn >= _laplace_tail(high, rate, bits)[1]
+
+
+def _laplace_tail(size: int, rate: Fraction, bits: int) -> tuple[int, int]:
+    """Return integers around ``2**bits`` times the probability of noise >= size.
+
+    The size of the noise is meant, without its sign.
+    """
+    if size == 0:
+        return 1 << bits, 1 << bits
+    fine = bits + 8
+    low, high = exp_bounds(size * rate, fine)
+    low_q, high_q = exp_bounds(rate, fine)
+    whole = 1 << fine
+    below = (low << (fine + 1)) // (whole + high_q)
+    above = -(-(high << (fine + 1)) // (whole + low_q))
+    return below >> 8, min(1 << bits, shifted_up(above, 8))
 
 
 def _gaussian(count: int, scale: float, source: RandomSource) -> NDArray[np.int64]:
-    """Canonne, Kamath, Steinke 2020, Algorithm 3."""
+    """Canonne, Kamath, Steinke 2020, Algorithm 3: about two proposals in three stay."""
     width = math.floor(scale) + 1
     variance = Fraction(scale) ** 2
+    centre = float(variance / width)
     drawn = np.empty(count, dtype=np.int64)
-    pending = np.arange(count)
-    while pending.size:
-        proposal = _laplace(pending.size, float(width), source)
+    filled = 0
+    while filled < count:
+        # A few more than will be needed on average; never more than a block.
+        proposal = _laplace(
+            min(_BLOCK, 16 + (count - filled) * 5 // 3), float(width), source
+        )
 
         def exact(index: int, proposal: NDArray[np.int64] = proposal) -> Fraction:
             return (abs(int(proposal[index])) - variance / width) ** 2 / (2 * variance)
 
         # Up to an exponent of 700 the distance is below 38 scales, known to
         # 160 * 2^-53 scales; the exponent then to 2^-40.
-        distance = (np.abs(proposal) - scale * scale / width) / scale
-        kept = draw_exp(distance**2 / 2, 2.0**-38, exact, source)
-        drawn[pending[kept]] = proposal[kept]
-        pending = pending[~kept]
+        distance = (np.abs(proposal) - centre) / scale
+        kept = proposal[draw_exp(distance**2 / 2, 2.0**-38, exact, source)]
+        kept = kept[: count - filled]
+        drawn[filled : filled + len(kept)] = kept
+        filled += len(kept)
     return drawn
