@@ -24,7 +24,7 @@ from reticent.audit.plots import bars_picture
 from reticent.audit.report import best_guess
 from reticent.audit.report_mechanism import VoteStep, last_step
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.guarantees import ZCDP, PureDP, ReplaceOne, Scope, claim
+from reticent.guarantees import ZCDP, PureDP, ReplaceOne, Scope, claim, gaussian_ratio
 from reticent.learners import (
     NoisyGradientClassifier,
     NoisyGradientRegressor,
@@ -33,7 +33,7 @@ from reticent.learners import (
     OutputPerturbationClassifier,
     OutputPerturbationRegressor,
 )
-from reticent.mechanisms import gaussian_ratio, soft_vote
+from reticent.mechanisms import soft_vote
 from reticent.prediction.voting import Vote
 from reticent.schemas import Encoder
 from reticent.storage import new_key, save_model

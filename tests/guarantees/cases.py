@@ -18,6 +18,7 @@ from reticent.guarantees import (
     Certificate,
     Compression,
     FiniteRange,
+    GaussianDP,
     Guarantee,
     PerfectGeneralization,
     PureDP,
@@ -27,6 +28,7 @@ from reticent.guarantees import (
     Scope,
     Sensitivity,
     UniformStability,
+    ZeroOut,
     any_on_subsample,
     claim,
     compression,
@@ -121,18 +123,25 @@ def _parameters(name: str, rng: np.random.Generator, n: int) -> dict[str, Any]:
         "G21": {"rate": _number(rng, 1e-3, 1)},
         "G22-zcdp-approx": {"delta": share},
         "G23": {"what": "a table of means"},
+        "G24": {"n": n, "mu": _number(rng, 0.01, 3), "scope": "interface"},
+        "G24-noise": {"scale": _number(rng, 0.1, 100)},
+        "G24-replace": {"acute": bool(rng.random() < 0.5)},
+        "G24-approx": {"delta": share},
     }.get(name, {})
 
 
 def _starts(rng: np.random.Generator, n: int) -> list[Certificate[Any]]:
     epsilon, delta = _number(rng, 1e-3, 2), _number(rng, 1e-9, 1e-3)
     scope = Scope(str(rng.choice([scope.value for scope in Scope])))
-    relation = ReplaceOne(n) if rng.random() < 0.8 else AddRemove()
+    relation = [ReplaceOne(n), AddRemove(), ZeroOut(n)][
+        rng.choice(3, p=[0.7, 0.2, 0.1])
+    ]
     private = [
         PureDP(epsilon),
         BoundedRange(epsilon),
         ApproxDP(epsilon, delta),
         ZCDP(epsilon),
+        GaussianDP(epsilon),
         UniformStability(min(1.0, epsilon / 2)),
         Sensitivity(epsilon, epsilon / 2),
     ]
@@ -168,6 +177,9 @@ def _grow(
         parameters = {"counts": [int(rng.integers(1, 30)) for _ in premises]}
         if name != "G22-basic":
             parameters["delta"] = _number(rng, 1e-6, 0.1)
+    elif name == "G24-compose":
+        premises = premises[: int(rng.integers(1, 3))]
+        parameters = {"counts": [int(rng.integers(1, 30)) for _ in premises]}
     elif name in {"G14", "G18", "G22-parallel"}:
         premises = premises[: int(rng.integers(1, 4))]
     else:

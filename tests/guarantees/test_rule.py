@@ -27,6 +27,7 @@ from reticent.guarantees import (
     Compression,
     Conclusion,
     FiniteRange,
+    GaussianDP,
     Guarantee,
     PerfectGeneralization,
     PureDP,
@@ -36,6 +37,7 @@ from reticent.guarantees import (
     Scope,
     Sensitivity,
     UniformStability,
+    ZeroOut,
     assume,
     claim,
     dp_to_stability,
@@ -49,8 +51,8 @@ from tests.guarantees.cases import OWN_RULES, answer, given
 # The package's name for it is the decorator.
 MODULE = importlib.import_module("reticent.guarantees.rule")
 PRIVATE = (PureDP, BoundedRange, ApproxDP, ZCDP)
-# G1 to G23 of the theorem sheet; G5, G12, G13 and G22 have several parts.
-SHEET = {f"G{k}" for k in range(1, 24)} | {"G3k"}
+# G1 to G24 of the theorem sheet; G5, G12, G13 and G22 have several parts.
+SHEET = {f"G{k}" for k in range(1, 25)} | {"G3k"}
 
 
 def test_every_entry_of_the_sheet_has_a_rule():
@@ -81,6 +83,7 @@ EXAMPLES = {
     BoundedRange: BoundedRange(0.1),
     ApproxDP: ApproxDP(0.1, 1e-9),
     ZCDP: ZCDP(0.1),
+    GaussianDP: GaussianDP(0.1),
     UniformStability: UniformStability(0.1),
     Sensitivity: Sensitivity(0.1),
     FiniteRange: FiniteRange(3),
@@ -111,6 +114,9 @@ USES = {
     "G22-pld": {"counts": [2], "delta": 1e-3},
     "G22-zcdp-approx": {"delta": 1e-3},
     "G23": {"what": "a mean"},
+    "G24-noise": {"scale": 1.0},
+    "G24-compose": {"counts": [2]},
+    "G24-approx": {"delta": 1e-3},
 }
 WITH_PREMISE = [name for name in OWN_RULES if rules[name].takes]
 
@@ -122,7 +128,7 @@ def about(kind, relation, scope):
 def fitting(name):
     """Return premises that a rule accepts, one for each relation and scope."""
     found = []
-    for relation in (ReplaceOne(50), AddRemove(), Sample(50)):
+    for relation in (ReplaceOne(50), AddRemove(), ZeroOut(50), Sample(50)):
         for scope in Scope:
             premise = about(rules[name].takes[0], relation, scope)
             try:
@@ -167,6 +173,7 @@ def test_the_checks_of_relation_and_scope_are_not_vacuous():
     assert fitting("G3") == [
         (ReplaceOne(50), Scope.ANSWER),
         (AddRemove(), Scope.ANSWER),
+        (ZeroOut(50), Scope.ANSWER),
     ]
     assert fitting("G10") == [
         (ReplaceOne(50), Scope.INTERFACE),

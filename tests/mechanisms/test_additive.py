@@ -16,6 +16,8 @@ from reticent.guarantees import (
     Scope,
     Sensitivity,
     claim,
+    gaussian_delta,
+    gaussian_ratio,
     recheck,
 )
 from reticent.mechanisms import (
@@ -26,9 +28,7 @@ from reticent.mechanisms import (
     calibrate_gaussian_zcdp,
     calibrate_laplace,
     discrete_gaussian_law,
-    gaussian_delta,
     gaussian_noise_analytic,
-    gaussian_ratio,
     mean_sensitivity,
     round_to_grid,
 )

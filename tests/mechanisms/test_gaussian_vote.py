@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reticent.guarantees import ZCDP, ApproxDP, recheck
+from reticent.guarantees import ZCDP, ApproxDP, gaussian_delta, recheck
 from reticent.mechanisms import (
     SeededSource,
     SystemSource,
     discrete_gaussian_law,
-    gaussian_delta,
     gaussian_vote,
     gaussian_vote_approx_certificate,
     gaussian_vote_certificate,

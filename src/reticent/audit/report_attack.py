@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from reticent.audit.membership import membership_inference
 from reticent.audit.membership_result import MembershipInference
 from reticent.audit.report import Check, Status
-from reticent.guarantees import ZCDP, ApproxDP, PureDP
+from reticent.guarantees import ZCDP, ApproxDP, PureDP, gaussian_delta
 from reticent.learners import (
     NoisyGradientClassifier,
     NoisyGradientRegressor,
@@ -27,7 +27,6 @@ from reticent.learners import (
     OutputPerturbationClassifier,
     OutputPerturbationRegressor,
 )
-from reticent.mechanisms import gaussian_delta
 from reticent.prediction import (
     PrivateAveragingClassifier,
     PrivateAveragingRegressor,

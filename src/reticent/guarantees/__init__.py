@@ -44,6 +44,20 @@ from reticent.guarantees.convert import (
     pure_to_approx,
     replace_stable,
 )
+from reticent.guarantees.gaussian import (
+    gaussian_composition,
+    gaussian_noise_gdp,
+    gaussian_to_approx,
+    gaussian_to_zcdp,
+    individual_filter,
+    pure_to_gaussian,
+    zeroing_to_replacing,
+)
+from reticent.guarantees.gaussian_curve import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_ratio,
+)
 from reticent.guarantees.perfect import (
     compose_perfect,
     dp_to_group_perfect,
@@ -81,6 +95,7 @@ from reticent.guarantees.subject import (
     ReplaceOne,
     Sample,
     Scope,
+    ZeroOut,
 )
 from reticent.guarantees.types import (
     ZCDP,
@@ -90,6 +105,7 @@ from reticent.guarantees.types import (
     Consistency,
     ExpectedGeneralization,
     FiniteRange,
+    GaussianDP,
     Guarantee,
     PerfectGeneralization,
     PureDP,
@@ -119,6 +135,7 @@ __all__ = [
     "Consistency",
     "ExpectedGeneralization",
     "FiniteRange",
+    "GaussianDP",
     "Guarantee",
     "PerfectGeneralization",
     "PureDP",
@@ -132,6 +149,7 @@ __all__ = [
     "Sensitivity",
     "TwoSampleCloseness",
     "UniformStability",
+    "ZeroOut",
     "answers_within",
     "any_on_subsample",
     "approx_robust_error",
@@ -157,8 +175,16 @@ __all__ = [
     "finite_range_to_robust",
     "flip_private",
     "flip_stable",
+    "gaussian_composition",
+    "gaussian_delta",
+    "gaussian_epsilon",
     "gaussian_noise",
+    "gaussian_noise_gdp",
+    "gaussian_ratio",
+    "gaussian_to_approx",
+    "gaussian_to_zcdp",
     "group",
+    "individual_filter",
     "laplace_noise",
     "parallel_composition",
     "perfect_to_pair",
@@ -169,6 +195,7 @@ __all__ = [
     "prediction_to_risk_multiple",
     "pure_robust_error",
     "pure_to_approx",
+    "pure_to_gaussian",
     "pure_to_perfect",
     "pure_to_robust",
     "pure_to_zcdp",
@@ -184,4 +211,5 @@ __all__ = [
     "zcdp_composition",
     "zcdp_epsilon",
     "zcdp_to_approx",
+    "zeroing_to_replacing",
 ]

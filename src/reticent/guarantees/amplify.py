@@ -22,6 +22,7 @@ from reticent.guarantees.types import (
     ZCDP,
     ApproxDP,
     BoundedRange,
+    GaussianDP,
     Guarantee,
     PureDP,
     Sensitivity,
@@ -67,6 +68,8 @@ def for_group(rule_id: str, guarantee: Any, size: int) -> Guarantee:
     """Return what a guarantee for one unit says about `size` units (G7)."""
     if isinstance(guarantee, ZCDP):
         return ZCDP(ceil_float(exact(guarantee.rho) * size * size))
+    if isinstance(guarantee, GaussianDP):
+        return GaussianDP(ceil_float(exact(guarantee.mu) * size))
     epsilon, delta = epsilon_delta(guarantee)
     total = ceil_float(exact(epsilon) * size)
     if isinstance(guarantee, (PureDP, BoundedRange)):
@@ -85,11 +88,11 @@ def for_group(rule_id: str, guarantee: Any, size: int) -> Guarantee:
 @rule(
     "G7",
     name="group privacy",
-    statement="(k eps, delta (e^{k eps} - 1)/(e^eps - 1)); k^2 rho",
-    source="S1 Lemma 3.1; BunSteinke2016, Prop. 1.9",
+    statement="(k eps, delta (e^{k eps} - 1)/(e^eps - 1)); k^2 rho; k mu",
+    source="S1 Lemma 3.1; BunSteinke2016, Prop. 1.9; DongRothSu2022, Thm 3",
     paper="k e^{(k-1) eps} delta",
-    takes=(PureDP, BoundedRange, ApproxDP, ZCDP),
-    gives=(PureDP, BoundedRange, ApproxDP, ZCDP),
+    takes=(PureDP, BoundedRange, ApproxDP, ZCDP, GaussianDP),
+    gives=(PureDP, BoundedRange, ApproxDP, ZCDP, GaussianDP),
     same_kind=True,
     relations=NEIGHBOURS,
 )
@@ -98,7 +101,7 @@ def group(premise: Certificate[Any], *, size: int) -> Conclusion[Any]:
     size = whole("rule G7", "size", size)
     relation: Any = premise.relation
     together = relation.group * size
-    if isinstance(relation, ReplaceOne) and not together <= relation.n:
+    if not isinstance(relation, AddRemove) and not together <= relation.n:
         raise RuleError(
             f"rule G7 needs a group of at most n={relation.n} units; got {together}."
         )
@@ -220,8 +223,8 @@ def parallel_composition(*premises: Certificate[Any]) -> Conclusion[Any]:
     losses = [epsilon_delta(premise.guarantee) for premise in premises]
     epsilon, delta = max(e for e, _ in losses), max(d for _, d in losses)
     relation = relations[0]
-    if isinstance(relation, ReplaceOne):
-        relation = ReplaceOne(sum(each.n for each in relations))
+    if not isinstance(relation, AddRemove):
+        relation = type(relation)(sum(each.n for each in relations))
     models = all(premise.scope is Scope.MODEL for premise in premises)
     total: Any = ApproxDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
     return Conclusion(total, relation, Scope.MODEL if models else Scope.INTERFACE)

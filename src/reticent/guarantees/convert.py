@@ -17,6 +17,7 @@ from reticent.guarantees.subject import (
     Relation,
     ReplaceOne,
     Scope,
+    ZeroOut,
     relation_as_dict,
     relation_from_dict,
 )
@@ -29,7 +30,7 @@ from reticent.guarantees.types import (
     UniformStability,
 )
 
-NEIGHBOURS = (ReplaceOne, AddRemove)
+NEIGHBOURS = (ReplaceOne, AddRemove, ZeroOut)
 ANSWER = (Scope.ANSWER,)
 
 

@@ -41,6 +41,15 @@ def ceil_float(value: Fraction) -> float:
     return result
 
 
+def ceil_root(value: Fraction) -> float:
+    """Return the smallest float whose square stands for at least `value`."""
+    # A root from above, to 30 digits more than a float holds, then rounded up.
+    scale = 1 << (2 * (160 + value.denominator.bit_length()))
+    whole_root = math.isqrt(math.ceil(value * scale))
+    candidates = (Fraction(whole_root + extra, math.isqrt(scale)) for extra in (0, 1))
+    return ceil_float(next(root for root in candidates if root * root >= value))
+
+
 def real(owner: str, name: str, value: Any) -> float:
     """Return `value` as a finite float or refuse it.
 

@@ -16,14 +16,17 @@ from reticent.guarantees.robust import RELEASED, sample_size, single_units
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import (
     INDEPENDENT_RUNS,
+    AddRemove,
     ReplaceOne,
     Sample,
     Scope,
+    ZeroOut,
 )
 from reticent.guarantees.types import (
     ZCDP,
     ApproxDP,
     BoundedRange,
+    GaussianDP,
     PerfectGeneralization,
     PureDP,
     RobustGeneralization,
@@ -210,6 +213,7 @@ _PROCESSED = (
     BoundedRange,
     ApproxDP,
     ZCDP,
+    GaussianDP,
     RobustGeneralization,
     PerfectGeneralization,
 )
@@ -222,6 +226,7 @@ _PROCESSED = (
     source="DworkRoth2014, Prop. 2.1; S3 Lemma 11",
     takes=_PROCESSED,
     gives=_PROCESSED,
+    relations=(ReplaceOne, AddRemove, ZeroOut, Sample),
     same_kind=True,
 )
 def post_process(

@@ -53,6 +53,33 @@ class AddRemove:
 
 
 @dataclass(frozen=True)
+class ZeroOut:
+    """Neighbours have the same public number `n` of units; `group` say nothing.
+
+    In one of the two datasets these units contribute nothing at all, as if their
+    rows had been blanked; their places, and so `n`, stay. Replacing a unit is zeroing
+    it and then putting another in its place: two steps of this relation.
+    """
+
+    n: int
+    group: int = 1
+    name: ClassVar[str] = "zero-out"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", whole("ZeroOut", "n", self.n))
+        object.__setattr__(self, "group", whole("ZeroOut", "group", self.group))
+        if not self.group <= self.n:
+            raise InvalidGuaranteeError(
+                f"ZeroOut needs group <= n; got group={self.group}, n={self.n}."
+            )
+
+    def __str__(self) -> str:
+        if self.group == 1:
+            return f"zero out one unit of {self.n}"
+        return f"zero out {self.group} units of {self.n}"
+
+
+@dataclass(frozen=True)
 class Sample:
     """The data are `n` units drawn independently from one distribution."""
 
@@ -66,9 +93,11 @@ class Sample:
         return f"{self.n} independent units"
 
 
-Relation: TypeAlias = ReplaceOne | AddRemove | Sample
+Relation: TypeAlias = ReplaceOne | AddRemove | ZeroOut | Sample
 
-_RELATIONS: dict[str, Any] = {cls.name: cls for cls in (ReplaceOne, AddRemove, Sample)}
+_RELATIONS: dict[str, Any] = {
+    cls.name: cls for cls in (ReplaceOne, AddRemove, ZeroOut, Sample)
+}
 
 
 def relation_as_dict(relation: Relation) -> dict[str, Any]:

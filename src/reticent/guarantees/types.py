@@ -14,6 +14,7 @@ from reticent.errors import InvalidGuaranteeError, NoDerivationError
 from reticent.guarantees.numbers import (
     below_one,
     ceil_float,
+    ceil_root,
     exact,
     nonnegative,
     whole,
@@ -158,6 +159,25 @@ class ZCDP(_Additive):
 
     def __str__(self) -> str:
         return f"{shown(self.rho)}-zCDP"
+
+
+@dataclass(frozen=True)
+class GaussianDP(Guarantee):
+    """Gaussian DP: neighbours are no easier to tell apart than N(0, 1) and N(mu, 1).
+
+    Adaptive steps add up as the square root of the sum of squares.
+    """
+
+    mu: float
+    _checks: ClassVar[dict[str, Any]] = {"mu": nonnegative}
+
+    @classmethod
+    def _summed(cls, parts: list[tuple[Self, int]]) -> Self:
+        squares = sum((exact(part.mu) ** 2 * count for part, count in parts), exact(0))
+        return cls(ceil_root(squares))
+
+    def __str__(self) -> str:
+        return f"{shown(self.mu)}-GDP"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reticent.ensembles import unit_positions
 from reticent.errors import InternalError, InvalidParameterError, RuleError
-from reticent.guarantees import ApproxDP, Certificate, Sensitivity
+from reticent.guarantees import ApproxDP, Certificate, Sensitivity, gaussian_ratio
 from reticent.guarantees.numbers import below_one, positive, whole
 from reticent.learners.gradient_rules import (
     clipped_sum,
@@ -28,11 +28,10 @@ from reticent.learners.gradient_sums import (
 from reticent.mechanisms import (
     RandomSource,
     draw_discrete_gaussian,
-    gaussian_ratio,
     noise_source,
     reach,
 )
-from reticent.mechanisms.gaussian_curve import ROUNDING_VARIANCE
+from reticent.mechanisms.gaussian_grid import ROUNDING_VARIANCE
 from reticent.prediction.linear_plan import rows_in_ball
 
 # The constant feature, for rows in the unit ball; a multiple of 2^-17.

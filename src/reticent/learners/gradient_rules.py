@@ -17,12 +17,12 @@ from reticent.guarantees import (
     ReplaceOne,
     Scope,
     Sensitivity,
+    gaussian_delta,
     rule,
 )
 from reticent.guarantees.numbers import positive, probability, whole
-from reticent.mechanisms import gaussian_delta
 from reticent.mechanisms.additive import checked_grid
-from reticent.mechanisms.gaussian_curve import grid_scale_to_continuous
+from reticent.mechanisms.gaussian_grid import grid_scale_to_continuous
 
 _MODEL = (Scope.MODEL,)
 
@@ -81,7 +81,7 @@ def noisy_steps(
     *Proof.* Discrete Gaussian noise of scale `s` on the grid is, up to a factor within
     :math:`e^{\pm 3h}` a coordinate with `h` below 1e-136, continuous Gaussian noise of
     variance :math:`s^2 - 16\,\mathrm{grid}^2` that was rounded at random (see
-    `reticent.mechanisms.gaussian_curve`). Continuous noise makes each step
+    `reticent.mechanisms.gaussian_grid`). Continuous noise makes each step
     :math:`\mu`-Gaussian DP, :math:`\mu` the sensitivity over the scale, whatever the
     coefficients are; `T` adaptive steps are :math:`\sqrt T \mu`-Gaussian DP, whose
     curve is that of one Gaussian. The factors of all steps fit in that curve's margin.

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
 from reticent.ensembles import unit_positions
 from reticent.errors import InvalidParameterError, RuleError
-from reticent.guarantees import Certificate
+from reticent.guarantees import Certificate, gaussian_ratio
 from reticent.guarantees.numbers import positive, probability, whole
 from reticent.hypotheses import HypothesisClass
 from reticent.learners.public_points import public_rows
@@ -31,11 +31,10 @@ from reticent.mechanisms import (
     RandomSource,
     RealResponse,
     draw_discrete_gaussian,
-    gaussian_ratio,
     noise_source,
     reach,
 )
-from reticent.mechanisms.gaussian_curve import ROUNDING_VARIANCE
+from reticent.mechanisms.gaussian_grid import ROUNDING_VARIANCE
 from reticent.prediction.base import two_labels
 
 Float = NDArray[np.float64]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reticent.ensembles import unit_positions
 from reticent.errors import InvalidParameterError, SolverError
-from reticent.guarantees import Certificate
+from reticent.guarantees import Certificate, gaussian_ratio
 from reticent.guarantees.numbers import below_one, positive
 from reticent.learners.perturbation_rules import (
     coefficient_sensitivity,
@@ -25,7 +25,6 @@ from reticent.mechanisms import (
     calibrate_gaussian,
     calibrate_laplace,
     draw_discrete_laplace,
-    gaussian_ratio,
 )
 from reticent.prediction.convex import ROUND_OFF, BoundedLoss, erm_sensitivity
 from reticent.prediction.convex_solvers import BallProblem, minimise_risk

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reticent._rounding import down, up
 from reticent.errors import InvalidParameterError, SolverError
-from reticent.guarantees import Certificate
+from reticent.guarantees import Certificate, gaussian_ratio
 from reticent.guarantees.numbers import below_one, positive
 from reticent.hypotheses import (
     ConvexLoss,
@@ -31,7 +31,6 @@ from reticent.mechanisms import (
     RandomSource,
     calibrate_gaussian,
     calibrate_laplace,
-    gaussian_ratio,
 )
 
 Float = NDArray[np.float64]

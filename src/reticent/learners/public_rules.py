@@ -20,12 +20,12 @@ from reticent.guarantees import (
     ReplaceOne,
     Scope,
     Sensitivity,
+    gaussian_delta,
     rule,
 )
 from reticent.guarantees.numbers import nonnegative, positive, probability, whole
-from reticent.mechanisms import gaussian_delta
 from reticent.mechanisms.additive import checked_grid
-from reticent.mechanisms.gaussian_curve import grid_scale_to_continuous
+from reticent.mechanisms.gaussian_grid import grid_scale_to_continuous
 
 
 @rule(

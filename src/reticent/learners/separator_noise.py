@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from reticent._rounding import up
 from reticent.errors import InvalidParameterError, RuleError
-from reticent.guarantees import Certificate
+from reticent.guarantees import Certificate, gaussian_ratio
 from reticent.guarantees.numbers import probability
 from reticent.learners.separator_rules import (
     gaussian_room,
@@ -25,9 +25,8 @@ from reticent.mechanisms import (
     RandomSource,
     draw_discrete_gaussian,
     draw_discrete_laplace,
-    gaussian_ratio,
 )
-from reticent.mechanisms.gaussian_curve import ROUNDING_VARIANCE
+from reticent.mechanisms.gaussian_grid import ROUNDING_VARIANCE
 from reticent.mechanisms.inputs import checked_epsilon
 
 NOISES = ("laplace", "gaussian")

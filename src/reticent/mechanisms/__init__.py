@@ -45,7 +45,6 @@ from reticent.mechanisms.flipping import (
     replace_labels,
     replaced,
 )
-from reticent.mechanisms.gaussian_curve import gaussian_delta, gaussian_ratio
 from reticent.mechanisms.gaussian_vote import (
     gaussian_vote,
     gaussian_vote_approx_certificate,
@@ -135,9 +134,7 @@ __all__ = [
     "false_stability",
     "flip_labels",
     "flipped",
-    "gaussian_delta",
     "gaussian_noise_analytic",
-    "gaussian_ratio",
     "gaussian_vote",
     "gaussian_vote_approx_certificate",
     "gaussian_vote_certificate",

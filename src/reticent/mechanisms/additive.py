@@ -16,13 +16,11 @@ from reticent.guarantees import (
     Certificate,
     Conclusion,
     Sensitivity,
+    gaussian_delta,
     rule,
 )
 from reticent.guarantees.numbers import positive, probability, whole
-from reticent.mechanisms.gaussian_curve import (
-    gaussian_delta,
-    grid_scale_to_continuous,
-)
+from reticent.mechanisms.gaussian_grid import grid_scale_to_continuous
 from reticent.mechanisms.grid_noise import (
     GridLaw,
     discrete_gaussian_law,

@@ -11,6 +11,7 @@ from reticent.guarantees import (
     Certificate,
     Sensitivity,
     gaussian_noise,
+    gaussian_ratio,
     laplace_noise,
 )
 from reticent.guarantees.numbers import probability
@@ -20,7 +21,7 @@ from reticent.mechanisms.additive import (
     gaussian_noise_analytic,
     round_to_grid,
 )
-from reticent.mechanisms.gaussian_curve import ROUNDING_VARIANCE, gaussian_ratio
+from reticent.mechanisms.gaussian_grid import ROUNDING_VARIANCE
 from reticent.mechanisms.grid_noise import GridLaw, checked_scale
 from reticent.mechanisms.inputs import checked_epsilon
 

@@ -226,6 +226,10 @@ def draw_exp(
     source : RandomSource
         Where bits come from.
     """
+
+    def refine(index: int, bits: int) -> tuple[int, int]:
+        return exp_bounds(exact(index), bits)
+
     outcome = np.empty(near.size, dtype=bool)
     # In units of 2^-32 of U: exp(t) - 1 < 2t for small t, and TINY vanishes.
     slack = (EXP_ERROR + 2.0 * error) * 2.0**_HEAD_BITS + _UNIT
@@ -236,6 +240,8 @@ def draw_exp(
         ahead *= 2.0**_HEAD_BITS
         ahead -= heads
         sure = ahead >= 1 + slack
+        if not error:
+            sure |= x == 0  # exp(0) is known: no more bits needed
         unsure = np.flatnonzero((ahead > -slack) & ~sure)
         # Always done, also for none: the time taken must not tell.
         longer = _longer_heads(heads[unsure], source)
@@ -243,11 +249,7 @@ def draw_exp(
         sure[unsure], still = _compare(longer, _FLOAT_BITS, low, high)
         for index in still:
             at = int(unsure[index])
-
-            def refine(index: int, bits: int, start: int = start) -> tuple[int, int]:
-                return exp_bounds(exact(start + index), bits)
-
-            sure[at] = _settle(int(longer[index]), at, refine, source)
+            sure[at] = _settle(int(longer[index]), start + at, refine, source)
         outcome[start : start + _BLOCK] = sure
     return outcome
 

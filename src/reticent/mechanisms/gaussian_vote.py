@@ -18,10 +18,11 @@ from reticent.guarantees import (
     Conclusion,
     ReplaceOne,
     Scope,
+    gaussian_delta,
     rule,
 )
 from reticent.guarantees.numbers import nonnegative, positive, probability
-from reticent.mechanisms.gaussian_curve import gaussian_delta, grid_scale_to_continuous
+from reticent.mechanisms.gaussian_grid import grid_scale_to_continuous
 from reticent.mechanisms.grid_noise import (
     checked_scale,
     discrete_gaussian_law,
@@ -195,7 +196,7 @@ def gaussian_vote_delta(scale: float, epsilon: float) -> float:
     scale = checked_scale(scale)
     epsilon = nonnegative("Gaussian vote", "epsilon", epsilon)
     if scale > _FINE:
-        # Sums get long; continuous noise is as good (see gaussian_curve).
+        # Sums get long; continuous noise is as good (see gaussian_grid).
         ratio = up(math.sqrt(2) / grid_scale_to_continuous(scale))
         return gaussian_delta(ratio, epsilon)
     # delta falls in epsilon: a slightly smaller one covers the rounding of losses.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from fractions import Fraction
 from typing import Any
 
@@ -12,9 +11,6 @@ from mpmath.ctx_iv import MPIntervalContext
 # knows to about 14 bits more than asked, so a wrong last bit is possible. Widening by
 # this many last bits makes up for that and more.
 _DOUBTFUL_BITS = 6
-
-#: mpmath keeps constants in tables that two threads must not grow at once.
-MPMATH_LOCK = threading.RLock()
 
 
 class TooWideError(ArithmeticError):

@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.pipeline import make_pipeline
 
 from reticent.errors import InvalidParameterError
-from reticent.guarantees import ApproxDP, PureDP
+from reticent.guarantees import ApproxDP, PureDP, gaussian_ratio
 from reticent.learners import (
     NoisyGradientClassifier,
     NoisyGradientRegressor,
@@ -18,7 +18,6 @@ from reticent.learners import (
     OutputPerturbationClassifier,
     OutputPerturbationRegressor,
 )
-from reticent.mechanisms import gaussian_ratio
 from reticent.planning import curves, prices
 from reticent.planning.facts import KNOTS, Facts
 from reticent.planning.method import Method

@@ -1,23 +1,8 @@
-"""The analytic curve of Gaussian noise, for noise on a grid.
-
-The curve of Balle and Wang (2018, Thm. 8) is about continuous noise. It carries over
-to discrete Gaussian noise of variance s^2 on the whole numbers, in any dimension, at
-the price of a continuous variance of s^2 - 16:
-
-*Proof.* Add continuous noise of variance s^2 - 16 to a whole vector v, then round
-each coordinate y at random to a whole number z with probability proportional to
-exp(-(z - y)^2 / 32): post-processing. By Poisson's formula the normaliser of this
-rounding is 4 sqrt(2 pi) times 1 +- h, h = 2 sum_j exp(-32 (pi j)^2) < 1e-136, whatever
-y is. Integrating over y, the outcome z has the density of a Gaussian of variance s^2
-at z - v, up to the same factor; and so has the discrete Gaussian around v. The two
-laws differ by a factor within exp(+-3h) a coordinate. So (epsilon, delta) for
-continuous noise is (epsilon + 6 d h, delta exp(3 d h)) for discrete noise on d
-coordinates, which the last digits below cover for any d in use.
-"""
+"""The exact privacy curve of Gaussian noise (Balle and Wang 2018, Thm. 8)."""
 
 from __future__ import annotations
 
-import math
+import threading
 from functools import lru_cache
 from typing import Any
 
@@ -25,12 +10,13 @@ from mpmath.ctx_mp import MPContext
 
 from reticent.errors import InvalidParameterError
 from reticent.guarantees.numbers import nonnegative, positive, probability
-from reticent.mechanisms.intervals import MPMATH_LOCK
 
-# Variance, in squared grid steps, that random rounding takes (see the proof).
-ROUNDING_VARIANCE = 16.0
+#: mpmath keeps constants in tables that two threads must not grow at once.
+MPMATH_LOCK = threading.RLock()
+
 _PRECISION = 600
-# Against us, for 6 d h and for turning the result into a float.
+# Against us: for turning results into floats, and for what noise on a grid differs
+# from continuous noise (see `reticent.mechanisms.gaussian_grid`).
 _MARGIN = 2.0**-48
 
 
@@ -120,15 +106,29 @@ def _ratio(epsilon: float, delta: float) -> float:
     return low
 
 
-def grid_scale_to_continuous(scale: float) -> float:
-    """Return the continuous scale that discrete noise of `scale` grid steps is worth.
+@lru_cache(maxsize=256)
+def gaussian_epsilon(ratio: float, delta: float) -> float:
+    """Return the smallest epsilon of Gaussian noise at `delta`, rounded up.
 
-    Rounded down.
+    Examples
+    --------
+    >>> round(gaussian_epsilon(1.0, 0.126937), 4)
+    1.0
     """
-    rest = scale * scale * (1 - 2.0**-50) - ROUNDING_VARIANCE
-    if not rest > 0:
-        raise InvalidParameterError(
-            f"the analytic curve needs noise of more than 4 grid steps; got "
-            f"{scale!r}. Use a finer grid."
-        )
-    return math.sqrt(rest) * (1 - 2.0**-50)
+    ratio = nonnegative("Gaussian noise", "ratio", ratio)
+    delta = probability("Gaussian noise", "delta", delta)
+    context = _context()
+
+    def enough(epsilon: float) -> bool:
+        return _delta(context, ratio, epsilon) <= delta
+
+    if enough(0.0):
+        return 0.0
+    # delta falls in epsilon; `high` is always enough.
+    low, high = 0.0, 1.0
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 2.0**-45 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
