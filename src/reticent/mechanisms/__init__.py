@@ -68,6 +68,10 @@ from reticent.mechanisms.randomness import (
     noise_source,
 )
 from reticent.mechanisms.response import Response, SoftmaxResponse
+from reticent.mechanisms.rounded_gaussian import (
+    draw_rounded_gaussian,
+    rounded_gaussian_law,
+)
 from reticent.mechanisms.selection import (
     exponential_mechanism,
     exponential_mechanism_certificate,
@@ -129,6 +133,7 @@ __all__ = [
     "draw_categorical",
     "draw_discrete_gaussian",
     "draw_discrete_laplace",
+    "draw_rounded_gaussian",
     "exponential_mechanism",
     "exponential_mechanism_certificate",
     "false_stability",
@@ -155,6 +160,7 @@ __all__ = [
     "replace_labels",
     "replaced",
     "round_to_grid",
+    "rounded_gaussian_law",
     "sigmoid_certificate",
     "sigmoid_response",
     "soft_vote",

@@ -1,4 +1,4 @@
-"""Rigorous bounds on exp(-x) in whole numbers.
+"""Rigorous bounds on exp(-x) and on tails of the normal law, in whole numbers.
 
 The slow path of every sampler rests on this file alone: no floating point, no
 library function, only integers that are rounded outwards.
@@ -6,7 +6,9 @@ library function, only integers that are rounded outwards.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from functools import lru_cache
 
 # Halvings beyond what brings the argument below one: the series then gains at least
 # this many bits a term. Chosen for speed; any value is correct.
@@ -49,6 +51,69 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
         high = shifted_up(high * high, precision)
     extra = precision - bits
     return low >> extra, min(1 << bits, shifted_up(high, extra))
+
+
+def normal_tail_bounds(z: Fraction, bits: int) -> tuple[int, int]:
+    """Return integers around ``2**bits * Pr[N(0, 1) > z]``, for `z` >= 0.
+
+    The tail is 1/2 less the alternating series ``sum of (-1)^n t(n) / (2n + 1)`` over
+    ``sqrt(2 pi)``, with ``t(0) = z`` and ``t(n) = t(n - 1) z^2 / (2n)``. Terms grow to
+    ``exp(z^2 / 2)`` before they fall, so as many bits more are carried.
+
+    Examples
+    --------
+    >>> normal_tail_bounds(Fraction(0), 10)
+    (512, 512)
+    >>> normal_tail_bounds(Fraction(2), 20)
+    (23855, 23856)
+    """
+    if z == 0:
+        return 1 << (bits - 1), 1 << (bits - 1)
+    square = z * z
+    extra = 2 * _GUARD_BITS + math.ceil(0.73 * float(square))
+    precision = bits + extra
+    low = (z.numerator << precision) // z.denominator
+    high = low + 1
+    sum_low, sum_high = low, high
+    count = 0
+    while count < square or high > 1:
+        count += 1
+        below = 2 * count * square.denominator
+        low = low * square.numerator // below
+        high = -(-high * square.numerator // below)
+        least, most = low // (2 * count + 1), -(-high // (2 * count + 1))
+        if count % 2:
+            least, most = -most, -least
+        sum_low, sum_high = sum_low + least, sum_high + most
+    # Terms fall and alternate by now: what is left out is below the last one.
+    root_low, root_high = _inverse_root_of_two_pi(precision)
+    half = 1 << (precision - 1)
+    tail_low = half - shifted_up((sum_high + 1) * root_high, precision)
+    tail_high = half - ((sum_low - 1) * root_low >> precision)
+    return max(0, tail_low >> extra), shifted_up(tail_high, extra)
+
+
+@lru_cache(maxsize=16)
+def _inverse_root_of_two_pi(precision: int) -> tuple[int, int]:
+    """Return integers around ``2**precision / sqrt(2 pi)``, by Machin's formula."""
+    fine = precision + _GUARD_BITS
+    low = 16 * _arctan_bounds(5, fine)[0] - 4 * _arctan_bounds(239, fine)[1]
+    high = 16 * _arctan_bounds(5, fine)[1] - 4 * _arctan_bounds(239, fine)[0]
+    power = 1 << (2 * precision + fine)
+    return math.isqrt(power // (2 * high)), math.isqrt(power // (2 * low)) + 1
+
+
+def _arctan_bounds(inverse: int, bits: int) -> tuple[int, int]:
+    """Return integers around ``2**bits * arctan(1 / inverse)``."""
+    power = (1 << bits) // inverse
+    total, count = 0, 0
+    while power:
+        term = power // (2 * count + 1)
+        total += -term if count % 2 else term
+        power //= inverse * inverse
+        count += 1
+    # Each term is short by less than two units, and what is left out by one.
+    return total - 2 * count - 1, total + 2 * count + 1
 
 
 def shifted_up(value: int, bits: int) -> int:
