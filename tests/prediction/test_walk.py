@@ -147,8 +147,10 @@ def test_any_ordered_column_works():
     days = pd.date_range("2020-01-01", periods=400)
     frame = pd.DataFrame({"day": days, "word": [f"{i:04d}" for i in range(400)]})
     y = np.where(np.arange(400) < 250, "before", "after")
-    for feature in ("day", "word", 1):
-        model = ProjectedWalkClassifier(4.0, feature, classes=["before", "after"])
+    for feature, order in (("day", "dates"), ("word", "text"), (1, "text")):
+        model = ProjectedWalkClassifier(
+            4.0, feature, order=order, classes=["before", "after"]
+        )
         assert (model.fit(frame, y).predict(frame) == y).mean() > 0.9
 
 
