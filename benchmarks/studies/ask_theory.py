@@ -184,7 +184,9 @@ def check_linear(trials: int) -> list[dict[str, Any]]:
             model = StableLinearClassifier(
                 EPSILON, solver, norm_bound=bound_of_rows, random_state=seed, **settings
             ).fit(X, y)
-            scores = (test @ model.coefficients_)[:, None] + model.law_.noise.scale * noise
+            scores = (test @ model.coefficients_)[
+                :, None
+            ] + model.law_.noise.scale * noise
             losses = np.logaddexp(0, -(2 * truth - 1)[:, None] * scores)
             found.append(float(losses.mean() - (best.value - best.gap)))
         lipschitz = math.sqrt(2)

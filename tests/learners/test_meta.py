@@ -30,8 +30,8 @@ from reticent.learners import (
     PerfectlyGeneralizingClassifier,
     Resampled,
     Subsampled,
+    confident,
 )
-from reticent.learners import confident
 from reticent.learners.candidates import FIXED_POINT
 from reticent.mechanisms import noise_source, permute_and_flip
 from reticent.prediction import ProjectedWalkClassifier
@@ -314,7 +314,6 @@ class TestHighConfidence:
             for _ in range(30)
         ]
         assert sum(value == 2.0 for value in found) >= 27
-
 
     def test_a_units_score_does_not_depend_on_the_rows_of_others(self, monkeypatch):
         # Products of matrices round a row by the number of rows; this model does so

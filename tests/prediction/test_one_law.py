@@ -200,9 +200,7 @@ def test_a_law_is_frozen_named_and_its_own(kind):
     assert len(bytes.fromhex(law.identity)) == 16
     for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert copied.law_.identity == law.identity
-        arrays = [
-            getattr(copied.law_, field.name) for field in dataclasses.fields(law)
-        ]
+        arrays = [getattr(copied.law_, field.name) for field in dataclasses.fields(law)]
         assert not any(
             array.flags.writeable for array in arrays if isinstance(array, np.ndarray)
         )

@@ -199,7 +199,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         teacher = clone(self.teacher)
         if self.classes is not None:
             teacher.set_params(classes=self.classes)
-        # One stream for all: a seed started twice would repeat the deal's bits as noise.
+        # One stream for all: started twice, a seed deals units by what is noise later.
         source = noise_source(self.random_state)
         if self.random_state is not None:
             teacher.set_params(random_state=source)

@@ -113,12 +113,13 @@ class VotingKind:
         law: VotingLaw = fitted.law_
         models = pack_ensemble(law.ensemble, encoder.n_features)
         promised = law.certificate
+        relation: Any = promised.relation
         return Packed(
             {
                 "classes": np.asarray(law.classes).tolist(),
                 "family": models.family,
                 "n_shards": promised.parameter("shards"),
-                "n_units": promised.relation.n,
+                "n_units": relation.n,
                 "parameter": law.vote.parameter,
                 "public_labels": promised.parameter("public_labels"),
                 "frozen": promised.parameter("frozen", False),
