@@ -189,7 +189,7 @@ def select(
     ).fit(X, y)
     family = problem.hypotheses.on(X.shape[1])
     answers = [
-        family.predict(model._hypothesis(), problem.points) for _ in range(draws)
+        family.predict(model.law_.hypothesis(), problem.points) for _ in range(draws)
     ]
     p = model.plan_.flip
     return p + (1 - 2 * p) * np.mean(answers, axis=0), model
@@ -216,7 +216,7 @@ def relabel(
     ).fit(X, y)
     chances = []
     for _ in range(draws):
-        votes = model._votes(model._hypothesis(), problem.points)
-        law = geometric_vote(votes, model._vote_epsilon)
+        votes = model.law_.votes(model.law_.hypothesis(), problem.points)
+        law = geometric_vote(votes, model.law_.vote_epsilon)
         chances.append(law.probabilities[:, 1])
     return flip + (1 - 2 * flip) * np.mean(chances, axis=0), model

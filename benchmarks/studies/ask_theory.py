@@ -143,7 +143,7 @@ def check_selection(trials: int, *, quick: bool) -> list[dict[str, Any]]:
     X, y = problem.sample(n, 0)
     family = problem.hypotheses.on(2)
     wrong = [
-        float((family.predict(model._hypothesis(), X) != y).mean())
+        float((family.predict(model.law_.hypothesis(), X) != y).mean())
         for _ in range(5 * trials)
     ]
     bound = bounds.selection_bound(family, n, model.plan_, FAILURE, population=False)
@@ -184,7 +184,9 @@ def check_linear(trials: int) -> list[dict[str, Any]]:
             model = StableLinearClassifier(
                 EPSILON, solver, norm_bound=bound_of_rows, random_state=seed, **settings
             ).fit(X, y)
-            scores = (test @ model.coefficients_)[:, None] + model._noise.scale * noise
+            scores = (test @ model.coefficients_)[
+                :, None
+            ] + model.law_.noise.scale * noise
             losses = np.logaddexp(0, -(2 * truth - 1)[:, None] * scores)
             found.append(float(losses.mean() - (best.value - best.gap)))
         lipschitz = math.sqrt(2)

@@ -1,6 +1,7 @@
 """L2: the net's law is exactly private; the sampler says when it has not mixed."""
 
 import math
+import pickle
 from itertools import product
 
 import numpy as np
@@ -109,7 +110,6 @@ def test_a_net_gives_a_proved_certificate():
     assert model.certificate_.relation == ReplaceOne(3000)
     assert model.certificate_.scope is Scope.MODEL
     assert model.certificate_.proved
-    assert model.diagnostics_ is None
     recheck(model.certificate_)
     assert model.score(X, y) > 0.6
 
@@ -118,9 +118,10 @@ def test_a_sampler_is_conditional_always_and_learns():
     X, y = make_classification(
         600, 4, n_informative=3, n_redundant=0, class_sep=2.0, random_state=0
     )
+    seen = []
     model = LogConcaveClassifier(
         4.0, norm_bound=4.0, steps=10_000, tv_error=1e-6, classes=[0, 1]
-    ).fit(X, y)
+    ).fit(X, y, report=seen.append)
     certificate = model.certificate_
     assert isinstance(certificate.guarantee, ApproxDP)
     assert certificate.guarantee.epsilon == 4.0
@@ -128,18 +129,32 @@ def test_a_sampler_is_conditional_always_and_learns():
     assert certificate.assumptions == {SAMPLER_TV}
     assert not certificate.proved
     recheck(certificate)
-    assert model.diagnostics_.converged
-    assert model.diagnostics_.r_hat < 1.05
+    (diagnostics,) = seen
+    assert diagnostics.converged
+    assert diagnostics.r_hat < 1.05
     assert model.score(X, y) > 0.6
 
 
 def test_too_few_steps_show_in_the_diagnostics():
     X, y = make_classification(500, 6, n_informative=4, random_state=0)
     model = LogConcaveClassifier(1.0, norm_bound=4.0, steps=12, classes=[0, 1])
+    seen = []
+    with pytest.warns(ConvergenceWarning, match="steps"):
+        model.fit(X, y, report=seen.append)
+    assert not seen[0].converged
+    assert not model.certificate_.proved
+
+
+@pytest.mark.parametrize("model", [LogConcaveClassifier(), LogConcaveRegressor()])
+def test_the_released_model_holds_nothing_but_public_facts_and_its_draw(model):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.4, 0.4, (200, 5)), rng.integers(0, 2, 200)
+    model.set_params(steps=12)
     with pytest.warns(ConvergenceWarning, match="steps"):
         model.fit(X, y)
-    assert not model.diagnostics_.converged
-    assert not model.certificate_.proved
+    kept = set(vars(pickle.loads(pickle.dumps(model)))) - set(model.get_params())
+    public = {"n_features_in_", "n_units_", "certificate_", "classes_", "bounds_"}
+    assert kept <= public | {"coef_", "intercept_"}
 
 
 def test_the_sampler_agrees_with_the_exact_law():

@@ -30,7 +30,9 @@ from reticent.learners import (
     PerfectlyGeneralizingClassifier,
     Resampled,
     Subsampled,
+    confident,
 )
+from reticent.learners.candidates import FIXED_POINT
 from reticent.mechanisms import noise_source, permute_and_flip
 from reticent.prediction import ProjectedWalkClassifier
 from tests.learners.enumeration import (
@@ -312,6 +314,39 @@ class TestHighConfidence:
             for _ in range(30)
         ]
         assert sum(value == 2.0 for value in found) >= 27
+
+    def test_a_units_score_does_not_depend_on_the_rows_of_others(self, monkeypatch):
+        # Products of matrices round a row by the number of rows; this model does so
+        # openly.
+        class ByTheBatch(ClassifierMixin, BaseEstimator):
+            def __init__(self, classes=None):
+                self.classes = classes
+
+            def fit(self, X, y, units=None):
+                n = len(X) if units is None else len(np.unique(units))
+                self.classes_ = np.array([0, 1])
+                self.certificate_ = claim(
+                    PureDP(1.0), ReplaceOne(n), Scope.MODEL, statement="constant"
+                )
+                return self
+
+            def predict(self, X):
+                return np.full(len(X), len(X) % 2)
+
+        seen = []
+
+        def spied(scores, *args, **kwargs):
+            seen.append(np.array(scores))
+            return permute_and_flip(scores, *args, **kwargs)
+
+        monkeypatch.setattr(confident, "permute_and_flip", spied)
+        people = np.arange(40)
+        for person in [None, *people]:
+            units = people if person is None else np.append(people, person)
+            model = HighConfidence(ByTheBatch([0, 1]), 0.5, random_state=0)
+            model.fit(np.zeros((len(units), 1)), np.zeros(len(units), int), units)
+        moved = [np.abs(scores - seen[0]).max() for scores in seen[1:]]
+        assert 0 < max(moved) <= FIXED_POINT
 
 
 class TestResampled:

@@ -38,6 +38,7 @@ from reticent.guarantees import (
 )
 from reticent.learners import StudentClassifier
 from reticent.learners.public_rules import student_of_answers
+from reticent.mechanisms import SeededSource
 from reticent.prediction import (
     PrivateAveragingClassifier,
     PrivateVotingClassifier,
@@ -282,6 +283,25 @@ def test_it_learns():
     model.fit(rows[1000:], labels[1000:], public=rows[:400].copy())
     plain = LogisticRegression().fit(rows, labels).score(rows, labels)
     assert model.score(rows, labels) > plain - 0.06
+
+
+@pytest.mark.parametrize("answers", ["each", "consensus"])
+def test_a_seed_is_started_once(answers, monkeypatch):
+    # Started again, its first bits would deal the units and then be noise.
+    started = []
+    start = SeededSource.__init__
+
+    def counted(self, seed):
+        started.append(seed)
+        start(self, seed)
+
+    monkeypatch.setattr(SeededSource, "__init__", counted)
+    rows = np.repeat([[0.0], [1.0]], 200, axis=0)
+    model = make(
+        voting(n_shards=200), epsilon=4.0, delta=1e-3, answers=answers, random_state=7
+    )
+    model.fit(rows, rows[:, 0].astype(int), public=np.array([[0.0], [1.0]]))
+    assert started == [7]
 
 
 def test_a_seed_is_an_assumption():

@@ -22,7 +22,7 @@ from reticent.guarantees import (
 from reticent.hypotheses import FiniteClass, Intervals, Stumps, Thresholds
 from reticent.mechanisms import exponential_mechanism
 from reticent.prediction import RelabelingClassifier, StableSelectionClassifier
-from reticent.prediction.relabeling import net_failure, relabeled
+from reticent.prediction.relabeling_rules import net_failure, relabeled
 from reticent.prediction.stability import (
     SelectionPlan,
     flipped_epsilon,

@@ -147,8 +147,10 @@ def test_any_ordered_column_works():
     days = pd.date_range("2020-01-01", periods=400)
     frame = pd.DataFrame({"day": days, "word": [f"{i:04d}" for i in range(400)]})
     y = np.where(np.arange(400) < 250, "before", "after")
-    for feature in ("day", "word", 1):
-        model = ProjectedWalkClassifier(4.0, feature, classes=["before", "after"])
+    for feature, order in (("day", "dates"), ("word", "text"), (1, "text")):
+        model = ProjectedWalkClassifier(
+            4.0, feature, order=order, classes=["before", "after"]
+        )
         assert (model.fit(frame, y).predict(frame) == y).mean() > 0.9
 
 
@@ -214,6 +216,108 @@ def test_repeated_units_and_missing_values_are_refused():
         ProjectedWalkClassifier(1.0).fit(frame, y)
     with pytest.raises(InvalidParameterError, match="not a column"):
         ProjectedWalkClassifier(1.0, "y").fit(frame, y)
+
+
+STRAY = {
+    "numbers": (list(range(40)), ["unknown", pd.Timestamp("2020-01-01"), "nan", b"x"]),
+    "text": ([f"{i:02d}" for i in range(40)], [7, 2.5, pd.Timestamp("2020-01-01")]),
+    "dates": (list(pd.date_range("2020-01-01", periods=40)), ["unknown", 7, 2.5]),
+}
+
+
+@pytest.mark.parametrize("order", STRAY)
+@pytest.mark.parametrize("place", [0, 17, 39])
+@pytest.mark.parametrize("form", ["list", "frame", "array"])
+def test_one_cell_of_another_kind_moves_the_walk_by_one_unit(order, place, form):
+    cells, strays = STRAY[order]
+    y = (np.arange(40) >= 20).astype(int)
+
+    def positions(cells):
+        table = {
+            "list": lambda: [[cell] for cell in cells],
+            "frame": lambda: pd.DataFrame({"x": cells}),
+            "array": lambda: np.array([[cell] for cell in cells], dtype=object),
+        }[form]()
+        model = ProjectedWalkClassifier(
+            1.0, error=0.9, order=order, classes=[0, 1]
+        ).fit(table, y)
+        asked = pd.DataFrame({"x": STRAY[order][0]})
+        return model.law_, model.response(asked if form == "frame" else asked.values)
+
+    plain, answers = positions(cells)
+    for stray in strays:
+        law, moved = positions([*cells[:place], stray, *cells[place + 1 :]])
+        assert law.certificate == plain.certificate
+        assert law.certificate.guarantee.epsilon == 1.0
+        losses = np.abs(moved.log_probabilities - answers.log_probabilities)
+        assert losses.max() <= 1.0 + 1e-9
+        # The stray unit takes no step, and all others the step they took before.
+        np.testing.assert_array_equal(law.values, np.delete(plain.values, place))
+
+
+def test_text_order_of_numbers_would_have_lost_much_more():
+    # Negative control: what one text cell did to an array of numbers.
+    numbers = np.arange(1, 41)
+    as_text = np.array([str(number) for number in numbers])
+    y = numbers > 20
+    _, steps = _balances(numbers, y)
+    _, reordered = _balances(as_text, y)
+    here, there = clipped_walk(steps, 5), clipped_walk(reordered, 5)
+    places = np.searchsorted(np.sort(as_text), as_text)
+    assert np.abs(here - there[places]).max() > 2
+
+
+def test_numbers_are_the_same_however_they_are_written():
+    y = np.arange(6) > 2
+    forms = [
+        np.array([[1], [2], [3], [4], [5], [2**53]]),
+        np.array([[1.0], [2.0], [3.0], [4.0], [5.0], [2.0**53]]),
+        [["1"], [2], [3.0], [np.float32(4)], [5], [2**53]],
+        pd.DataFrame({"x": ["1", "2", "3", "4", "5", str(2**53)]}).to_numpy(),
+    ]
+    laws = [ProjectedWalkClassifier(1.0).fit(X, y).law_ for X in forms]
+    for law in laws:
+        assert law.values.dtype == np.float64
+        np.testing.assert_array_equal(law.values, laws[0].values)
+
+
+def test_an_order_that_no_cell_has_is_refused():
+    days = pd.DataFrame({"x": pd.date_range("2020-01-01", periods=4)})
+    words = pd.DataFrame({"x": list("abcd")})
+    y = [0, 1, 0, 1]
+    for table, order in ((days, "numbers"), (words, "numbers"), (words, "dates")):
+        with pytest.raises(InvalidDataError, match="Declare order"):
+            ProjectedWalkClassifier(1.0, order=order).fit(table, y)
+    with pytest.raises(InvalidDataError, match="Declare order"):
+        ProjectedWalkClassifier(1.0, order="text").fit(np.arange(4)[:, None], y)
+    with pytest.raises(ValueError, match="order"):
+        ProjectedWalkClassifier(1.0, order="size").fit(words, y)
+    model = ProjectedWalkClassifier(1.0).fit([[1], [2], [3], [4]], y)
+    with pytest.raises(InvalidDataError, match="declared numbers"):
+        model.predict([[1], ["two"]])
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+@pytest.mark.parametrize("order", STRAY)
+def test_missing_cells_are_refused_at_fit(order, missing):
+    cells = pd.DataFrame({"x": [*STRAY[order][0][:3], missing]}, dtype=object)
+    with pytest.raises(InvalidDataError, match="NaN"):
+        ProjectedWalkClassifier(1.0, order=order).fit(cells, [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("epsilon", [3e-9, 1e-12, 1e-150])
+@pytest.mark.parametrize("response", ["two-step", "sigmoid"])
+def test_the_smallest_epsilons_have_a_law(epsilon, response):
+    X, y = np.arange(40)[:, None], np.arange(40) > 20
+    model = ProjectedWalkClassifier(epsilon, 0, response, classes=[0, 1]).fit(X, y)
+    assert model.reach_ == 2**29
+    assert model.certificate_.guarantee.epsilon == epsilon
+    np.testing.assert_allclose(model.response(X).probabilities, 0.5, atol=1e-6)
+    assert model.predict(X).shape == (40,)
+    steps = np.array([-(2**62), 2**62, -(2**62)])
+    np.testing.assert_array_equal(
+        clipped_walk(steps, 2**29), naive_walk(steps.tolist(), 2**29)
+    )
 
 
 EXPECTED_FAILURES: dict[str, str] = {}

@@ -33,7 +33,7 @@ def voting(running, monkeypatch, *votes):
     """Let the shards vote so, whatever is asked."""
     desk = running.parts.registry.models["triage"].consensus
     monkeypatch.setattr(
-        desk._interface.predictor.ensemble_,
+        desk._interface.law,
         "votes",
         lambda X: np.tile(votes, (len(X), 1)),
     )

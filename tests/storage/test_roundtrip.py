@@ -1,5 +1,6 @@
 """What is stored answers as what was fitted, by the same law and certificate."""
 
+import copy
 import dataclasses
 import os
 import stat
@@ -67,6 +68,25 @@ def test_certificate_labels_and_columns_survive(case, tmp_path):
     assert loaded.certificate.scope is (Scope.MODEL if released else Scope.ANSWER)
     wanted = None if loaded.schema == AMOUNT else getattr(model, "classes_", None)
     assert loaded.classes == (None if wanted is None else tuple(wanted.tolist()))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if not c.startswith("released")])
+def test_what_is_stored_is_the_law_and_not_the_parameters_of_the_moment(case, tmp_path):
+    model, encoder, _ = fitted(case)
+    changed = copy.deepcopy(model).set_params(epsilon=50.0, n_shards=1, delta=0.3)
+    for name in ("n_shards_", "n_units_", "ensemble_", "classes_", "rule_"):
+        setattr(changed, name, None)
+    if "classes" in changed.get_params():
+        changed.set_params(classes=None)
+    save_model(
+        tmp_path / "m", changed, encoder.schema, encoder=encoder, signing_key=KEY
+    )
+    loaded = load_model(tmp_path / "m", signing_key=KEY)
+    assert loaded.certificate == model.certificate_
+    before = stored(case, tmp_path / "before")
+    for name in ("_vote", "_epsilon", "_noise"):
+        settings = getattr(before.answerer, name, None)
+        assert getattr(loaded.answerer, name, None) == settings
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,11 @@ class HypothesisClass(ABC, Generic[H]):
 
     @abstractmethod
     def project(self, X: ArrayLike) -> Projection[H]:
-        """Return one representative for each labeling of the points in `X`."""
+        """Return one representative for each labeling of the points in `X`.
+
+        Never refuses `m` points of the class's domain for being too many to list if
+        ``growth(m)`` is at most `LONGEST_LIST`.
+        """
 
     @abstractmethod
     def predict(self, hypothesis: H, X: ArrayLike) -> NDArray[np.uint8]:

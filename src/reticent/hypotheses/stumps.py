@@ -103,7 +103,8 @@ class Stumps(HypothesisClass[Stump]):
     def project(self, X: ArrayLike) -> StumpProjection:
         """Return one representative for each labeling of the points in `X`."""
         points, _ = distinct_rows(matrix(X, self.n_features))
-        refuse_long_list(2 * points.size, "project fewer points.")
+        most = self.on(points.shape[1])._growth(len(points))
+        refuse_long_list(most, "project fewer points.")
         return StumpProjection(points, distinct_splits(points))
 
     def predict(self, hypothesis: Stump, X: ArrayLike) -> NDArray[np.uint8]:

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
+from reticent._sklearn import (
+    HasMethods,
+    Interval,
+    MatrixLike,
+    StrOptions,
+    fit_context,
+    safe_indexing,
+)
 from reticent.ensembles import check_bounds, deal_units
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import (
@@ -220,13 +227,7 @@ class HighConfidence(MetaLearner):
     ) -> tuple[Any, Certificate[Any]]:
         """Return the law of the choice, and its certificate for the last part."""
         X, y, units = table.take(last)
-        rows = np.arange(len(last)) if units is None else units
-        # Rounding down within a unit keeps its loss within one.
-        share = FIXED_POINT // np.bincount(rows, minlength=len(last))[rows]
-        scores = [
-            -int(np.floor(self._losses(model, X, y) * share).astype(np.int64).sum())
-            for model in models
-        ]
+        scores = [-self._score(model, X, y, units) for model in models]
         facts = {"bound": len(last) * FIXED_POINT, "sensitivity": FIXED_POINT}
         mechanism, certify = (
             (permute_and_flip, permute_and_flip_certificate)
@@ -242,6 +243,23 @@ class HighConfidence(MetaLearner):
         )
         return mechanism(scores, epsilon, **facts), certificate
 
+    def _score(self, model: Any, X: MatrixLike, y: NDArray[Any], units: Any) -> int:
+        """Return a model's loss over units, each a whole number up to `FIXED_POINT`.
+
+        What a unit adds is a function of its own rows. A product of matrices rounds a
+        row by its place and by the number of rows, so units of several rows are
+        predicted one by one; if every row is a unit, both are public.
+        """
+        if units is None:
+            return _in_steps(self._losses(model, X, y), 1)
+        ends = np.append(np.flatnonzero(np.diff(units)) + 1, len(units))
+        total, start = 0, 0
+        for end in ends.tolist():
+            own = safe_indexing(X, np.arange(start, end))
+            total += _in_steps(self._losses(model, own, y[start:end]), end - start)
+            start = end
+        return total
+
     def _losses(self, model: Any, X: MatrixLike, y: NDArray[Any]) -> NDArray[Any]:
         """Return a model's loss on each row, in [0, 1]."""
         said = np.asarray(model.predict(X))
@@ -252,3 +270,8 @@ class HighConfidence(MetaLearner):
         clipped = np.clip(np.nan_to_num(np.asarray(said, dtype=np.float64)), low, high)
         error = (clipped - np.clip(y.astype(np.float64), low, high)) / (high - low)
         return np.minimum(error**2, 1.0)
+
+
+def _in_steps(losses: NDArray[np.float64], rows_of_unit: int) -> int:
+    # Rounding down within a unit keeps its loss within one.
+    return int(np.floor(losses * (FIXED_POINT // rows_of_unit)).astype(np.int64).sum())

@@ -15,7 +15,6 @@ from reticent.hypotheses import HypothesisClass
 from reticent.learners.candidates import (
     SELECTIONS,
     ListedCandidates,
-    draw_hypothesis,
     refuse_the_data,
     select,
 )
@@ -155,7 +154,7 @@ class PublicCoverClassifier(CandidateClassifier):
         self.certificate_ = self._certificate(
             examples, self.epsilon, self.selection, candidates.count, source.seeded
         )
-        self.hypothesis_ = draw_hypothesis(candidates, law, source)
+        self._release(candidates, law, source)
         self.n_candidates_ = candidates.count
         self.classes_ = labels.classes
         self.n_units_ = examples.n_units

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -35,6 +36,7 @@ from reticent.learners.candidates import (
     select,
 )
 from reticent.mechanisms import (
+    RandomSource,
     exponential_mechanism_certificate,
     noise_source,
     permute_and_flip_certificate,
@@ -118,9 +120,13 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Return the released hypothesis' label of each row; costs nothing more."""
         check_is_fitted(self)
-        rows = self._rows(X, reset=False)
-        family = self.hypotheses.on(rows.shape[1])
-        return np.asarray(self.classes_[family.predict(self.hypothesis_, rows)])
+        rows = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
+        return np.asarray(self.classes_[self._family.predict(self.hypothesis_, rows)])
+
+    def _release(self, candidates: Any, law: Any, source: RandomSource) -> None:
+        """Draw one candidate, and keep what is needed to apply it."""
+        self.hypothesis_ = draw_hypothesis(candidates, law, source)
+        self._family = deepcopy(self.hypotheses.on(self.n_features_in_))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -259,7 +265,7 @@ class ExponentialMechanismClassifier(CandidateClassifier):
         self.certificate_ = self._certificate(
             examples, self.epsilon, self.selection, candidates.count, source.seeded
         )
-        self.hypothesis_ = draw_hypothesis(candidates, law, source)
+        self._release(candidates, law, source)
         self.n_candidates_ = candidates.count
         self.classes_ = labels.classes
         self.n_units_ = examples.n_units

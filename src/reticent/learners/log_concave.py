@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from reticent._rounding import up
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.ensembles import check_bounds
-from reticent.learners.log_concave_draw import LogConcaveModel
+from reticent.learners.log_concave_draw import LogConcaveModel, Report
 from reticent.learners.perturbed_risk import CONSTANT
 from reticent.learners.released_linear import (
     ReleasedLinearClassifier,
@@ -90,8 +90,6 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
         The released model.
     certificate_ : Certificate
         Proved for the net; for the sampler conditional, always.
-    diagnostics_ : Diagnostics or None
-        How the chains ran. Not private: look, and do not share it with the model.
     classes_, n_units_
         Labels and number of units.
 
@@ -153,7 +151,14 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: MatrixLike,
+        units: Any = None,
+        *,
+        report: Report | None = None,
+    ) -> Self:
         """Draw the model and release it.
 
         Parameters
@@ -165,6 +170,9 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
         units : array-like of shape (n_rows,), default=None
             The person, or other unit, that each row belongs to. None makes every row
             a unit.
+        report : callable, default=None
+            Called with the `Diagnostics` of the sampler's chains. They are not private
+            and not kept with the model: look, and do not share them.
         """
         radius = self._checked_radius()
         loss = classification_loss(self.loss, self.width)
@@ -179,6 +187,7 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
             loss,
             (low, up(high - low)),
             units,
+            report,
             public_labels=self.classes is None,
         )
         constant = CONSTANT if self.fit_intercept else None
@@ -212,7 +221,7 @@ tv_error, random_state
     ----------
     coef_, intercept_ : ndarray and float
         The released model, in the target's units.
-    certificate_, diagnostics_, n_units_
+    certificate_, n_units_
         As for `LogConcaveClassifier`.
 
     Guarantee
@@ -267,12 +276,19 @@ tv_error, random_state
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: MatrixLike,
+        units: Any = None,
+        *,
+        report: Report | None = None,
+    ) -> Self:
         """Draw the model and release it.
 
         Parameters
         ----------
-        X, units
+        X, units, report
             As for `LogConcaveClassifier`.
         y : array-like of shape (n_rows,)
             Targets; values outside the bounds are clipped.
@@ -286,7 +302,7 @@ tv_error, random_state
         farthest = np.array([1.12 * radius + 1.0])
         high = up(float(loss.loss.value(farthest, np.zeros(1))[0]))
         found = self._draw(
-            X, centred(y, bounds), loss, (0.0, high), units, public_labels=False
+            X, centred(y, bounds), loss, (0.0, high), units, report, public_labels=False
         )
         constant = CONSTANT if self.fit_intercept else None
         self._release_numbers(found, constant, self.norm_bound, bounds)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -25,17 +26,22 @@ from reticent.learners.log_concave_laws import (
 )
 from reticent.learners.perturbed_risk import bounded_rows, unit_weights
 from reticent.learners.released_linear import Float, ReleasedLinear
-from reticent.mechanisms import exponential_mechanism_certificate, noise_source
+from reticent.mechanisms import (
+    RandomSource,
+    exponential_mechanism_certificate,
+    noise_source,
+)
 from reticent.prediction.convex import BoundedLoss
 from reticent.prediction.convex_solvers import BallProblem
 
 _MOST_NET_DIMENSIONS = 3
 
+#: What is told how the sampler's chains ran.
+Report: TypeAlias = Callable[[Diagnostics], object]
+
 
 class LogConcaveModel(ReleasedLinear):
     """What both estimators share: the target, and one draw from it."""
-
-    diagnostics_: Diagnostics | None
 
     def _draw(
         self,
@@ -44,6 +50,7 @@ class LogConcaveModel(ReleasedLinear):
         loss: BoundedLoss,
         reach: tuple[float, float],
         units: Any,
+        report: Report | None,
         *,
         public_labels: bool,
     ) -> Float:
@@ -62,11 +69,14 @@ class LogConcaveModel(ReleasedLinear):
             span=reach[1],
         )
         self.n_units_ = n_units
-        self._source = noise_source(self.random_state)
-        facts = {"public_labels": public_labels}
+        source = noise_source(self.random_state)
         if self._method(rows.shape[1]) == "net":
-            return self._from_net(target, units, **facts)
-        return self._from_sampler(target, **facts)
+            return self._from_net(target, units, source, public_labels=public_labels)
+        drawn, found = self._from_sampler(target, source, public_labels=public_labels)
+        # Handed to the curator and not kept: the model is made to be shared.
+        if report is not None:
+            report(found)
+        return drawn
 
     def _method(self, dimension: int) -> str:
         small = dimension <= _MOST_NET_DIMENSIONS
@@ -84,7 +94,12 @@ class LogConcaveModel(ReleasedLinear):
         return str(self.method)
 
     def _from_net(
-        self, target: BallTarget, units: Any, *, public_labels: bool
+        self,
+        target: BallTarget,
+        units: Any,
+        source: RandomSource,
+        *,
+        public_labels: bool,
     ) -> Float:
         points = whole(type(self).__name__, "net_points", self.net_points)
         net = net_of_ball(target.rows.shape[1], target.problem.radius, points)
@@ -98,39 +113,39 @@ class LogConcaveModel(ReleasedLinear):
                 epsilon=target.epsilon,
                 scope="model",
                 sensitivity=loss_steps(target.n_units),
-                seeded=self._source.seeded,
+                seeded=source.seeded,
             ),
             candidates=len(net),
             public_labels=public_labels,
         )
-        self.diagnostics_ = None
-        return np.asarray(net[law.draw(self._source)[0]])
+        return np.asarray(net[law.draw(source)[0]])
 
-    def _from_sampler(self, target: BallTarget, *, public_labels: bool) -> Float:
+    def _from_sampler(
+        self, target: BallTarget, source: RandomSource, *, public_labels: bool
+    ) -> tuple[Float, Diagnostics]:
         owner = type(self).__name__
         self.certificate_ = sampled_model(
             n=target.n_units,
             epsilon=target.epsilon,
             tv_error=probability(owner, "tv_error", self.tv_error),
             public_labels=public_labels,
-            seeded=self._source.seeded,
+            seeded=source.seeded,
         )
         drawn, found = sample_ball(
             target,
             chains=whole(owner, "chains", self.chains, least=2),
             steps=whole(owner, "steps", self.steps),
-            source=self._source,
+            source=source,
         )
-        self.diagnostics_ = found
         if not found.converged:
             warnings.warn(
                 "the sampler's chains have not mixed, so its law may be far from its "
-                "target and the certificate's assumption fail. Raise `steps`; see "
-                "`diagnostics_`.",
+                "target and the certificate's assumption fail. Raise `steps`; "
+                "fit(..., report=print) says more.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        return drawn
+        return drawn, found
 
     def _checked_radius(self) -> float:
         if isinstance(self.radius, Real) and self.radius == math.inf:

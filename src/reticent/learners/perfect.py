@@ -24,7 +24,6 @@ from reticent.guarantees import (
 from reticent.guarantees.numbers import positive, probability, whole
 from reticent.hypotheses import HypothesisClass
 from reticent.learners.candidates import (
-    draw_hypothesis,
     public_candidates,
     refuse_the_data,
     select,
@@ -197,7 +196,7 @@ class PerfectlyGeneralizingClassifier(CandidateClassifier):
             examples, epsilon, "exponential", candidates.count, source.seeded
         )
         self.certificate_ = perfect_selection(self.privacy_certificate_, beta=self.beta)
-        self.hypothesis_ = draw_hypothesis(candidates, law, source)
+        self._release(candidates, law, source)
         self.n_candidates_ = candidates.count
         self.classes_ = labels.classes
         self.n_units_ = examples.n_units

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -367,6 +368,7 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
         noisy = plan.response(exact).draw(source)
         # From here on nothing but noisy labels of public points is known of the data.
         nearest = nearest_labels(oracle, points, noisy)
+        self._family = deepcopy(self.hypotheses)
         self.hypothesis_ = oracle.release(points, nearest)
         self.public_values_ = noisy
         self.certificate_ = plan.certificate
@@ -380,7 +382,7 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
         """Return the released hypothesis' label of each row; costs nothing more."""
         check_is_fitted(self)
         rows = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
-        oracle = oracle_for(self.hypotheses, rows.shape[1])
+        oracle = oracle_for(self._family, rows.shape[1])
         return np.asarray(self.classes_[oracle.predict(self.hypothesis_, rows)])
 
     def __sklearn_tags__(self) -> Any:

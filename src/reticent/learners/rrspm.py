@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -73,6 +74,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
             noise.steps,
         )
         # From here on nothing but the labels of public points is known of the data.
+        self._family = deepcopy(self.hypotheses)
         self.hypothesis_ = oracle.release(public, won)
         self.certificate_ = noise.certificate
         self.points_ = public
@@ -144,7 +146,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
         """Return the released hypothesis' label of each row; costs nothing more."""
         check_is_fitted(self)
         rows = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
-        oracle = oracle_for(self.hypotheses, rows.shape[1])
+        oracle = oracle_for(self._family, rows.shape[1])
         return np.asarray(self.classes_[oracle.predict(self.hypothesis_, rows)])
 
     def __sklearn_tags__(self) -> Any:

@@ -31,6 +31,7 @@ from reticent.learners.student_labels import (
     prepared_teacher,
     separate_answers,
 )
+from reticent.mechanisms import noise_source
 from reticent.prediction import PrivateVotingClassifier
 from reticent.prediction.base import checked_base, checked_labels
 
@@ -198,8 +199,10 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         teacher = clone(self.teacher)
         if self.classes is not None:
             teacher.set_params(classes=self.classes)
+        # One stream for all: started twice, a seed deals units by what is noise later.
+        source = noise_source(self.random_state)
         if self.random_state is not None:
-            teacher.set_params(random_state=self.random_state)
+            teacher.set_params(random_state=source)
         named = teacher.get_params(deep=False).get("classes")
         labels, _ = checked_labels(named, y)
         public = _public_table(public, self.n_features_in_)
@@ -213,7 +216,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
             found = separate_answers(teacher, budget, public, rows)
         else:
             found = consensus_answers(
-                teacher, budget, public, rows, self.doubts, self.random_state
+                teacher, budget, public, rows, self.doubts, source
             )
         # From here on nothing but private labels is known of the data.
         self.certificate_ = student_of_answers(found.certificate, asked=found.asked)

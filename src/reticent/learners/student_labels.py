@@ -29,13 +29,13 @@ from reticent.guarantees.numbers import whole
 from reticent.mechanisms import (
     UNSTABLE,
     Consensus,
+    RandomSource,
     consensus_certificate,
     consensus_margin,
-    noise_source,
     sparse_scale,
 )
 from reticent.prediction import PrivateVotingClassifier
-from reticent.prediction.base import keeps_what_it_learned, over_shards
+from reticent.prediction.base import over_shards
 from reticent.prediction.queries import canonical_rows
 from reticent.prediction.voting import Vote
 
@@ -201,7 +201,7 @@ def consensus_answers(
     public: MatrixLike,
     rows: NDArray[np.int64],
     doubts: Any,
-    random_state: Any,
+    source: RandomSource,
 ) -> Answers:
     """Let the shards of a fitted vote label the rows on which nearly all agree (P9).
 
@@ -222,19 +222,16 @@ def consensus_answers(
             f"about {needed} shards that agree; the teacher has {teacher.n_shards_}. "
             "Use more shards, fewer doubts or a larger budget; or answers='each'."
         )
-    source = noise_source(random_state)
     mechanism = Consensus(margin, source=source, **facts)
-    votes = teacher.ensemble_.votes(teacher._queries(safe_indexing(public, rows)))
+    votes = teacher.law_.votes(safe_indexing(public, rows))
     places = mechanism.answer(votes)
     sure = np.flatnonzero(places != UNSTABLE)
     certificate = over_shards(
         consensus_certificate(
             n=teacher.n_units_, margin=margin, seeded=source.seeded, **facts
         ),
-        shards=teacher.n_shards_,
-        public_labels=teacher.classes is None,
-        seeded=teacher._source.seeded,
-        frozen=keeps_what_it_learned(teacher.estimator),
+        # The shards, and what is assumed of them, are those of the teacher.
+        **dict(teacher.law_.certificate.details),
     )
-    labels = np.asarray(teacher.classes_)[places[sure]]
+    labels = np.asarray(teacher.law_.classes)[places[sure]]
     return Answers(rows[sure], labels, len(rows), certificate)

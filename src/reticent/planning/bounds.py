@@ -182,12 +182,12 @@ def relabeling_bound(
     `error` is what the vote may add; infinite if there are too few shards or rows in
     each for that.
     """
-    shards, epsilon = model.n_shards_, model._vote_epsilon
+    shards, epsilon = model.n_shards_, model.law_.vote_epsilon
     enough_votes = shards >= 6 * math.log(4 / error) / epsilon
     rows = net_size(hypotheses, error / 4, failure / shards)
     if not (enough_votes and n // shards >= rows):
         return math.inf
-    plan, flip = model.plan_, model.flip
+    plan, flip = model.law_.plan, model.law_.flip
     net = 2 * net_error(hypotheses, plan.subset)
     chosen = plan.eta * log_growth(hypotheses, plan.subset)
     gap = 2 * uniform_gap(hypotheses, n, failure)

@@ -8,6 +8,7 @@ from reticent.prediction.averaging import PrivateAveragingClassifier
 from reticent.prediction.averaging_regressor import PrivateAveragingRegressor
 from reticent.prediction.consensus import ConsensusInterface
 from reticent.prediction.interface import PredictionInterface
+from reticent.prediction.law import AnswerLaw
 from reticent.prediction.relabeling import RelabelingClassifier
 from reticent.prediction.selection import StableSelectionClassifier
 from reticent.prediction.shards import ShardChoice
@@ -19,6 +20,7 @@ from reticent.prediction.voting import PrivateVotingClassifier
 from reticent.prediction.walk import ProjectedWalkClassifier
 
 __all__ = [
+    "AnswerLaw",
     "ConsensusInterface",
     "PredictionInterface",
     "PrivateAveragingClassifier",

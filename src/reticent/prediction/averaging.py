@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -9,11 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
 from reticent.ensembles import STEPS, ClassifierEnsemble, Labels
 from reticent.guarantees import Certificate
 from reticent.mechanisms import (
+    GridNoise,
     RandomSource,
     RealResponse,
     Response,
@@ -21,6 +24,7 @@ from reticent.mechanisms import (
     average_vote_certificate,
 )
 from reticent.prediction.base import (
+    ShardLaw,
     checked_base,
     checked_labels,
     checked_rows_and,
@@ -41,7 +45,10 @@ AVERAGING_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-def _base_gives_probabilities(model: Any) -> bool:
+def _gives_probabilities(model: Any) -> bool:
+    # Once fitted, what was certified at fit counts, not what the parameter is now.
+    if hasattr(model, "law_"):
+        return model.law_.probability_certificate is not None
     return hasattr(model.estimator, "predict_proba")
 
 
@@ -154,63 +161,103 @@ class PrivateAveragingClassifier(ClassifierMixin, BatchFitting):
         choice: ShardChoice,
         source: RandomSource,
     ) -> None:
-        self.ensemble_ = ensemble
-        self.classes_ = task.classes
-        self.n_units_ = n_units
-        self.n_shards_ = choice.n_shards
-        self.shard_choice_ = choice
-        self._source = source
-        self._certify(n_units, source.seeded)
-
-    def _certify(self, n: int, seeded: bool) -> None:
+        classes: NDArray[Any] = task.classes
+        epsilon, n_shards = float(self.epsilon), choice.n_shards
         facts: dict[str, Any] = {
-            "shards": self.n_shards_,
+            "shards": n_shards,
             "public_labels": self.classes is None,
-            "seeded": seeded,
+            "seeded": source.seeded,
             "frozen": keeps_what_it_learned(self.estimator),
         }
         # Two probabilities are one number.
-        width = 1 if len(self.classes_) == 2 else len(self.classes_)
-        self._noise, promised = sum_noise(n, width, self.epsilon, self.delta, seeded)
-        self.probability_certificate_ = (
-            over_shards(promised, **facts) if _base_gives_probabilities(self) else None
-        )
-        if len(self.classes_) == 2:
-            promised = average_vote_certificate(
-                n=n, voters=self.n_shards_, epsilon=self.epsilon, seeded=seeded
+        width = 1 if len(classes) == 2 else len(classes)
+        noise, noisy = sum_noise(n_units, width, epsilon, self.delta, source.seeded)
+        gives = hasattr(self.estimator, "predict_proba")
+        labels = noisy
+        if len(classes) == 2:
+            labels = average_vote_certificate(
+                n=n_units, voters=n_shards, epsilon=epsilon, seeded=source.seeded
             )
-        self.certificate_: Certificate[Any] = over_shards(promised, **facts)
+        self.law_: AverageLabelLaw = AverageLabelLaw(
+            certificate=over_shards(labels, **facts),
+            probability_certificate=over_shards(noisy, **facts) if gives else None,
+            source=source,
+            classes=classes,
+            form=self._form(),
+            ensemble=ensemble,
+            epsilon=epsilon,
+            delta=float(self.delta),
+            n_shards=n_shards,
+            noise=noise,
+        )
+        self.ensemble_ = ensemble
+        self.classes_ = self.law_.classes
+        self.n_units_ = n_units
+        self.n_shards_ = n_shards
+        self.shard_choice_ = choice
+
+    @property
+    def probability_certificate_(self) -> Certificate[Any] | None:
+        """What one answer of `predict_proba` promises, if there is one."""
+        check_is_fitted(self, "law_")
+        return self.law_.probability_certificate
+
+    @available_if(_gives_probabilities)
+    def predict_proba(self, X: MatrixLike) -> NDArray[np.float64]:
+        """Release noisy class probabilities, one private vector per row."""
+        check_is_fitted(self, "law_")
+        return self.law_.draw_probabilities(X)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class AverageLabelLaw(ShardLaw):
+    """The laws of labels, and of probabilities, drawn from averages.
+
+    Attributes
+    ----------
+    probability_certificate : Certificate or None
+        What one vector of probabilities promises; None if there are none.
+    epsilon, delta : float
+        What the noise was calibrated to.
+    n_shards : int
+        Number of shards.
+    noise : GridNoise
+        The noise that sums of probabilities carry.
+    """
+
+    probability_certificate: Certificate[Any] | None
+    epsilon: float
+    delta: float
+    n_shards: int
+    noise: GridNoise
 
     def response(self, X: MatrixLike) -> Response | RealResponse:
-        """Return the exact law behind `predict`: for trusted eyes only.
+        """Return the exact law behind a label: for trusted eyes only.
 
         For two labels the law of the label; for more, the law of the noisy vote
         counts in steps, whose largest is the answer.
         """
-        X = self._queries(X)
-        votes = self.ensemble_.votes(X)
-        if len(self.classes_) == 2:
+        votes = self.votes(X)
+        if votes.shape[1] == 2:
             return average_vote(votes, self.epsilon)
-        return self._noise.response(votes * float(STEPS))
+        return self.noise.response(votes * float(STEPS))
 
-    def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Draw one private label a row; m rows spend m certificates."""
+    def draw(self, X: MatrixLike) -> NDArray[Any]:
+        """Draw one private label per row, with fresh randomness."""
         law = self.response(X)
-        drawn = law.draw(self._source)
+        drawn = law.draw(self.source)
         places = drawn if isinstance(law, Response) else drawn.argmax(axis=1)
-        return np.asarray(self.classes_[places.astype(np.int64)])
+        return self._named(places.astype(np.int64))
 
-    @available_if(_base_gives_probabilities)
-    def predict_proba(self, X: MatrixLike) -> NDArray[np.float64]:
-        """Release noisy class probabilities, one private vector a row."""
-        X = self._queries(X)
-        sums = self.ensemble_.probability_sums(X)
-        whole_sum = float(self.n_shards_ * STEPS)
-        if len(self.classes_) == 2:
-            noisy = self._noise.response(sums[:, 1].astype(float)).draw(self._source)
+    def draw_probabilities(self, X: MatrixLike) -> NDArray[np.float64]:
+        """Draw one private vector of probabilities per row."""
+        sums = self.ensemble.probability_sums(self.form.rows(X))
+        whole_sum = float(self.n_shards * STEPS)
+        if sums.shape[1] == 2:
+            noisy = self.noise.response(sums[:, 1].astype(float)).draw(self.source)
             second = np.clip(noisy / whole_sum, 0.0, 1.0)
             return np.stack([1 - second, second], axis=1)
-        noisy = self._noise.response(sums.astype(float)).draw(self._source)
+        noisy = self.noise.response(sums.astype(float)).draw(self.source)
         return project_to_simplex(noisy / whole_sum)
 
 

@@ -11,10 +11,10 @@ from sklearn.base import RegressorMixin
 
 from reticent._sklearn import MatrixLike, fit_context
 from reticent.ensembles import STEPS, RegressorEnsemble, check_bounds
-from reticent.guarantees import Certificate
-from reticent.mechanisms import RandomSource, RealResponse
+from reticent.mechanisms import GridNoise, RandomSource, RealResponse
 from reticent.prediction.averaging import AVERAGING_CONSTRAINTS
 from reticent.prediction.base import (
+    ShardLaw,
     checked_base,
     checked_rows_and,
     checked_targets,
@@ -182,30 +182,51 @@ class PrivateAveragingRegressor(RegressorMixin, BatchFitting):
         choice: ShardChoice,
         source: RandomSource,
     ) -> None:
+        noise, promised = sum_noise(n_units, 1, self.epsilon, self.delta, source.seeded)
+        self.law_ = AverageNumberLaw(
+            certificate=over_shards(
+                promised,
+                shards=choice.n_shards,
+                public_labels=False,
+                seeded=source.seeded,
+                frozen=keeps_what_it_learned(self.estimator),
+            ),
+            source=source,
+            form=self._form(),
+            ensemble=ensemble,
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            n_shards=choice.n_shards,
+            noise=noise,
+        )
         self.ensemble_ = ensemble
         self.n_units_ = n_units
         self.n_shards_ = choice.n_shards
         self.shard_choice_ = choice
-        self._source = source
-        self._noise, promised = sum_noise(
-            n_units, 1, self.epsilon, self.delta, source.seeded
-        )
-        self.certificate_: Certificate[Any] = over_shards(
-            promised,
-            shards=choice.n_shards,
-            public_labels=False,
-            seeded=source.seeded,
-            frozen=keeps_what_it_learned(self.estimator),
-        )
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class AverageNumberLaw(ShardLaw):
+    """The law of noisy averages; the ensemble holds the public bounds.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        What the noise was calibrated to.
+    n_shards : int
+        Number of shards.
+    noise : GridNoise
+        The noise of one sum.
+    """
+
+    epsilon: float
+    delta: float
+    n_shards: int
+    noise: GridNoise
 
     def response(self, X: MatrixLike) -> BoundedAnswers:
         """Return the exact law of the answers before clipping: for trusted eyes."""
-        X = self._queries(X)
-        sums = self.ensemble_.output_sums(X)
-        low, high = self.ensemble_.bounds
-        unit = (high - low) / (self.n_shards_ * STEPS)
-        return BoundedAnswers(self._noise.response(sums.astype(float)), low, unit, high)
-
-    def predict(self, X: MatrixLike) -> NDArray[np.float64]:
-        """Draw one private number a row; m rows spend m certificates."""
-        return self.response(X).draw(self._source)
+        sums = self.ensemble.output_sums(self.form.rows(X))
+        low, high = self.ensemble.bounds
+        unit = (high - low) / (self.n_shards * STEPS)
+        return BoundedAnswers(self.noise.response(sums.astype(float)), low, unit, high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_array,
     check_consistent_length,
-    check_is_fitted,
     column_or_1d,
     validate_data,
 )
@@ -41,6 +41,7 @@ from reticent.guarantees.types import (
     Sensitivity,
 )
 from reticent.mechanisms import RandomSource, noise_source
+from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
 from reticent.prediction.shards import ShardChoice, choose_shards
 
 
@@ -106,7 +107,49 @@ def keeps_what_it_learned(estimator: Any) -> bool:
     )
 
 
-class ShardedPredictor(BaseEstimator):
+@dataclass(frozen=True, eq=False, repr=False)
+class TableForm:
+    """Which tables of queries a predictor over shards takes: a public fact of its fit.
+
+    Attributes
+    ----------
+    blank : object
+        Number and names of the columns, see `blank_of`.
+    missing : bool
+        Whether values of an array may be missing.
+    """
+
+    blank: Any
+    missing: bool
+
+    def rows(self, X: MatrixLike) -> MatrixLike:
+        """Check the shape of queries; leave their content to the base pipeline."""
+        if plain_rows(self.blank, X):
+            return X
+        return _checked_table(self.blank, X, self.missing, reset=False)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ShardLaw(AnswerLaw):
+    """A law over models on disjoint shards.
+
+    Attributes
+    ----------
+    form : TableForm
+        Which queries are taken.
+    ensemble : ClassifierEnsemble or RegressorEnsemble
+        The trained models. Not private.
+    """
+
+    form: TableForm
+    ensemble: Any
+
+    def votes(self, X: MatrixLike) -> NDArray[np.int64]:
+        """Count the shards that vote for each label: not private."""
+        return np.asarray(self.ensemble.votes(self.form.rows(X)))
+
+
+class ShardedPredictor(LawfulPredictor):
     """Common parts of predictors that train one model a shard.
 
     Subclasses set the constructor parameters `estimator`, `epsilon`, `n_shards`,
@@ -139,34 +182,38 @@ class ShardedPredictor(BaseEstimator):
         Numbers in arrays must be finite unless the base estimator takes missing
         values; what is inside a data frame is for its pipeline to judge.
         """
-        if hasattr(X, "columns"):
-            validate_data(self, X, skip_check_array=True, reset=reset)
-            if X.shape[0] < 1:
-                raise InvalidDataError("Found array with 0 sample(s); one is needed.")
-            return X
-        missing = "allow-nan" if _takes_missing(self.estimator) else True
-        return validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=None,
-            ensure_all_finite=missing,
-            reset=reset,
-        )
+        return _checked_table(self, X, _takes_missing(self.estimator), reset=reset)
 
-    def _queries(self, X: MatrixLike) -> MatrixLike:
-        check_is_fitted(self)
-        if plain_rows(self, X):
-            return X
-        return self._rows(X, reset=False)
+    def _form(self) -> TableForm:
+        """Return which queries are taken, as the rows of the fit were."""
+        return TableForm(blank_of(self), _takes_missing(self.estimator))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True  # every answer draws fresh noise
-        tags.input_tags.allow_nan = _takes_missing(self.estimator)
+        # A blank, which checks the columns of queries, has no estimator.
+        tags.input_tags.allow_nan = _takes_missing(getattr(self, "estimator", None))
         tags.input_tags.sparse = True
         tags.input_tags.string = True
         return tags
+
+
+def _checked_table(
+    model: Any, X: MatrixLike, missing: bool, *, reset: bool
+) -> MatrixLike:
+    if hasattr(X, "columns"):
+        validate_data(model, X, skip_check_array=True, reset=reset)
+        if X.shape[0] < 1:
+            raise InvalidDataError("Found array with 0 sample(s); one is needed.")
+        return X
+    return validate_data(
+        model,
+        X,
+        accept_sparse="csr",
+        dtype=None,
+        ensure_all_finite="allow-nan" if missing else True,
+        reset=reset,
+    )
 
 
 def plain_rows(model: Any, X: Any) -> bool:

@@ -28,7 +28,7 @@ from reticent.mechanisms import (
     soft_vote_certificate,
     sparse_scale,
 )
-from reticent.prediction.base import keeps_what_it_learned, over_shards
+from reticent.prediction.base import over_shards
 from reticent.prediction.queries import canonical_rows
 from reticent.prediction.voting import PrivateVotingClassifier
 
@@ -95,7 +95,8 @@ class ConsensusInterface:
         ledger: Ledger | None = None,
         dataset: str = "data",
     ) -> None:
-        if not isinstance(getattr(predictor, "certificate_", None), Certificate):
+        law: Any = getattr(predictor, "law_", None)
+        if not (hasattr(law, "certificate") and hasattr(law, "votes")):
             raise InvalidParameterError(
                 "consensus answers need a fitted PrivateVotingClassifier; got "
                 f"{type(predictor).__name__}(...)."
@@ -104,6 +105,9 @@ class ConsensusInterface:
             raise InvalidParameterError(
                 f"consensus answers need a budget with delta > 0; got {budget}."
             )
+        # Bound here: what happens to the predictor later changes no answer.
+        self.law = law
+        self.n_shards = int(law.certificate.parameter("shards"))
         self.predictor = predictor
         self.budget = budget
         self.queries = whole("ConsensusInterface", "queries", queries)
@@ -154,12 +158,12 @@ class ConsensusInterface:
             labels of the rows answered before that; they are paid for.
         """
         keys = canonical_rows(X)
-        votes = self.predictor.ensemble_.votes(self.predictor._queries(X))
+        votes = self.law.votes(X)
         with self._lock:
             self._learn(keys, votes)
             answers = [self._memory.get(key) for key in keys]
         given = [answer for answer in answers if answer is not None]
-        labels = np.asarray(self.predictor.classes_)[np.array(given, dtype=np.int64)]
+        labels = np.asarray(self.law.classes)[np.array(given, dtype=np.int64)]
         if len(given) < len(answers):
             error = BudgetExhaustedError(
                 f"{len(given)} of {len(answers)} rows were answered; "
@@ -187,17 +191,17 @@ class ConsensusInterface:
     def _check_shards(self, epsilon: float) -> None:
         scale = sparse_scale(epsilon, self.unstable)
         needed = 2 * int(self.margin + _SAFE_SCALES * scale) + 3
-        if not self.predictor.n_shards_ >= needed:
+        if not self.n_shards >= needed:
             raise InvalidParameterError(
                 f"consensus with queries={self.queries}, unstable={self.unstable} "
                 f"under {self.budget} needs about {needed} shards that agree; the "
-                f"predictor has {self.predictor.n_shards_}. Use more shards, fewer "
+                f"predictor has {self.n_shards}. Use more shards, fewer "
                 "queries in doubt or a larger budget; or plain answers."
             )
 
     def _certify(self, epsilon: float, half: float) -> Certificate[Any]:
-        model = self.predictor
-        n = model.n_units_
+        promised = self.law.certificate
+        n = promised.relation.n
         consensus = consensus_certificate(
             n=n,
             margin=self.margin,
@@ -212,13 +216,8 @@ class ConsensusInterface:
             methods=("basic", "exact", "zcdp"),
         )
         total = basic_composition(consensus, votes, counts=(1, 1))
-        return over_shards(
-            total,
-            shards=model.n_shards_,
-            public_labels=model.classes is None,
-            seeded=model._source.seeded,
-            frozen=keeps_what_it_learned(model.estimator),
-        )
+        # The shards, and what is assumed of them, are those of the predictor.
+        return over_shards(total, **dict(promised.details))
 
     def _pay(self, ledger: Ledger, dataset: str) -> None:
         account = AccountId(AccountScope.DATASET, dataset)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._sklearn import MatrixLike, safe_indexing
-from reticent.errors import BudgetExhaustedError, InvalidParameterError
+from reticent.errors import BudgetExhaustedError
 from reticent.guarantees import (
     Budget,
     Certificate,
@@ -27,6 +27,7 @@ from reticent.ledger import (
     Outcome,
     Request,
 )
+from reticent.prediction.law import law_of
 from reticent.prediction.queries import canonical_rows
 
 
@@ -36,8 +37,8 @@ class PredictionInterface:
     Parameters
     ----------
     predictor : fitted predictor of `reticent.prediction`
-        Anything with `certificate_` for one answer and `predict`, whose answers are
-        drawn with fresh randomness.
+        Its law is taken as it is now: a later `set_params` or fit changes neither
+        what this interface draws nor what it charges.
     budget : Budget
         The most that all answers to all clients together may cost. Clients may pool
         what they learn, so this is the promise that counts.
@@ -96,12 +97,10 @@ class PredictionInterface:
         name: str = "model",
         dataset: str = "data",
     ) -> None:
-        certificate = getattr(predictor, "certificate_", None)
-        if not isinstance(certificate, Certificate):
-            raise InvalidParameterError(
-                f"predictor={type(predictor).__name__}(...) has no certificate_; fit a "
-                "predictor of reticent.prediction first."
-            )
+        # Bound here: what is drawn and what is charged stay one law, whatever happens
+        # to the predictor.
+        self.law = law_of(predictor)
+        certificate = self.law.certificate
         self.predictor = predictor
         self.budget = budget
         self.client_budget = client_budget
@@ -153,7 +152,7 @@ class PredictionInterface:
         )
         if receipt.outcome is Outcome.DRAW:
             rows = np.array(receipt.draw, dtype=np.int64)
-            drawn = self.predictor.predict(safe_indexing(X, rows))
+            drawn = self.law.draw(safe_indexing(X, rows))
             receipt = self.ledger.settle(receipt, _encoded(drawn))
         if receipt.outcome is Outcome.SPENT:
             raise BudgetExhaustedError(
@@ -196,7 +195,7 @@ class PredictionInterface:
 
     def _labels(self, answers: list[bytes]) -> NDArray[Any]:
         texts = [answer.decode() for answer in answers]
-        classes = getattr(self.predictor, "classes_", None)
+        classes = self.law.classes
         if classes is None:
             return np.array([float(text) for text in texts])
         names: dict[str, int] = {str(label): i for i, label in enumerate(classes)}

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import validate_data
 
-from reticent._rounding import down, up
+from reticent._rounding import down
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.ensembles import deal_units
-from reticent.errors import InvalidParameterError, RuleError
-from reticent.guarantees import (
-    PUBLIC_LABELS,
-    SEEDED_NOISE,
-    ApproxDP,
-    Assumption,
-    Certificate,
-    Conclusion,
-    ReplaceOne,
-    Scope,
-    flip_private,
-    rule,
-)
-from reticent.guarantees.numbers import positive, probability, whole
 from reticent.hypotheses import HypothesisClass
 from reticent.mechanisms import (
     exponential_mechanism,
@@ -41,88 +25,113 @@ from reticent.prediction.base import (
     checked_one_row_a_unit,
     two_labels,
 )
-from reticent.prediction.selection import ClassSearch, SelectionResponse
+from reticent.prediction.class_search import ClassSearch, all_subsets
+from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
+from reticent.prediction.relabeling_rules import RelabelingPlan, plan_relabeling
+from reticent.prediction.selection import SelectionResponse
 from reticent.prediction.shards import choose_shards
 
 _MOST_SUBSETS = 20_000
-# Part of epsilon for selection and vote together; the rest pays for the subset.
-_SHARE = 0.5
 
 
-def net_failure(n: int, subset: int, eta: float, growth: tuple[int, int]) -> float:
-    """Return the chance that a subset is no `eta`-net, rounded up.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RelabelingLaw(AnswerLaw):
+    """The law of answers by a vote on data relabeled by a fresh hypothesis (P7).
 
-    `growth` bounds the labelings of ``2 (subset - 1)`` and of ``n - 1`` points.
+    Attributes
+    ----------
+    blank : object
+        Number and names of the columns of queries, see `blank_of`.
+    plan : RelabelingPlan
+        Size of the subset and `eta`.
+    flip : float
+        Probability of a flipped answer.
+    vote_epsilon : float
+        Epsilon of the vote; also that of one mistake in the selection.
+    shards : tuple of ndarray
+        The units of each shard.
+    search : ClassSearch
+        The class and the data. Not private.
     """
-    m = subset - 1
-    if m < 1:
-        return 1.0
-    log_vc = math.log(2) + 2 * math.log(growth[0]) - eta * m / 2 * math.log(2)
-    others, marked = n - 1, math.floor(down(eta * (n - 1))) + 1
-    if others - marked < m:
-        return 0.0
-    pairs = math.log(growth[1]) + math.log(max(1, growth[1] - 1)) - math.log(2)
-    missed = (
-        math.lgamma(others - marked + 1)
-        - math.lgamma(others - marked - m + 1)
-        - math.lgamma(others + 1)
-        + math.lgamma(others - m + 1)
-    )
-    # lgamma is good to about 1e-14 of its size, here at most n ln n.
-    doubt = 1e-13 * others * math.log(others + 2)
-    return min(1.0, up(math.exp(min(0.0, min(log_vc, pairs + missed) + doubt))))
+
+    blank: Any
+    plan: RelabelingPlan
+    flip: float
+    vote_epsilon: float
+    shards: tuple[NDArray[np.int64], ...]
+    search: ClassSearch
+
+    def queries(self, X: MatrixLike) -> NDArray[np.float64]:
+        """Check queries, by public facts alone."""
+        rows = validate_data(self.blank, X, dtype=np.float64, reset=False)
+        self.search.check_queries(rows)
+        return np.asarray(rows)
+
+    def draw(self, X: MatrixLike) -> NDArray[Any]:
+        """Draw one answer per row, each from its own subset, hypothesis and vote."""
+        queries = self.queries(X)
+        answers = np.array([self._answer(row) for row in queries], dtype=np.int64)
+        return self._named(flip_labels(answers, self.flip, self.source))
+
+    def response(self, X: MatrixLike) -> SelectionResponse:
+        """Return the exact law by going through all subsets: for small data only."""
+        queries = self.queries(X)
+        subsets = all_subsets(self.search.n, self.plan.subset, _MOST_SUBSETS)
+        total, count = np.zeros(len(queries)), 0
+        for subset in subsets:
+            count += 1
+            listed = self.search.candidates(subset)
+            if listed is None:
+                total += self._ones(self.votes(None, queries))
+                continue
+            candidates, mistakes = listed
+            law = self.selection(mistakes).probabilities[0]
+            for chance, hypothesis in zip(law, candidates, strict=True):
+                total += chance * self._ones(self.votes(hypothesis, queries))
+        return SelectionResponse(self.flip + (1 - 2 * self.flip) * total / count)
+
+    def selection(self, mistakes: NDArray[np.int64]) -> Any:
+        """Return the law of the candidate that is picked, by their mistakes."""
+        # exp(-L/eta) with L the mean of mistakes: a factor e^{1/(eta n)} a mistake.
+        return exponential_mechanism(
+            -mistakes, 2 * self.vote_epsilon, bound=self.search.n
+        )
+
+    def hypothesis(self) -> Any:
+        """Draw a subset and a hypothesis; None if the subset has no candidates."""
+        # Trap 2: everything random is drawn anew for every query.
+        listed = self.search.candidates(
+            self.source.subset(self.search.n, self.plan.subset)
+        )
+        if listed is None:
+            return None
+        candidates, mistakes = listed
+        (index,) = self.selection(mistakes).draw(self.source)
+        return candidates[int(index)]
+
+    def votes(self, hypothesis: Any, queries: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Count the shards that vote for each label, after relabeling: not private."""
+        family, rows = self.search.hypotheses, self.search.X
+        relabeled_y = self.search.said(hypothesis, rows)
+        ones = np.zeros(len(queries), dtype=np.int64)
+        for shard in self.shards:
+            try:
+                learned = family.minimise(rows[shard], relabeled_y[shard]).hypothesis
+            except Exception:  # noqa: BLE001 - an error would tell of the shard's rows
+                learned = None
+            ones += self.search.said(learned, queries)
+        return np.stack([len(self.shards) - ones, ones], axis=1)
+
+    def _ones(self, votes: NDArray[np.int64]) -> NDArray[np.float64]:
+        return geometric_vote(votes, self.vote_epsilon).probabilities[:, 1]
+
+    def _answer(self, row: NDArray[np.float64]) -> int:
+        votes = self.votes(self.hypothesis(), row[None, :])
+        (answer,) = geometric_vote(votes, self.vote_epsilon).draw(self.source)
+        return int(answer)
 
 
-@rule(
-    "P7",
-    name="relabel and re-learn",
-    statement="(3/(eta n) + ln(1 + 4 e^{3c} n'/(n - n')), (n'/n) beta_net), or "
-    "(3/(eta n), n'/n) without a net",
-    source="S2 Thm 2",
-    paper="c = 2",
-    gives=ApproxDP,
-)
-def relabeled(
-    *,
-    n: int,
-    subset: int,
-    eta: float,
-    growth: tuple[int, int],
-    net: bool,
-    public_labels: bool,
-    seeded: bool,
-) -> Conclusion[ApproxDP]:
-    """Certify one answer of a vote over data relabeled by a selected hypothesis."""
-    n, subset = whole("rule P7", "n", n), whole("rule P7", "subset", subset)
-    eta = positive("rule P7", "eta", eta)
-    if not subset < n:
-        raise RuleError(f"rule P7 needs subset < n; got subset={subset}, n={n}.")
-    epsilon, delta = 3 / (eta * n), subset / n
-    if net:
-        c = (eta * (n - 1) + 1) / (eta * n)
-        if c > 200:
-            raise RuleError(f"rule P7 says nothing with a net at eta={eta!r}, n={n}.")
-        epsilon += math.log1p(4 * math.exp(3 * c) * subset / (n - subset))
-        first, second = (whole("rule P7", "growth", count) for count in growth)
-        delta *= net_failure(n, subset, eta, (first, second))
-    return Conclusion(
-        ApproxDP(up(epsilon), up(delta)),
-        ReplaceOne(n),
-        Scope.ANSWER,
-        Assumption.collect((PUBLIC_LABELS, public_labels), (SEEDED_NOISE, seeded)),
-    )
-
-
-@dataclass(frozen=True)
-class RelabelingPlan:
-    """Size of the subset, `eta`, and whether the certificate uses the net."""
-
-    subset: int
-    eta: float
-    net: bool
-
-
-class RelabelingClassifier(ClassifierMixin, BaseEstimator):
+class RelabelingClassifier(ClassifierMixin, LawfulPredictor):
     r"""Binary classifier that relabels the data by a fresh hypothesis and votes.
 
     Each answer draws a subset, picks one of the hypotheses that tell its points apart
@@ -157,8 +166,13 @@ class RelabelingClassifier(ClassifierMixin, BaseEstimator):
     Guarantee
     ---------
     P7, then G4: `epsilon`-DP for one answer. Everything random is drawn anew for every
-    query. The constant is the proof's own; for thresholds `StableSelectionClassifier`
-    did better in every setting tried.
+    query. A query never fails because of a record. A shard whose learner fails casts
+    the first label's vote, so one unit still moves one vote. A subset whose labelings
+    cannot be listed relabels everything as the first label; that depends on its points
+    alone, which the promise without a net counts as lost already. With a net, the
+    subset is one that can always be listed, by the growth function. The constant is the
+    proof's own; for thresholds `StableSelectionClassifier` did better in every setting
+    tried.
 
     References
     ----------
@@ -199,99 +213,52 @@ class RelabelingClassifier(ClassifierMixin, BaseEstimator):
         X, y, units
             As for `StableSelectionClassifier`: one row a unit, two labels.
         """
-        if not isinstance(self.hypotheses, HypothesisClass):
-            raise InvalidParameterError(
-                f"hypotheses={self.hypotheses!r} must be a class of "
-                "reticent.hypotheses, such as Thresholds()."
-            )
         rows = validate_data(self, X, dtype=np.float64)
         labels, y = two_labels("Relabeling", self.classes, rows, y)
         n = len(rows)
         checked_one_row_a_unit("relabeling", units, n)
         source = noise_source(self.random_state)
-        family = self.hypotheses.on(rows.shape[1])
-        facts = {"public_labels": self.classes is None, "seeded": source.seeded}
-        self.plan_, self.certificate_ = _plan(
-            n, self.epsilon, self.flip, family, **facts
+        search = ClassSearch.of(
+            "RelabelingClassifier", self.hypotheses, rows, labels.indices(y)
         )
+        flip = float(self.flip)
+        plan, certificate = plan_relabeling(
+            n,
+            self.epsilon,
+            flip,
+            search.hypotheses,
+            public_labels=self.classes is None,
+            seeded=source.seeded,
+        )
+        search.rehearse(plan.subset)
         # The vote's epsilon is one of the three steps of size 1/(eta n).
-        self._vote_epsilon = down(1 / (self.plan_.eta * n))
+        vote_epsilon = down(1 / (plan.eta * n))
         choice = choose_shards(
             self.n_shards,
             n_units=n,
             n_labels=2,
-            epsilon=self._vote_epsilon,
-            estimator=family,
+            epsilon=vote_epsilon,
+            estimator=search.hypotheses,
         )
-        self.n_shards_ = choice.n_shards
         shard_of_row = deal_units(n, choice.n_shards, source)
-        self._shards = [
-            np.flatnonzero(shard_of_row == s) for s in range(self.n_shards_)
-        ]
-        self.classes_ = labels.classes
-        self.n_units_ = n
-        self._source = source
-        self._search = ClassSearch(family, rows, labels.indices(y))
-        return self
-
-    def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Draw one answer a row, each from its own subset, hypothesis and vote."""
-        check_is_fitted(self)
-        queries = validate_data(self, X, dtype=np.float64, reset=False)
-        answers = np.array([self._answer(row) for row in queries], dtype=np.int64)
-        flipped = flip_labels(answers, self.flip, self._source)
-        return np.asarray(self.classes_[flipped])
-
-    def response(self, X: MatrixLike) -> SelectionResponse:
-        """Return the exact law by going through all subsets: for small data only."""
-        check_is_fitted(self)
-        queries = validate_data(self, X, dtype=np.float64, reset=False)
-        n, size = self.n_units_, self.plan_.subset
-        if math.comb(n, size) > _MOST_SUBSETS:
-            raise InvalidParameterError(
-                f"the exact law needs all subsets of {size} of n={n} units, more than "
-                f"{_MOST_SUBSETS}. It is for small data; use predict."
-            )
-        total = np.zeros(len(queries))
-        for chosen in combinations(range(n), size):
-            candidates = self._search.candidates(np.array(chosen))
-            law = self._selection(candidates).probabilities[0]
-            for chance, hypothesis in zip(law, candidates, strict=True):
-                votes = self._votes(hypothesis, queries)
-                answer = geometric_vote(votes, self._vote_epsilon)
-                total += chance * answer.probabilities[:, 1]
-        ones = total / math.comb(n, size)
-        return SelectionResponse(self.flip + (1 - 2 * self.flip) * ones)
-
-    def _selection(self, candidates: Any) -> Any:
-        # exp(-L/eta) with L the mean of mistakes: a factor e^{1/(eta n)} a mistake.
-        mistakes = self._search.mistakes(candidates)
-        return exponential_mechanism(
-            -mistakes, 2 * self._vote_epsilon, bound=self.n_units_
+        self.law_: RelabelingLaw = RelabelingLaw(
+            certificate=certificate,
+            source=source,
+            classes=labels.classes,
+            blank=blank_of(self),
+            plan=plan,
+            flip=flip,
+            vote_epsilon=vote_epsilon,
+            shards=tuple(
+                np.flatnonzero(shard_of_row == s) for s in range(choice.n_shards)
+            ),
+            search=search,
         )
-
-    def _votes(
-        self, hypothesis: Any, queries: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
-        family, rows = self._search.hypotheses, self._search.X
-        relabeled_y = family.predict(hypothesis, rows)
-        ones = np.zeros(len(queries), dtype=np.int64)
-        for shard in self._shards:
-            learned = family.minimise(rows[shard], relabeled_y[shard]).hypothesis
-            ones += family.predict(learned, queries)
-        return np.stack([self.n_shards_ - ones, ones], axis=1)
-
-    def _hypothesis(self) -> Any:
-        # Trap 2: everything random is drawn anew for every query.
-        subset = self._source.subset(self.n_units_, self.plan_.subset)
-        candidates = self._search.candidates(subset)
-        (index,) = self._selection(candidates).draw(self._source)
-        return candidates[int(index)]
-
-    def _answer(self, row: NDArray[np.float64]) -> int:
-        votes = self._votes(self._hypothesis(), row[None, :])
-        (answer,) = geometric_vote(votes, self._vote_epsilon).draw(self._source)
-        return int(answer)
+        self.plan_ = plan
+        self.n_shards_ = choice.n_shards
+        self.classes_ = self.law_.classes
+        self.n_units_ = n
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -299,57 +266,3 @@ class RelabelingClassifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True  # the class may not fit the data
         return tags
-
-
-def _plan(
-    n: int,
-    epsilon: float,
-    flip: float,
-    family: Any,
-    *,
-    public_labels: bool,
-    seeded: bool,
-) -> tuple[RelabelingPlan, Certificate[Any]]:
-    """Return the largest subset whose flipped certificate is at most `epsilon`."""
-    epsilon = positive("RelabelingClassifier", "epsilon", epsilon)
-    flip = probability("RelabelingClassifier", "flip", flip)
-    eta = 3 / (_SHARE * epsilon * n)
-
-    def certify(subset: int, net: bool) -> Certificate[Any]:
-        growth = (
-            (family.growth(max(1, 2 * (subset - 1))), family.growth(max(1, n - 1)))
-            if net
-            else (1, 1)
-        )
-        premise = relabeled(
-            n=n,
-            subset=subset,
-            eta=eta,
-            growth=growth,
-            net=net,
-            public_labels=public_labels,
-            seeded=seeded,
-        )
-        return flip_private(premise, p=flip)
-
-    def largest(net: bool) -> int:
-        low, high = 0, n
-        while high - low > 1:
-            middle = (low + high) // 2
-            try:
-                fits = certify(middle, net).guarantee.epsilon <= epsilon
-            except RuleError:
-                fits = False
-            low, high = (middle, high) if fits else (low, middle)
-        return low
-
-    # With a net the promise first improves with the subset, so the search finds a
-    # subset that fits, not always the largest; without, it is monotone.
-    best = max(((largest(net), net) for net in (False, True)), key=lambda pair: pair[0])
-    if best[0] < 1:
-        raise InvalidParameterError(
-            f"epsilon={epsilon!r} with flip={flip!r} leaves no subset of n={n} units. "
-            "Use more units, a larger epsilon or a larger flip."
-        )
-    subset, net = best
-    return RelabelingPlan(subset, eta, net), certify(subset, net)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from itertools import combinations
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import Interval, MatrixLike, fit_context
 from reticent.errors import InvalidParameterError
-from reticent.guarantees import Certificate
 from reticent.hypotheses import HypothesisClass
 from reticent.mechanisms import (
     exponential_mechanism,
@@ -25,6 +23,8 @@ from reticent.prediction.base import (
     checked_one_row_a_unit,
     two_labels,
 )
+from reticent.prediction.class_search import ClassSearch, all_subsets
+from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
 from reticent.prediction.stability import (
     SelectionPlan,
     plan_for_privacy,
@@ -56,26 +56,85 @@ class SelectionResponse:
             return np.asarray(np.log(self.probabilities))
 
 
-class ClassSearch:
-    """Data prepared for counting mistakes of many candidates, query after query."""
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class SelectionLaw(AnswerLaw):
+    """The law of answers by a fresh subset and a fresh hypothesis (P5, P6).
 
-    def __init__(self, hypotheses: Any, X: NDArray[Any], y: NDArray[np.int64]) -> None:
-        self.hypotheses = hypotheses
-        self.X = X
-        self._data: tuple[Any, ...] = (X, y)
-        if hasattr(hypotheses, "presort"):
-            self._data = (hypotheses.presort(X).tally(y),)
+    Attributes
+    ----------
+    blank : object
+        Number and names of the columns of queries, see `blank_of`.
+    plan : SelectionPlan
+        Size of the subset, exponent and flip probability.
+    search : ClassSearch
+        The class and the data. Not private.
+    """
 
-    def candidates(self, subset: NDArray[np.int64]) -> Any:
-        """Return one representative per labeling of the subset's points."""
-        return self.hypotheses.project(self.X[subset])
+    blank: Any
+    plan: SelectionPlan
+    search: ClassSearch
 
-    def mistakes(self, candidates: Any) -> NDArray[np.int64]:
-        """Count every candidate's mistakes on all the data."""
-        return np.asarray(candidates.mistakes(*self._data))
+    def queries(self, X: MatrixLike) -> NDArray[np.float64]:
+        """Check queries, by public facts alone."""
+        rows = validate_data(self.blank, X, dtype=np.float64, reset=False)
+        self.search.check_queries(rows)
+        return np.asarray(rows)
+
+    def draw(self, X: MatrixLike) -> NDArray[Any]:
+        """Draw one answer per row, each from its own subset and hypothesis."""
+        queries = self.queries(X)
+        answers = [self.said(self.hypothesis(), row[None, :])[0] for row in queries]
+        return self.flipped(np.array(answers, dtype=np.int64))
+
+    def response(self, X: MatrixLike) -> SelectionResponse:
+        """Return the exact law by going through all subsets: for small data only.
+
+        Raises
+        ------
+        InvalidParameterError
+            If there are more than 200,000 subsets.
+        """
+        queries = self.queries(X)
+        subsets = all_subsets(self.search.n, self.plan.subset, _MOST_SUBSETS)
+        total, count = np.zeros(len(queries)), 0
+        for subset in subsets:
+            count += 1
+            listed = self.search.candidates(subset)
+            if listed is not None:
+                candidates, mistakes = listed
+                law = self.selection(mistakes).probabilities[0]
+                total += law @ [self.said(each, queries) for each in candidates]
+        flip = self.plan.flip
+        return SelectionResponse(flip + (1 - 2 * flip) * total / count)
+
+    def selection(self, mistakes: NDArray[np.int64]) -> Any:
+        """Return the law of the candidate that is picked, by their mistakes."""
+        return exponential_mechanism(-mistakes, self.plan.exponent, bound=self.search.n)
+
+    def hypothesis(self) -> Any:
+        """Draw a subset and a hypothesis; None if the subset has no candidates."""
+        # Trap 2: everything random is drawn anew for every query.
+        listed = self.search.candidates(
+            self.source.subset(self.search.n, self.plan.subset)
+        )
+        if listed is None:
+            return None
+        candidates, mistakes = listed
+        (index,) = self.selection(mistakes).draw(self.source)
+        return candidates[int(index)]
+
+    def said(self, hypothesis: Any, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return what a hypothesis says to rows; the first label if it cannot."""
+        return self.search.said(hypothesis, rows)
+
+    def flipped(self, answers: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the labels of answers, each flipped with its probability."""
+        if self.plan.flip > 0:
+            answers = flip_labels(answers, self.plan.flip, self.source)
+        return self._named(answers)
 
 
-class StableSelectionClassifier(ClassifierMixin, BaseEstimator):
+class StableSelectionClassifier(ClassifierMixin, LawfulPredictor):
     r"""Binary classifier that draws a subset and a hypothesis anew for each answer.
 
     A uniform subset of the units gives the candidates: one hypothesis for each way the
@@ -111,7 +170,12 @@ class StableSelectionClassifier(ClassifierMixin, BaseEstimator):
     Guarantee
     ---------
     P5 and P6. Every query redraws the subset, the hypothesis and the flip: reusing one
-    hypothesis for two queries would cost more than the sum of both.
+    hypothesis for two queries would cost more than the sum of both. A query never
+    fails because of a record: if the labelings of the drawn subset cannot be listed,
+    or the drawn hypothesis has no answer, the answer is the first label. *Proof* that
+    this costs nothing. Whether a subset can be listed depends on its own points alone.
+    A unit outside of it moves nothing then; a unit inside is already counted, with the
+    share `q`, as moving everything. What a hypothesis says is post-processing.
 
     References
     ----------
@@ -166,69 +230,39 @@ class StableSelectionClassifier(ClassifierMixin, BaseEstimator):
         units : array-like of shape (n_units,), default=None
             Ids of units, all different.
         """
-        if not isinstance(self.hypotheses, HypothesisClass):
-            raise InvalidParameterError(
-                f"hypotheses={self.hypotheses!r} must be a class of "
-                "reticent.hypotheses, such as Thresholds()."
-            )
         rows = validate_data(self, X, dtype=np.float64)
         labels, y = two_labels("Stable selection", self.classes, rows, y)
         n = len(rows)
         checked_one_row_a_unit("stable selection", units, n)
         source = noise_source(self.random_state)
-        self.plan_ = self._plan(n)
+        plan = self._plan(n)
+        search = ClassSearch.of(
+            "StableSelectionClassifier", self.hypotheses, rows, labels.indices(y)
+        )
+        search.rehearse(plan.subset)
         selected = stable_selection(
             n=n,
-            subset=self.plan_.subset,
-            exponent=self.plan_.exponent,
+            subset=plan.subset,
+            exponent=plan.exponent,
             public_labels=self.classes is None,
             seeded=source.seeded,
         )
-        self.certificate_: Certificate[Any] = (
-            selected
-            if self.epsilon is None
-            else private_from_stable(selected, p=self.plan_.flip)
+        self.law_ = SelectionLaw(
+            certificate=(
+                selected
+                if self.epsilon is None
+                else private_from_stable(selected, p=plan.flip)
+            ),
+            source=source,
+            classes=labels.classes,
+            blank=blank_of(self),
+            plan=plan,
+            search=search,
         )
-        self.classes_ = labels.classes
+        self.plan_ = plan
+        self.classes_ = self.law_.classes
         self.n_units_ = n
-        self._source = source
-        self._search = ClassSearch(
-            self.hypotheses.on(rows.shape[1]), rows, labels.indices(y)
-        )
         return self
-
-    def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Draw one answer a row, each from its own subset and hypothesis."""
-        check_is_fitted(self)
-        queries = validate_data(self, X, dtype=np.float64, reset=False)
-        answers = np.array([self._answer(row) for row in queries], dtype=np.int64)
-        if self.plan_.flip > 0:
-            answers = flip_labels(answers, self.plan_.flip, self._source)
-        return np.asarray(self.classes_[answers])
-
-    def response(self, X: MatrixLike) -> SelectionResponse:
-        """Return the exact law by going through all subsets: for small data only.
-
-        Raises
-        ------
-        InvalidParameterError
-            If there are more than 200,000 subsets.
-        """
-        check_is_fitted(self)
-        queries = validate_data(self, X, dtype=np.float64, reset=False)
-        n, size = self.n_units_, self.plan_.subset
-        if math.comb(n, size) > _MOST_SUBSETS:
-            raise InvalidParameterError(
-                f"the exact law needs all subsets of {size} of n={n} units, more than "
-                f"{_MOST_SUBSETS}. It is for small data; use predict."
-            )
-        total = np.zeros(len(queries))
-        for chosen in combinations(range(n), size):
-            candidates = self._search.candidates(np.array(chosen))
-            law = self._selection(candidates).probabilities[0]
-            total += law @ candidates.predict(queries)
-        ones = total / math.comb(n, size)
-        return SelectionResponse(self.plan_.flip + (1 - 2 * self.plan_.flip) * ones)
 
     def _plan(self, n: int) -> SelectionPlan:
         if (self.stability is None) == (self.epsilon is None):
@@ -239,23 +273,6 @@ class StableSelectionClassifier(ClassifierMixin, BaseEstimator):
         if self.epsilon is None:
             return plan_for_stability(n, float(self.stability or 0.0))
         return plan_for_privacy(n, self.epsilon, self.flip)
-
-    def _selection(self, candidates: Any) -> Any:
-        mistakes = self._search.mistakes(candidates)
-        return exponential_mechanism(
-            -mistakes, self.plan_.exponent, bound=self.n_units_
-        )
-
-    def _hypothesis(self) -> Any:
-        # Trap 2: everything random is drawn anew for every query.
-        subset = self._source.subset(self.n_units_, self.plan_.subset)
-        candidates = self._search.candidates(subset)
-        (index,) = self._selection(candidates).draw(self._source)
-        return candidates[int(index)]
-
-    def _answer(self, row: NDArray[np.float64]) -> int:
-        hypothesis = self._hypothesis()
-        return int(self._search.hypotheses.predict(hypothesis, row[None, :])[0])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

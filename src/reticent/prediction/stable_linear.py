@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.ensembles import check_bounds
 from reticent.guarantees.numbers import positive
-from reticent.mechanisms import Response
 from reticent.prediction.base import (
     checked_rows_and,
     checked_targets,
-    plain_rows,
     two_labels,
 )
-from reticent.prediction.centred_answers import CentredAnswers
 from reticent.prediction.convex import classification_loss, regression_loss
+from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
+from reticent.prediction.linear_laws import NoisyScoreLaw, NoisySignLaw
 from reticent.prediction.linear_plan import LinearPlan, row_bound, rows_in_ball
-from reticent.prediction.noisy_sign import noisy_sign
 
 _CONSTRAINTS: dict[str, list[Any]] = {
     "epsilon": [Interval(Real, 0, None, closed="neither")],
@@ -42,16 +42,16 @@ _CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class _StableLinear(BaseEstimator):
+class _StableLinear(LawfulPredictor):
     """What both stable linear models share: rows, training, noise."""
 
-    def _rows(self, X: MatrixLike, *, reset: bool) -> NDArray[np.float64]:
-        if reset or not plain_rows(self, X):
-            X = validate_data(self, X, dtype=np.float64, reset=reset)
+    def _rows(self, X: MatrixLike) -> NDArray[np.float64]:
+        X = validate_data(self, X, dtype=np.float64)
         return rows_in_ball(X, self.norm_bound, self.fit_intercept)
 
     def _train(
         self,
+        law: Callable[..., AnswerLaw],
         rows: NDArray[np.float64],
         targets: NDArray[np.float64],
         loss: Any,
@@ -59,22 +59,26 @@ class _StableLinear(BaseEstimator):
         *,
         public_labels: bool,
     ) -> None:
+        """Train, and make the `law` of the answers."""
         plan = LinearPlan.of(self, loss, rows.shape, units)
         # Noise comes first: a mistaken epsilon must not cost a fit. Nothing is kept
         # until the solver has reached its target.
         noise, certificate = plan.noise(public_labels=public_labels)
-        self.coefficients_ = plan.coefficients(rows, targets)
-        self.certificate_, self._noise = certificate, noise
+        coefficients = plan.coefficients(rows, targets)
+        self.law_ = law(
+            certificate=certificate,
+            source=plan.source,
+            blank=blank_of(self),
+            norm_bound=float(self.norm_bound),
+            fit_intercept=bool(self.fit_intercept),
+            coefficients=coefficients,
+            noise=noise,
+        )
+        self.coefficients_ = coefficients
         self.n_units_ = plan.n_units
         self.n_shards_ = plan.n_shards
         self.regularization_ = plan.problem.regularization
         self.sensitivity_ = plan.sensitivity(public_labels=public_labels)
-        self._source = plan.source
-        self._reach = plan.problem.radius * plan.problem.feature_bound
-
-    def _scores(self, X: MatrixLike) -> NDArray[np.float64]:
-        check_is_fitted(self, "coefficients_")
-        return np.asarray(self._rows(X, reset=False) @ self.coefficients_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -215,21 +219,15 @@ class StableLinearClassifier(ClassifierMixin, _StableLinear):
             If the preset tolerance is not reached.
         """
         loss = classification_loss(self.loss, self.width)
-        rows = self._rows(X, reset=True)
+        radius = positive("StableLinearClassifier", "radius", self.radius)
+        reach = radius * row_bound(self.fit_intercept)
+        rows = self._rows(X)
         labels, y = two_labels("The stable linear classifier", self.classes, rows, y)
         ones = labels.indices(y).astype(np.float64)
-        self._train(rows, ones, loss, units, public_labels=self.classes is None)
-        self.classes_ = labels.classes
+        law = partial(NoisySignLaw, classes=labels.classes, reach=reach)
+        self._train(law, rows, ones, loss, units, public_labels=self.classes is None)
+        self.classes_ = self.law_.classes
         return self
-
-    def response(self, X: MatrixLike) -> Response:
-        """Return the exact law of the answers: for trusted eyes only."""
-        return noisy_sign(self._scores(X), self._noise, reach=self._reach)
-
-    def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Draw one private label a row; m rows spend m certificates."""
-        check_is_fitted(self, "coefficients_")
-        return np.asarray(self.classes_[self.response(X).draw(self._source)])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -339,20 +337,11 @@ class StableLinearRegressor(RegressorMixin, _StableLinear):
         radius = positive("StableLinearRegressor", "radius", self.radius)
         reach = radius * row_bound(self.fit_intercept)
         loss = regression_loss(self.loss, self.width, reach)
-        rows = self._rows(X, reset=True)
+        rows = self._rows(X)
         y = np.clip(checked_targets(y), low, high)
         checked_rows_and(rows, y)
         middle, half = low / 2 + high / 2, high / 2 - low / 2
         targets = np.clip((y - middle) / half, -1.0, 1.0)
-        self._train(rows, targets, loss, units, public_labels=False)
-        self._bounds = (low, high)
+        law = partial(NoisyScoreLaw, bounds=(low, high))
+        self._train(law, rows, targets, loss, units, public_labels=False)
         return self
-
-    def response(self, X: MatrixLike) -> CentredAnswers:
-        """Return the exact law of the answers before clipping: for trusted eyes."""
-        inside = np.clip(self._scores(X), -1.0, 1.0)
-        return CentredAnswers(self._noise.response(inside), self._bounds)
-
-    def predict(self, X: MatrixLike) -> NDArray[np.float64]:
-        """Draw one private number a row; m rows spend m certificates."""
-        return self.response(X).draw(self._source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from reticent.ensembles import (
     train_spooled,
 )
 from reticent.mechanisms import RandomSource
+from reticent.prediction.base import keeps_what_it_learned
 
 #: What is to be predicted: one of the public labels, or a number within bounds.
 Task = Labels | tuple[float, float]
@@ -98,7 +100,7 @@ def ensemble_of_spooled(
         fusion = linear_fusion(recipe, trained)
     else:
         models = fit_spooled(
-            model.estimator,
+            _own(model.estimator),
             rows,
             source,
             labels=None if labels is None else labels.classes,
@@ -131,7 +133,7 @@ def _fit_one_by_one(
     model: Any, X: MatrixLike, y: Any, partition: Partition, source: RandomSource
 ) -> Any:
     return fit_shards(
-        model.estimator,
+        _own(model.estimator),
         X,
         y,
         partition,
@@ -139,3 +141,12 @@ def _fit_one_by_one(
         n_jobs=model.n_jobs,
         verbose=bool(model.verbose),
     )
+
+
+def _own(estimator: Any) -> Any:
+    """Return an estimator whose clones share nothing with the caller's.
+
+    A frozen part clones into itself: fitted again by its owner, it would change the
+    models that were trained with it.
+    """
+    return deepcopy(estimator) if keeps_what_it_learned(estimator) else estimator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -28,6 +29,7 @@ from reticent.mechanisms import (
     soft_vote_certificate,
 )
 from reticent.prediction.base import (
+    ShardLaw,
     checked_base,
     checked_labels,
     checked_rows_and,
@@ -208,33 +210,46 @@ class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
         source: RandomSource,
     ) -> None:
         vote = Vote.choose(self, len(task))
+        self.law_ = VotingLaw(
+            certificate=over_shards(
+                vote.certificate(n_units),
+                shards=choice.n_shards,
+                public_labels=self.classes is None,
+                seeded=source.seeded,
+                frozen=keeps_what_it_learned(self.estimator),
+            ),
+            source=source,
+            classes=task.classes,
+            form=self._form(),
+            ensemble=ensemble,
+            vote=vote,
+        )
         self.ensemble_ = ensemble
-        self.classes_ = task.classes
+        self.classes_ = self.law_.classes
         self.n_units_ = n_units
         self.n_shards_ = choice.n_shards
         self.shard_choice_ = choice
         self.rule_ = vote.rule
-        self._vote = vote
-        self._source: RandomSource = source
-        self.certificate_: Certificate[Any] = over_shards(
-            vote.certificate(n_units),
-            shards=choice.n_shards,
-            public_labels=self.classes is None,
-            seeded=source.seeded,
-            frozen=keeps_what_it_learned(self.estimator),
-        )
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class VotingLaw(ShardLaw):
+    """The law of a vote.
+
+    Attributes
+    ----------
+    vote : Vote
+        The rule and its parameter.
+    """
+
+    vote: Vote
 
     def response(self, X: MatrixLike) -> Response:
         """Return the exact law of the answers: for trusted eyes only."""
-        X = self._queries(X)
-        return self._vote.response(self.ensemble_.votes(X))
-
-    def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Draw one private label a row; m rows spend m certificates."""
-        answers = self.response(X).draw(self._source)
-        return np.asarray(self.classes_[answers])
+        return self.vote.response(self.votes(X))
 
 
+@dataclass(frozen=True)
 class Vote:
     """A rule with its parameter: law and certificate of one answer.
 
@@ -248,10 +263,9 @@ class Vote:
         Epsilon that the noise is comparable to, for choosing shards.
     """
 
-    def __init__(self, rule: str, parameter: float, strength: float) -> None:
-        self.rule = rule
-        self.parameter = parameter
-        self.strength = strength
+    rule: str
+    parameter: float
+    strength: float
 
     @classmethod
     def choose(cls, asked: PrivateVotingClassifier, n_labels: int) -> Vote:

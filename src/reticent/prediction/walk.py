@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.errors import InvalidParameterError
 from reticent.guarantees import (
     PUBLIC_LABELS,
     Assumption,
@@ -32,9 +33,18 @@ from reticent.mechanisms import (
 )
 from reticent.prediction.base import (
     checked_one_row_a_unit,
-    plain_rows,
     two_labels,
 )
+from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
+from reticent.prediction.ordered import (
+    ORDERS,
+    ColumnForm,
+    ordered_column,
+    table_column,
+)
+
+# Twice this and a step of as much fit into 32 bits.
+_LONGEST_REACH = 1 << 29
 
 
 @rule(
@@ -83,14 +93,48 @@ class _ResponseParameter:
         if not isinstance(value, str):
             return value
         named = _NamedLaw(value)
-        named._law = model._response
+        named._law = model._law_response
         return named
 
     def __set__(self, model: Any, value: Any) -> None:
         model.__dict__["response"] = value
 
 
-class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class WalkLaw(AnswerLaw):
+    """The law of a label, given the position of the walk at a query.
+
+    Attributes
+    ----------
+    column : ColumnForm
+        Where queries stand in the order.
+    kind : {"two-step", "sigmoid"}
+        How the position becomes a label.
+    epsilon : float
+        What one answer costs.
+    reach : int
+        The bound of the walk.
+    values, positions : ndarray
+        The distinct values and the position from each one on. Not private.
+    """
+
+    column: ColumnForm
+    kind: str
+    epsilon: float
+    reach: int
+    values: NDArray[Any]
+    positions: NDArray[np.int32]
+
+    def response(self, X: MatrixLike) -> Response:
+        """Return the exact law of the answers: for trusted eyes only."""
+        place = np.searchsorted(self.values, self.column.queries(X), side="right")
+        # Before the first value the walk has not begun.
+        positions = np.where(place > 0, self.positions[place - 1], 0)
+        law: Any = two_step_response if self.kind == "two-step" else sigmoid_response
+        return law(positions, self.epsilon, bound=self.reach)
+
+
+class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
     r"""Binary classifier on one ordered feature whose every answer is private.
 
     It learns thresholds and unions of intervals on any ordered domain: unbounded
@@ -110,8 +154,13 @@ class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
     response : {"two-step", "sigmoid"}, default="two-step"
         How the position becomes a label. "two-step" errs at most half as often;
         "sigmoid" is of bounded range, so many answers cost less by it.
+    order : {"numbers", "text", "dates"}, default="numbers"
+        What the column holds; declared, because one cell could change what it looks
+        like. Numbers are compared as floats of 64 bits, dates by the microsecond. A
+        unit whose cell is of another kind takes no step.
     error : float, default=0.05
-        Accuracy to aim for; sets the reach ``T = ceil(2 ln(2/error) / epsilon)``.
+        Accuracy to aim for; sets the reach ``T = ceil(2 ln(2/error) / epsilon)``, at
+        most 2^29.
     classes : array-like of shape (2,), default=None
         The two public labels. None reads them from `y` and assumes them public.
     relation : {"replace-one", "add-remove"}, default="replace-one"
@@ -138,7 +187,8 @@ class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
     One answer is `epsilon`-DP under replacement of one unit. *Proof.* A clipped step
     ``v -> clip(v + s)`` never moves two positions apart, and all examples at one value
     take one step; so a unit that is taken away moves every later position by at most
-    1, and so does one that is put in elsewhere. Stepping through ties one by one would
+    1, and so does one that is put in elsewhere. What a cell is depends on that cell
+    and the declared order alone. Stepping through ties one by one would
     break this: the order inside a tie is not given.
 
     Notes
@@ -166,6 +216,7 @@ class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
         "epsilon": [Interval(Real, 0, None, closed="neither")],
         "feature": [str, Interval(Integral, 0, None, closed="left")],
         "response": [StrOptions({"two-step", "sigmoid"})],
+        "order": [StrOptions(set(ORDERS))],
         "error": [Interval(Real, 0, 1, closed="neither")],
         "classes": ["array-like", None],
         "relation": [StrOptions({"replace-one", "add-remove"})],
@@ -177,6 +228,7 @@ class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
         feature: int | str = 0,
         response: str = "two-step",
         *,
+        order: str = "numbers",
         error: float = 0.05,
         classes: ArrayLike | None = None,
         relation: str = "replace-one",
@@ -185,6 +237,7 @@ class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
         self.epsilon = epsilon
         self.feature = feature
         self.response = response
+        self.order = order
         self.error = error
         self.classes = classes
         self.relation = relation
@@ -207,57 +260,60 @@ class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
         units : array-like of shape (n_units,), default=None
             Ids of units, all different: the walk counts one example a unit.
         """
-        values = self._column(X, reset=True)
-        labels, y = two_labels("The projected walk", self.classes, values, y)
-        n = len(values)
+        cells = table_column(self, X, self.feature, reset=True)
+        labels, y = two_labels("The projected walk", self.classes, cells, y)
+        n = len(cells)
         checked_one_row_a_unit("the projected walk", units, n)
         epsilon = positive("ProjectedWalkClassifier", "epsilon", self.epsilon)
         error = probability("ProjectedWalkClassifier", "error", self.error)
         source = noise_source(self.random_state)
-        certify: Any = {
-            "two-step": two_step_certificate,
-            "sigmoid": sigmoid_certificate,
-        }.get(str(self.response))
-        if certify is None or self.relation not in ("replace-one", "add-remove"):
-            raise InvalidParameterError(
-                f"response={str(self.response)!r} must be 'two-step' or 'sigmoid', and "
-                f"relation={self.relation!r} 'replace-one' or 'add-remove'."
-            )
-        premise = certify(
-            epsilon=epsilon,
-            n=n if self.relation == "replace-one" else None,
-            seeded=source.seeded,
-        )
-        self.certificate_: Certificate[Any] = projected_walk(
-            premise, public_labels=self.classes is None
-        )
-        self.classes_ = labels.classes
-        self.n_units_ = n
-        self.reach_ = math.ceil(2 * math.log(2 / error) / epsilon)
+        kind = str(self.response)
+        premise = self._premise(kind, epsilon, n, source.seeded)
+        # A shorter reach is private too. The longest leaves room for sums in 32 bits.
+        reach = math.ceil(min(2 * math.log(2 / error) / epsilon, _LONGEST_REACH))
+        column = ColumnForm(blank_of(self), self.feature, str(self.order))
+        values, fits = ordered_column(cells, column.order, column.name)
         # Numbers are compared; looking each label up would take longer than a sort.
         numbers = y.dtype.kind in "biuf"
         ones = y == labels.classes[1] if numbers else labels.indices(y) == 1
-        self.values_, steps = _balances(values, np.asarray(ones))
-        self.positions_ = clipped_walk(steps, self.reach_)
-        self._source = source
+        distinct, steps = _balances(values, np.asarray(ones)[fits])
+        self.law_: WalkLaw = WalkLaw(
+            certificate=projected_walk(premise, public_labels=self.classes is None),
+            source=source,
+            classes=labels.classes,
+            column=column,
+            kind=kind,
+            epsilon=epsilon,
+            reach=reach,
+            values=distinct,
+            positions=clipped_walk(steps, reach),
+        )
+        self.classes_ = self.law_.classes
+        self.n_units_ = n
+        self.reach_ = reach
+        self.values_, self.positions_ = self.law_.values, self.law_.positions
         return self
 
-    def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Draw one private label a row; m rows spend m certificates."""
-        check_is_fitted(self)
-        return np.asarray(self.classes_[self._response(X).draw(self._source)])
+    def _premise(
+        self, kind: str, epsilon: float, n: int, seeded: bool
+    ) -> Certificate[Any]:
+        """Certify one response to a walk, for the relation that was asked for."""
+        certify: Any = {
+            "two-step": two_step_certificate,
+            "sigmoid": sigmoid_certificate,
+        }.get(kind)
+        if certify is None or self.relation not in ("replace-one", "add-remove"):
+            raise InvalidParameterError(
+                f"response={kind!r} must be 'two-step' or 'sigmoid', and "
+                f"relation={self.relation!r} 'replace-one' or 'add-remove'."
+            )
+        size = n if self.relation == "replace-one" else None
+        certificate: Certificate[Any] = certify(epsilon=epsilon, n=size, seeded=seeded)
+        return certificate
 
-    def _response(self, X: MatrixLike) -> Response:
-        """Return the exact law of the answers: for trusted eyes only."""
-        check_is_fitted(self)
-        queries = self._column(X, reset=False)
-        place = np.searchsorted(self.values_, queries, side="right")
-        # Before the first value the walk has not begun.
-        positions = np.where(place > 0, self.positions_[place - 1], 0)
-        law: Any = (
-            two_step_response if str(self.response) == "two-step" else sigmoid_response
-        )
-        return law(positions, self.epsilon, bound=self.reach_)
+    def _law_response(self, X: MatrixLike) -> Response:
+        check_is_fitted(self, "law_")
+        return self.law_.response(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -266,40 +322,6 @@ class ProjectedWalkClassifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.poor_score = True  # one feature is all it looks at
         tags.input_tags.string = True
         return tags
-
-    def _column(self, X: MatrixLike, *, reset: bool) -> NDArray[Any]:
-        """Return the feature of every row, which must be ordered and not missing."""
-        if hasattr(X, "columns"):
-            validate_data(self, X, skip_check_array=True, reset=reset)
-            names = list(X.columns)
-            name = self.feature if isinstance(self.feature, str) else None
-            if name is None and int(self.feature) < len(names):
-                name = names[int(self.feature)]
-            if name not in names:
-                raise InvalidParameterError(
-                    f"feature={self.feature!r} is not a column; there are "
-                    f"{', '.join(map(str, names))}."
-                )
-            column = np.asarray(X[name].to_numpy())
-            if column.dtype.kind == "O":
-                column = np.asarray(column.tolist())
-        else:
-            plain = not reset and plain_rows(self, X)
-            table = X if plain else validate_data(self, X, dtype=None, reset=reset)
-            if isinstance(self.feature, str) or not self.feature < table.shape[1]:
-                raise InvalidParameterError(
-                    f"feature={self.feature!r} must be a column number below "
-                    f"{table.shape[1]}, or a name if X is a data frame."
-                )
-            column = table[:, int(self.feature)]
-            if column.dtype.kind == "O":
-                column = np.asarray(column.tolist())
-        if column.dtype.kind not in "biufUSmM" or (column != column).any():
-            raise InvalidDataError(
-                f"feature={self.feature!r} must hold ordered values without NaN: "
-                "numbers, dates or text."
-            )
-        return column
 
 
 def _balances(

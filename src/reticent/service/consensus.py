@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
 
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
 from reticent.guarantees import Budget
@@ -146,14 +145,7 @@ def _voter(stored: StoredModel, answers: VotingAnswers) -> Any:
     Labels are places here, so that they stay whole numbers on the way.
     """
     places = np.arange(len(stored.classes or ()))
-    return SimpleNamespace(
-        certificate_=answers.certificate,
-        classes=None if answers.public_labels else places,
-        classes_=places,
-        estimator=FrozenEstimator(None) if answers.frozen else None,
-        n_shards_=answers.n_shards,
-        n_units_=answers.n_units,
-        ensemble_=answers,
-        _queries=lambda X: X,
-        _source=SimpleNamespace(seeded=False),
+    law = SimpleNamespace(
+        certificate=answers.certificate, classes=places, votes=answers.votes
     )
+    return SimpleNamespace(law_=law)

@@ -120,7 +120,8 @@ class AveragingClassifierKind:
     def pack(self, fitted: Any, encoder: Encoder) -> Packed:
         """Take it apart."""
         shared, arrays = _packed(fitted, encoder)
-        classes, public = fitted.classes_.tolist(), fitted.classes is None
+        classes = np.asarray(fitted.law_.classes).tolist()
+        public = fitted.law_.certificate.parameter("public_labels")
         return Packed({**shared, "classes": classes, "public_labels": public}, arrays)
 
     def unpack(
@@ -163,9 +164,10 @@ class AveragingRegressorKind:
 
     def pack(self, fitted: Any, encoder: Encoder) -> Packed:
         """Take it apart."""
-        if fitted.ensemble_.bounds != read.bounds_of(encoder.schema):
+        bounds = fitted.law_.ensemble.bounds
+        if bounds != read.bounds_of(encoder.schema):
             raise InvalidParameterError(
-                f"bounds={fitted.ensemble_.bounds} of the model are not those of the "
+                f"bounds={bounds} of the model are not those of the "
                 f"schema's label, {read.bounds_of(encoder.schema)}. Fit with these."
             )
         return Packed(*_packed(fitted, encoder))
@@ -201,14 +203,15 @@ class AveragingRegressorKind:
 
 
 def _packed(fitted: Any, encoder: Encoder) -> tuple[dict[str, Any], dict[str, Any]]:
-    models = pack_ensemble(fitted.ensemble_, encoder.n_features)
+    law = fitted.law_
+    models = pack_ensemble(law.ensemble, encoder.n_features)
     shared = {
-        "delta": float(fitted.delta),
-        "epsilon": float(fitted.epsilon),
+        "delta": law.delta,
+        "epsilon": law.epsilon,
         "family": models.family,
-        "frozen": fitted.certificate_.parameter("frozen", False),
-        "n_shards": int(fitted.n_shards_),
-        "n_units": int(fitted.n_units_),
+        "frozen": law.certificate.parameter("frozen", False),
+        "n_shards": law.n_shards,
+        "n_units": law.certificate.relation.n,
         "scalars": models.scalars,
     }
     return shared, models.arrays

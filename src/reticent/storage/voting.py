@@ -13,7 +13,7 @@ from reticent.guarantees import Certificate
 from reticent.mechanisms import SystemSource
 from reticent.prediction import PrivateVotingClassifier
 from reticent.prediction.base import over_shards
-from reticent.prediction.voting import RULES, Vote
+from reticent.prediction.voting import RULES, Vote, VotingLaw
 from reticent.schemas import Encoder
 from reticent.storage import parameters as read
 from reticent.storage.fused import STORABLE, fusion_of, pack_ensemble
@@ -110,19 +110,20 @@ class VotingKind:
 
     def pack(self, fitted: Any, encoder: Encoder) -> Packed:
         """Take it apart."""
-        models = pack_ensemble(fitted.ensemble_, encoder.n_features)
-        (mechanism,) = fitted.certificate_.premises
-        named = "scale" if fitted.rule_ == "gaussian" else "epsilon"
+        law: VotingLaw = fitted.law_
+        models = pack_ensemble(law.ensemble, encoder.n_features)
+        promised = law.certificate
+        relation: Any = promised.relation
         return Packed(
             {
-                "classes": fitted.classes_.tolist(),
+                "classes": np.asarray(law.classes).tolist(),
                 "family": models.family,
-                "n_shards": int(fitted.n_shards_),
-                "n_units": int(fitted.n_units_),
-                "parameter": mechanism.parameter(named),
-                "public_labels": fitted.classes is None,
-                "frozen": fitted.certificate_.parameter("frozen", False),
-                "rule": fitted.rule_,
+                "n_shards": promised.parameter("shards"),
+                "n_units": relation.n,
+                "parameter": law.vote.parameter,
+                "public_labels": promised.parameter("public_labels"),
+                "frozen": promised.parameter("frozen", False),
+                "rule": law.vote.rule,
                 "scalars": models.scalars,
             },
             models.arrays,

@@ -1,0 +1,131 @@
+"""The law of a fitted predictor's answers: made once by `fit`, never changed."""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from reticent._sklearn import MatrixLike
+from reticent.errors import InvalidParameterError
+from reticent.guarantees import Certificate
+from reticent.mechanisms import RandomSource
+
+
+def _new_identity() -> str:
+    return secrets.token_hex(16)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class AnswerLaw(ABC):
+    """What draws the answers of a fitted predictor, with the certificate of each.
+
+    `fit` makes it from copies of the parameters and keeps no way back to the
+    estimator. So nothing that happens to the estimator later (`set_params`, an
+    assignment, a second fit) changes what is drawn, or what it costs.
+
+    A predictor of your own becomes one that `PredictionInterface` takes by making a
+    subclass of this in its `fit`, as its attribute `law_`. The subclass must hold all
+    that its answers depend on, and draw each answer with fresh randomness.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        What one answer promises.
+    classes : ndarray or None
+        The public labels; None if answers are numbers.
+    identity : str
+        128 random bits that name this fitted model. Copies and pickles keep them; no
+        two fits share them.
+    source : RandomSource
+        Where the randomness of answers comes from.
+    """
+
+    certificate: Certificate[Any]
+    source: RandomSource
+    classes: NDArray[Any] | None = None
+    identity: str = field(default_factory=_new_identity)
+
+    def __post_init__(self) -> None:
+        self._lock_arrays()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Arrays come out of a pickle, or a deep copy, writeable.
+        self.__dict__.update(state)
+        self._lock_arrays()
+
+    def _lock_arrays(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    @abstractmethod
+    def response(self, X: MatrixLike) -> Any:
+        """Return the exact law of the answers to these queries: for trusted eyes."""
+
+    def draw(self, X: MatrixLike) -> NDArray[Any]:
+        """Draw one private answer per row, with fresh randomness."""
+        return self._named(self.response(X).draw(self.source))
+
+    def _named(self, places: NDArray[Any]) -> NDArray[Any]:
+        """Return the labels at these places."""
+        return np.asarray(places if self.classes is None else self.classes[places])
+
+
+class LawfulPredictor(BaseEstimator):
+    """A predictor whose `fit` makes a law, from which all answers are drawn."""
+
+    law_: AnswerLaw
+
+    @property
+    def certificate_(self) -> Certificate[Any]:
+        """What one answer promises."""
+        check_is_fitted(self, "law_")
+        return self.law_.certificate
+
+    def response(self, X: MatrixLike) -> Any:
+        """Return the exact law of the answers: for trusted eyes only."""
+        check_is_fitted(self, "law_")
+        return self.law_.response(X)
+
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Draw one private answer per row; m rows spend m certificates."""
+        check_is_fitted(self, "law_")
+        return self.law_.draw(X)
+
+
+def law_of(predictor: Any) -> AnswerLaw:
+    """Return the law of a fitted predictor, or refuse the predictor.
+
+    An object with just `certificate_` and `predict` is refused: nobody could say
+    whether what it draws tomorrow is what its certificate is about.
+    """
+    law = getattr(predictor, "law_", None)
+    if isinstance(law, AnswerLaw) and isinstance(law.certificate, Certificate):
+        return law
+    raise InvalidParameterError(
+        f"predictor={type(predictor).__name__}(...) has no law_ with the certificate_ "
+        "of its answers. Fit a predictor of reticent.prediction first; a predictor of "
+        "your own makes a reticent.prediction.AnswerLaw in its fit."
+    )
+
+
+def blank_of(model: Any) -> Any:
+    """Return what is needed of a fitted model to check the columns of queries.
+
+    That is an object of the same class, so that messages name it, with the number
+    and the names of the columns and no parameters at all.
+    """
+    blank = object.__new__(type(model))
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(model, name):
+            setattr(blank, name, deepcopy(getattr(model, name)))
+    return blank

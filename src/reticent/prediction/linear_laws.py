@@ -1,0 +1,84 @@
+"""The laws of answers by one linear model: noisy scores, and their signs (P3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from reticent._sklearn import MatrixLike
+from reticent.mechanisms import GridNoise, Response
+from reticent.prediction.base import plain_rows
+from reticent.prediction.centred_answers import CentredAnswers
+from reticent.prediction.law import AnswerLaw
+from reticent.prediction.linear_plan import rows_in_ball
+from reticent.prediction.noisy_sign import noisy_sign
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class LinearLaw(AnswerLaw):
+    """The law of noisy scores of one linear model.
+
+    Attributes
+    ----------
+    blank : object
+        Number and names of the columns of queries, see `blank_of`.
+    norm_bound : float
+    fit_intercept : bool
+        How rows become points of the ball.
+    coefficients : ndarray
+        The model. Not private.
+    noise : GridNoise
+        The noise of one score.
+    """
+
+    blank: Any
+    norm_bound: float
+    fit_intercept: bool
+    coefficients: NDArray[np.float64]
+    noise: GridNoise
+
+    def scores(self, X: MatrixLike) -> NDArray[np.float64]:
+        """Return the scores before noise: not private."""
+        if not plain_rows(self.blank, X):
+            X = validate_data(self.blank, X, dtype=np.float64, reset=False)
+        rows = rows_in_ball(X, self.norm_bound, self.fit_intercept)
+        return np.asarray(rows @ self.coefficients)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class NoisySignLaw(LinearLaw):
+    """The law of labels by the sign of a noisy score.
+
+    Attributes
+    ----------
+    reach : float
+        Public bound on the size of a score.
+    """
+
+    reach: float
+
+    def response(self, X: MatrixLike) -> Response:
+        """Return the exact law of the answers: for trusted eyes only."""
+        return noisy_sign(self.scores(X), self.noise, reach=self.reach)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class NoisyScoreLaw(LinearLaw):
+    """The law of numbers by a noisy score.
+
+    Attributes
+    ----------
+    bounds : (float, float)
+        Public bounds on the target.
+    """
+
+    bounds: tuple[float, float]
+
+    def response(self, X: MatrixLike) -> CentredAnswers:
+        """Return the exact law of the answers before clipping: for trusted eyes."""
+        inside = np.clip(self.scores(X), -1.0, 1.0)
+        return CentredAnswers(self.noise.response(inside), self.bounds)
