@@ -64,6 +64,16 @@ class Table:
         """Number of rows that belong to a unit."""
         return len(self.positions)
 
+    def rows(self, places: NDArray[np.int64] | None = None) -> tuple[Any, Any]:
+        """Return a copy of some rows and their labels, or of all.
+
+        What runs on the rows gets copies, so that it cannot change what later
+        questions are about.
+        """
+        places = np.arange(self.n_rows) if places is None else places
+        labels = None if self.y is None else self.y[places]
+        return safe_indexing(self.X, places), labels
+
     def fingerprint(self) -> str:
         """Return a hash of the rows, labels and units, to know the table again."""
         digest = hashlib.sha256()
