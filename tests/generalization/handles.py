@@ -22,10 +22,14 @@ import numpy as np
 
 from reticent import Budget
 from reticent.errors import BudgetExhaustedError, SolverError
-from reticent.generalization import AdaptiveSession, Ladder, ReusableHoldout
+from reticent.generalization import (
+    AdaptiveSession,
+    Ladder,
+    ReusableHoldout,
+    session_core,
+)
 from reticent.generalization import holdout as holdout_module
 from reticent.generalization import ladder as ladder_module
-from reticent.generalization import session_core
 from reticent.generalization.notebook import SharedState
 from reticent.ledger import SQLLedger
 from reticent.prediction import PredictionInterface, PrivateVotingClassifier
@@ -40,12 +44,11 @@ N = 400
 class OverwritingState(SharedState):
     """The mistake to find: it reads the state once, and later writes over others'."""
 
-    _begun = False
+    def __init__(self, start, notes=None):
+        super().__init__(start, notes)
+        super().read()
 
     def read(self):
-        if not self._begun:
-            self._begun = True
-            return super().read()
         return self._state
 
     def swap(self, state):
@@ -241,7 +244,7 @@ def main() -> None:
         seen = [rush(kind, order["url"], deaths) for deaths in order["rounds"]]
         with SQLLedger(order["url"]) as ledger:
             left = KINDS[kind](ledger).left()
-        found[kind] = {"seen": sum(seen, []), "left": left}
+        found[kind] = {"seen": [line for lines in seen for line in lines], "left": left}
     with SQLLedger(order["url"]) as ledger:
         ledger.verify()
     sys.stdout.write(json.dumps(found))

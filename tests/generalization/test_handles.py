@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,12 @@ def holdout(ledger, **parameters):
     )
 
 
+def elsewhere(action):
+    """Do something in another thread, and wait for it."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(action).result()
+
+
 def contradict(handle):
     return handle.query(lambda X, y: np.ones(len(X)), guess=0.0)
 
@@ -90,11 +98,27 @@ def test_an_answer_that_another_handle_overtakes_is_not_shown():
 
     def slow(X, y):
         if not second.stopped:
-            assert contradict(second).overfit  # while the first is still computing
+            elsewhere(lambda: contradict(second))  # while the first is computing
         return np.ones(len(X))
 
     with pytest.raises(BudgetExhaustedError):
         first.query(slow, guess=0.0)
+    assert second.stopped
+
+
+def test_a_query_cannot_ask_by_looking_at_the_rows():
+    ledger = MemoryLedger()
+    first, second = holdout(ledger, overfits=9), holdout(ledger, overfits=9)
+
+    def nested(X, y):
+        contradict(first if X[0, 0] == 0 else second)
+        return np.ones(len(X))
+
+    for handle in (first, second):
+        with pytest.raises(SolverError):
+            handle.query(nested, guess=0.0)
+    assert first.queries_left == 198
+    assert first.overfits_left == 7
 
 
 def test_each_handle_of_a_noisy_holdout_pays_for_its_own_threshold():
@@ -161,7 +185,7 @@ def test_failures_at_the_same_time_are_all_counted():
     first, second = session(ledger), session(ledger)
 
     def failing_while_the_other_does(X, y):
-        fail(second)
+        elsewhere(lambda: fail(second))
         raise ValueError
 
     once = session(MemoryLedger())
@@ -192,15 +216,11 @@ def test_overwriting_handles_in_one_process_overspend(kind, monkeypatch):
     ledger = MemoryLedger()
     if kind == "holdout":
         several = [holdout(ledger) for _ in range(3)]
-        for handle in several:
-            handle._state.read()
         assert [contradict(handle).overfit for handle in several] == [True] * 3
     else:
         boards = [
             Ladder(np.zeros(N, int), step=0.1, improvements=1, ledger=ledger, name="b")
             for _ in range(2)
         ]
-        for board in boards:
-            board._state.read()
         assert boards[0].submit(np.arange(N) >= 120) == 0.3
         assert boards[1].submit(np.arange(N) >= 240) == 0.6

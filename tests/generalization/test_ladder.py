@@ -11,7 +11,6 @@ from reticent.errors import (
     InvalidDataError,
     InvalidParameterError,
     LedgerError,
-    SolverError,
 )
 from reticent.generalization import Ladder
 from reticent.guarantees import FiniteRange, recheck

@@ -280,8 +280,10 @@ def test_steps_that_do_not_fit_the_session_are_refused():
         s.fit(Promising(PureDP(0.1), n=N + 1))
     with pytest.raises(InvalidParameterError, match="zCDP"):
         s.fit(Promising(ZCDP(0.1)))
+    before = s.spent.bits
     with pytest.raises(InvalidParameterError, match="no certificate_"):
         s.fit(LogisticRegression())
+    assert s.spent.bits > before + 10  # whether there is one may tell about the data
     with pytest.raises(InvalidParameterError, match="one outcome"):
         s.choose(lambda X, y: 0, [])
     with pytest.raises(InvalidDataError, match="labels for"):

@@ -12,13 +12,14 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import wraps
 from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from reticent.errors import InternalError, ReticentError
+from reticent.errors import InternalError, InvalidParameterError, ReticentError
 from reticent.guarantees import Assumption
 
 P = ParamSpec("P")
@@ -41,6 +42,8 @@ class Failed:
 
 FAILED = Failed()
 
+_inside: ContextVar[bool] = ContextVar("inside", default=False)
+
 
 def quietly(compute: Callable[[], T]) -> T | Failed:
     """Run something on the rows; return what it returned, or that it failed.
@@ -54,6 +57,7 @@ def quietly(compute: Callable[[], T]) -> T | Failed:
         If somebody interrupted the process by hand meanwhile; a new one.
     """
     interrupts = _Interrupts()
+    inside = _inside.set(True)
     try:
         with (
             interrupts,
@@ -62,12 +66,27 @@ def quietly(compute: Callable[[], T]) -> T | Failed:
         ):
             warnings.simplefilter("ignore")
             return compute()
-    except BaseException:  # noqa: BLE001 - any failure may tell about a record
+    except BaseException:  # noqa: BLE001, S110 - any failure may tell about a record
         pass
+    finally:
+        _inside.reset(inside)
     # An error that is raised in the block above would keep what was caught there.
     if interrupts.came:
         raise KeyboardInterrupt
     return FAILED
+
+
+def refuse_inside() -> None:
+    """Refuse to let something that runs on the rows ask a guard of its own accord.
+
+    It would choose its questions by looking at the rows, and how much was asked is
+    public.
+    """
+    if _inside.get():
+        raise InvalidParameterError(
+            "what runs on the rows must not ask another question; ask one after the "
+            "other, so that each depends on answers alone."
+        )
 
 
 class _Interrupts:
@@ -117,8 +136,8 @@ def sealed(method: Callable[P, T]) -> Callable[P, T]:
         except ReticentError as error:
             failure = error.with_traceback(None)
             failure.__context__ = failure.__cause__ = None
-        except KeyboardInterrupt:
-            failure = KeyboardInterrupt()
+        except (KeyboardInterrupt, SystemExit) as error:
+            failure = type(error)(*error.args)  # not of a query: those are failures
         except BaseException as error:  # noqa: BLE001 - nobody knows what it says
             failure = InternalError(
                 f"{type(error).__name__} in {method.__qualname__}; what it said is "

@@ -124,7 +124,7 @@ class ReusableHoldout(SingleState):
     >>> holdout.query(lambda X, y: (X[:, 0] > 0) == y, guess=0.9).overfit
     True
     >>> print(holdout.accuracy.guarantee)
-    answers within 0.0854757 of the truth but for 0.05
+    answers within 0.0855189 of the truth but for 0.05
     """
 
     def __init__(

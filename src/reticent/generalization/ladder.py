@@ -103,7 +103,7 @@ class Ladder(SingleState):
     >>> board.submit(np.where(rng.random(4000) < 0.8, y, 1 - y))
     0.8
     >>> print(board.accuracy.guarantee)
-    answers within 0.153721 of the truth but for 0.05
+    answers within 0.15372 of the truth but for 0.05
     """
 
     def __init__(

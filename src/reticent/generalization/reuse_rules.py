@@ -130,9 +130,10 @@ def rounded_holdout(
     ---------
     Each of at most `queries` answers says either that the guess was close enough, or
     one of `levels` values, or that the query failed; the latter two at most `overfits`
-    times together, and then the holdout stops. What is asked next is a function of the answers so far (and of things
-    that do not depend on the holdout), so a transcript is named by the places of the
-    values among the queries, and the values.
+    times together, and then the holdout stops. What is asked next is a function of the
+    answers so far (and of things that do not depend on the holdout), so a transcript is
+    named by the places of the values among the queries, and the values. Queries that
+    are asked at once and fail are one failure, at the place of the first.
     """
     queries = whole("rule R3-rounding", "queries", queries)
     overfits = whole("rule R3-rounding", "overfits", overfits)

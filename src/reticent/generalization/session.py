@@ -161,11 +161,14 @@ class AdaptiveSession(SessionCore):
             lambda: clone(estimator).fit(*self._table.rows(), **fit_params),
         )
         certificate = getattr(model, "certificate_", None)
-        if certificate is None:
+        if not isinstance(certificate, Certificate):
+            # Whether there is one may depend on the data: that is an answer, too.
+            self._failed(self._pay(SessionCost()))
             raise InvalidParameterError(
                 f"estimator={type(estimator).__name__} has no certificate_; a session "
                 "runs reticent's private estimators and compression learners. Use "
-                "choose() or score() for anything else."
+                "choose() or score() for anything else. Bits were charged, because it "
+                "was fitted."
             )
         if isinstance(estimator, CompressionClassifier):
             self._assume(certificate)

@@ -166,8 +166,8 @@ class SessionCore(SingleState):
             )
         return SolverError(
             f"the step failed on the data. What it said is withheld, because it may "
-            f"describe a record, and {bits:.3g} bits were charged{closed}. Try steps on "
-            "other data first."
+            f"describe a record, and {bits:.3g} bits were charged{closed}. Try steps "
+            "on other data first."
         )
 
     def _opening(self) -> dict[str, Any]:
