@@ -46,15 +46,15 @@ class OverwritingState(SharedState):
 
     def __init__(self, start, notes=None):
         super().__init__(start, notes)
-        super().read()
+        super().latest()
 
-    def read(self):
-        return self._state
+    def latest(self):
+        return self._known
 
-    def swap(self, state):
+    def swap(self, version, state):
         while not self._notes.write(len(self._notes), state):
             pass
-        self._state = state
+        self._known = version + 1, state
         return True
 
 

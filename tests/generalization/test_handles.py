@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 
 from reticent.errors import BudgetExhaustedError, SolverError
-from reticent.generalization import AdaptiveSession, Ladder, ReusableHoldout
+from reticent.generalization import (
+    AdaptiveSession,
+    Ladder,
+    ReusableHoldout,
+    session_core,
+)
 from reticent.generalization import holdout as holdout_module
 from reticent.generalization import ladder as ladder_module
+from reticent.generalization.failures import SET_ASIDE, failure_bits
 from reticent.guarantees import PureDP, ReplaceOne, Scope, claim
 from reticent.ledger import MemoryLedger
 from tests.generalization.handles import ALLOWED, OverwritingState, handles
@@ -197,6 +203,14 @@ def test_failures_at_the_same_time_are_all_counted():
     assert first.promise.parameter("bits") == pytest.approx(
         5 + 1 / 512 + 20 + np.log2(2 * 6)
     )
+
+
+def test_all_bounds_of_a_session_together_use_its_failure_probability():
+    # One bound per stage, the promise, and one for every sequence of closing failures.
+    stages = (session_core._STAGES - 1) * session_core._STAGE_SHARE
+    closings = sum(SET_ASIDE**count for count in range(1, 50))
+    assert stages + session_core._PROMISE_SHARE * (1 + closings) == pytest.approx(1.0)
+    assert sum(2.0 ** -failure_bits(step) for step in range(1, 10**5)) <= SET_ASIDE
 
 
 def test_what_one_handle_assumed_is_on_every_certificate():

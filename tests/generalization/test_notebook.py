@@ -34,13 +34,21 @@ def test_a_state_comes_back(tmp_path):
 def test_of_two_writers_one_wins_even_with_the_same_words():
     ledger = MemoryLedger()
     first, second = opened(ledger), opened(ledger)
-    assert first.read() == second.read() == {"number": 0}
-    assert second.swap({"number": 1})
-    assert not first.swap({"number": 1})
-    assert not first.swap({"number": 1})  # until it has read what the other wrote
-    assert first.read() == {"number": 1}
-    assert first.swap({"number": 2})
+    assert first.latest() == second.latest() == (1, {"number": 0})
+    assert second.swap(1, {"number": 1})
+    assert not first.swap(1, {"number": 1})
+    assert first.latest() == (2, {"number": 1})
+    assert first.swap(2, {"number": 2})
     assert second.read() == {"number": 2}
+
+
+@pytest.mark.parametrize("shared", [SharedState({"number": 0}), opened(MemoryLedger())])
+def test_a_look_in_between_does_not_hide_what_was_overtaken(shared):
+    version, state = shared.latest()
+    shared.change(counted)
+    assert shared.read() == {"number": 1}  # another thread looks
+    assert not shared.swap(version, counted(state)[0])
+    assert shared.read() == {"number": 1}
 
 
 def test_a_step_is_taken_again_from_what_another_wrote():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -113,27 +114,37 @@ class SharedState:
     """
 
     def __init__(self, start: State, notes: Notebook | None = None) -> None:
-        self._state = start
         self._notes = notes
-        self._version = 1  # note 0 is the opening
+        self._known = (1, start)  # note 0 is the opening
+        self._lock = threading.Lock()
 
     def read(self) -> State:
         """Return the latest state."""
-        if self._notes is not None:
-            latest = len(self._notes)
-            if latest != self._version:
-                self._state = self._notes.read(latest - 1)
-                self._version = latest
-        return self._state
+        return self.latest()[1]
 
-    def swap(self, state: State) -> bool:
-        """Replace the state that was read last, unless somebody else did so first."""
+    def latest(self) -> tuple[int, State]:
+        """Return the latest state and its version."""
+        if self._notes is None:
+            return self._known
+        version, state = self._known
+        newest = len(self._notes)
+        if newest != version:
+            version, state = newest, self._notes.read(newest - 1)
+            self._known = version, state
+        return version, state
+
+    def swap(self, version: int, state: State) -> bool:
+        """Replace the state of this version, unless somebody else did so first."""
         if self._notes is not None:
-            if not self._notes.write(self._version, state):
+            won = self._notes.write(version, state)
+            if won:
+                self._known = version + 1, state
+            return won
+        with self._lock:
+            if self._known[0] != version:
                 return False
-            self._version += 1
-        self._state = state
-        return True
+            self._known = version + 1, state
+            return True
 
     def change(self, step: Callable[[State], tuple[State, T]]) -> T:
         """Apply a step to the latest state, and return its result once that counts.
@@ -142,8 +153,9 @@ class SharedState:
         the result is thrown away, unseen, and the step is taken from their state.
         """
         while True:
-            new, result = step(self.read())
-            if self.swap(new):
+            version, state = self.latest()
+            new, result = step(state)
+            if self.swap(version, new):
                 return result
 
 
