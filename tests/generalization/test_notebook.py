@@ -1,84 +1,121 @@
-"""Notes in a ledger: durable, in order, and no two writers at once."""
+"""A state in a ledger: durable, in order, and of two writers one wins."""
 
 import pytest
 
-from reticent.errors import LedgerError
+from reticent.errors import BudgetExhaustedError, InvalidParameterError, LedgerError
 from reticent.generalization.costs import Purse, SessionCost
-from reticent.generalization.notebook import Notebook, open_notebook
+from reticent.generalization.notebook import Notebook, SharedState, open_notebook
 from reticent.ledger import MemoryLedger, SQLLedger
 
 
-def test_notes_come_back_in_order(tmp_path):
-    ledger = SQLLedger(f"sqlite:///{tmp_path / 'notes.db'}")
-    notes = Notebook(ledger, "trial")
-    for number in range(3):
-        notes.append({"number": number})
-    ledger.close()
-    ledger = SQLLedger(f"sqlite:///{tmp_path / 'notes.db'}")
-    notes = Notebook(ledger, "trial")
-    assert [note["number"] for note in notes.read()] == [0, 1, 2]
-    assert notes.first() == {"number": 0}
-    assert notes.last() == {"number": 2}
-    assert Notebook(ledger, "another").last() is None
-    ledger.verify()
-    ledger.close()
+def opened(ledger):
+    notes = open_notebook(ledger, "trial", {"n": 3}, seeded=False)
+    return SharedState({"number": 0}, notes)
 
 
-def test_a_note_lost_in_a_crash_is_left_out(tmp_path):
-    ledger = SQLLedger(f"sqlite:///{tmp_path / 'notes.db'}")
-    notes = Notebook(ledger, "trial")
-    notes.append({"number": 0})
-    ledger.charge(notes._request(1))  # the process dies before it settles
-    ledger.close()
-    ledger = SQLLedger(f"sqlite:///{tmp_path / 'notes.db'}")
-    notes = Notebook(ledger, "trial")
-    assert notes.last() == {"number": 0}
-    notes.append({"number": 2})
-    assert [note["number"] for note in notes.read()] == [0, 2]
-    ledger.close()
+def counted(state):
+    return {"number": state["number"] + 1}, state["number"]
 
 
-class Late:
-    """A ledger whose balance is out of date: somebody else wrote in between."""
-
-    def __init__(self, ledger):
-        self._ledger = ledger
-        self._frozen = None
-
-    def __getattr__(self, name):
-        return getattr(self._ledger, name)
-
-    def freeze(self, account):
-        self._frozen = self._ledger.balance(account)
-
-    def balance(self, account):
-        frozen = self._frozen
-        same = frozen is not None and frozen.account == account
-        return frozen if same else self._ledger.balance(account)
+def test_a_state_comes_back(tmp_path):
+    url = f"sqlite:///{tmp_path / 'notes.db'}"
+    with SQLLedger(url) as ledger:
+        shared = opened(ledger)
+        assert shared.read() == {"number": 0}
+        assert [shared.change(counted) for _ in range(3)] == [0, 1, 2]
+    with SQLLedger(url) as ledger:
+        shared = opened(ledger)
+        assert shared.read() == {"number": 3}
+        assert shared.change(counted) == 3
+        assert len(Notebook(ledger, "another")) == 0
+        ledger.verify()
 
 
-def test_two_writers_at_once_are_noticed():
-    ledger = Late(MemoryLedger())
-    notes = Notebook(ledger, "trial")
-    ledger.freeze(notes._account)
-    notes.append({"number": 0})
-    with pytest.raises(LedgerError, match="at the same time"):
-        notes.append({"number": 1})
+def test_of_two_writers_one_wins_even_with_the_same_words():
+    ledger = MemoryLedger()
+    first, second = opened(ledger), opened(ledger)
+    assert first.latest() == second.latest() == (1, {"number": 0})
+    assert second.swap(1, {"number": 1})
+    assert not first.swap(1, {"number": 1})
+    assert first.latest() == (2, {"number": 1})
+    assert first.swap(2, {"number": 2})
+    assert second.read() == {"number": 2}
 
 
-def test_two_payers_at_once_are_noticed():
-    ledger = Late(MemoryLedger())
-    purse = Purse(ledger, "trial", SessionCost(bits=10.0))
-    ledger.freeze(purse._account("bits"))
-    purse.pay(SessionCost(bits=1.0))
-    with pytest.raises(LedgerError, match="at the same time"):
-        purse.pay(SessionCost(bits=1.0))
+@pytest.mark.parametrize("shared", [SharedState({"number": 0}), opened(MemoryLedger())])
+def test_a_look_in_between_does_not_hide_what_was_overtaken(shared):
+    version, state = shared.latest()
+    shared.change(counted)
+    assert shared.read() == {"number": 1}  # another thread looks
+    assert not shared.swap(version, counted(state)[0])
+    assert shared.read() == {"number": 1}
+
+
+def test_a_step_is_taken_again_from_what_another_wrote():
+    ledger = MemoryLedger()
+    first, second = opened(ledger), opened(ledger)
+    taken = []
+
+    def interrupted(state):
+        taken.append(state["number"])
+        if len(taken) == 1:
+            second.change(counted)
+        return counted(state)
+
+    assert first.change(interrupted) == 1
+    assert taken == [0, 1]
+    assert second.read() == {"number": 2}
+
+
+def test_a_state_without_a_ledger_is_its_own():
+    shared = SharedState({"number": 0})
+    assert [shared.change(counted) for _ in range(2)] == [0, 1]
+    assert shared.read() == {"number": 2}
+
+
+def test_payers_at_once_share_one_budget_and_have_numbers_of_their_own():
+    ledger = MemoryLedger()
+    purses = [Purse(ledger, "trial", SessionCost(bits=3.0)) for _ in range(2)]
+    assert [purse.pay(SessionCost(bits=1.0)) for purse in (*purses, purses[0])] == [
+        1,
+        2,
+        3,
+    ]
+    with pytest.raises(BudgetExhaustedError):
+        purses[1].pay(SessionCost(bits=1.0))
+    assert purses[0].spent == purses[1].spent == SessionCost(bits=3.0)
 
 
 def test_an_opening_is_written_once():
     ledger = MemoryLedger()
     for _ in range(2):
         notes = open_notebook(ledger, "trial", {"n": 3}, seeded=False)
-    assert notes.read() == [{"n": 3}]
+    assert len(notes) == 1
+    assert notes.read(0) == {"n": 3}
     with pytest.raises(LedgerError, match="other data"):
         open_notebook(ledger, "trial", {"n": 4}, seeded=False)
+
+
+def test_a_ledger_that_was_written_off_has_nothing_left(tmp_path):
+    url = f"sqlite:///{tmp_path / 'notes.db'}"
+    with SQLLedger(url) as ledger:
+        opened(ledger).change(counted)
+    SQLLedger.write_off(url, reason="restored from an old copy")
+    with SQLLedger(url) as ledger, pytest.raises(BudgetExhaustedError, match="off"):
+        opened(ledger)
+
+
+def test_a_note_without_a_text_is_not_skipped():
+    ledger = MemoryLedger()
+    shared = opened(ledger)
+    notes = Notebook(ledger, "trial")
+    ledger.charge(notes._request(1))  # by other means than a post
+    with pytest.raises(LedgerError, match="note 1"):
+        shared.read()
+
+
+def test_names_are_checked():
+    with pytest.raises(InvalidParameterError, match="name='a b'"):
+        Notebook(MemoryLedger(), "a b")
+    with pytest.raises(InvalidParameterError, match="both"):
+        open_notebook(MemoryLedger(), None, {}, seeded=False)

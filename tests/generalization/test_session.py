@@ -100,7 +100,8 @@ def test_a_private_model_pays_its_certificate(guarantee, cost):
     model = s.fit(Promising(guarantee))
     assert model.predict([[0, 0]]) == [1]
     assert s.spent == cost
-    assert [a.code for a in s.certificate.assumptions] == ["CLAIMED"]
+    added = s.certificate.assumptions - session(delta=1e-6).certificate.assumptions
+    assert [a.code for a in added] == ["CLAIMED"]
 
 
 def test_a_private_predictor_pays_for_each_answer():
@@ -239,8 +240,7 @@ def test_a_failure_is_charged_and_says_nothing(step):
     with pytest.raises(SolverError) as caught:
         step(s)
     assert "secret" not in str(caught.value)
-    assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__cause__ is caught.value.__context__ is None
     assert s.spent.bits >= before + 10
     assert not s.closed
     s.choose(lambda X, y: 0, [0, 1])
@@ -280,8 +280,10 @@ def test_steps_that_do_not_fit_the_session_are_refused():
         s.fit(Promising(PureDP(0.1), n=N + 1))
     with pytest.raises(InvalidParameterError, match="zCDP"):
         s.fit(Promising(ZCDP(0.1)))
+    before = s.spent.bits
     with pytest.raises(InvalidParameterError, match="no certificate_"):
         s.fit(LogisticRegression())
+    assert s.spent.bits > before + 10  # whether there is one may tell about the data
     with pytest.raises(InvalidParameterError, match="one outcome"):
         s.choose(lambda X, y: 0, [])
     with pytest.raises(InvalidDataError, match="labels for"):
@@ -292,10 +294,9 @@ def test_a_seed_makes_the_certificate_conditional():
     X, y = table()
     s = AdaptiveSession(X, y, epsilon=1.0, random_state=0)
     s.mean(lambda X, y: y, epsilon=0.1)
-    assert s.certificate.assumptions == {SEEDED_NOISE}
     t = AdaptiveSession(X, y, epsilon=1.0)
     t.mean(lambda X, y: y, epsilon=0.1)
-    assert t.certificate.proved
+    assert s.certificate.assumptions - t.certificate.assumptions == {SEEDED_NOISE}
 
 
 def test_copies_share_one_state_and_pickles_are_refused():
@@ -359,25 +360,7 @@ def test_a_promise_cannot_be_changed_after_the_first_look(tmp_path):
     open_again(path, name="another", kept=6)[0].close()
 
 
-def test_a_crash_between_charge_and_answer_leaves_the_charge(tmp_path, monkeypatch):
-    path = tmp_path / "session.db"
-    ledger, s = open_again(path)
-
-    class Crash(BaseException):
-        pass
-
-    def crash(X, y):
-        raise Crash
-
-    with pytest.raises(Crash):
-        s.keep(crash, at_most=3)
-    ledger.close()
-    ledger, s = open_again(path)
-    assert s.spent.kept == 3
-    ledger.close()
-
-
-def test_two_processes_at_once_never_overspend():
+def test_two_objects_at_once_never_overspend():
     ledger = MemoryLedger()
     X, y = table()
     first, second = (

@@ -12,7 +12,8 @@ from reticent.generalization.compression import (
 )
 from reticent.generalization.compression_rules import kept_examples, kept_to_robust
 from reticent.generalization.costs import SessionCost
-from reticent.generalization.holdout import HoldoutAnswer, ReusableHoldout
+from reticent.generalization.holdout import ReusableHoldout
+from reticent.generalization.holdout_answers import HoldoutAnswer
 from reticent.generalization.holdout_design import HoldoutDesign
 from reticent.generalization.kept import KeptExamples
 from reticent.generalization.ladder import Ladder

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._sklearn import safe_indexing
 from reticent.errors import InvalidDataError
+from reticent.generalization.conduct import Failed, quietly
 from reticent.mechanisms import RandomSource
 
 #: Values are rounded to multiples of this, so that sums are whole numbers of steps.
 GRID_BITS = 20
 GRID = 2.0**-GRID_BITS
+
+#: From places of rows to what a query says about them.
+Call: TypeAlias = Callable[[NDArray[np.int64]], Any]
 
 _BLOCK = 256
 # Matrix products may round differently: one value in ten thousand may flip.
@@ -42,7 +45,9 @@ def unit_values(
     ndarray of int64, of shape (n_units,) or (n_units, n_queries)
     """
     table = _checked(values, len(positions))
-    bounded = np.clip(np.nan_to_num(table.astype(np.float64), nan=0.0), 0.0, 1.0)
+    with np.errstate(all="ignore"):  # a warning would tell of a record
+        numbers = table.astype(np.float64)
+    bounded = np.clip(np.nan_to_num(numbers, nan=0.0), 0.0, 1.0)
     if n_units != len(positions):
         bounded = _averaged(bounded, positions, n_units)
     return np.rint(bounded * 2.0**GRID_BITS).astype(np.int64)
@@ -66,33 +71,96 @@ def unit_totals(
 
 
 def row_values(
-    function: Callable[[Any, Any], Any], X: Any, y: Any, source: RandomSource
+    call: Call, n_rows: int, source: RandomSource | None = None
 ) -> NDArray[Any]:
     """Return what a query says about each row, if it looks at each row alone.
 
     An average moves by ``1/n`` only if a row's value depends on that row. A query that
-    centres its columns, or counts them, does not do so. The query is asked again about
-    two random halves of the rows, and must say the same. Nobody can check a query that
-    means to cheat; this catches those that do not.
+    centres its columns, or counts them, does not do so. With a `source` the query is
+    asked again about two random halves of the rows, and must say the same. Nobody can
+    check a query that means to cheat; this catches those that do not.
     """
-    n_rows = int(X.shape[0])
-    values = _checked(function(X, y), n_rows)
-    order = source.permutation(n_rows)
-    for half in (order[: n_rows // 2], order[n_rows // 2 :]):
-        labels = None if y is None else y[half]
-        again = np.asarray(function(safe_indexing(X, half), labels))
+    values = _checked(call(np.arange(n_rows)), n_rows)
+    for half in _halves(n_rows, source):
+        again = np.asarray(call(half))
         first = values[half]
-        if first.shape != again.shape or _differing(first, again) > _FLIPS:
+        if first.shape != again.shape or _differs(first, again).mean() > _FLIPS:
             raise InvalidDataError(
                 "a query's value at a row must depend on that row alone."
             )
     return values
 
 
-def _differing(first: NDArray[Any], again: NDArray[Any]) -> float:
-    """Return the share of values that differ by more than rounding."""
+def forgiving_values(
+    call: Call, n_rows: int, shape: tuple[int, ...], source: RandomSource | None = None
+) -> NDArray[Any]:
+    """Return what a query says about each row, and 0 where it fails. It never fails.
+
+    A query that fails on many rows is asked about fewer, down to one: if it looks at
+    each row alone, one row decides about its own value and no other. With a `source`
+    it is asked again about two random halves, and where it says something else there
+    it counts as 0, too.
+
+    Parameters
+    ----------
+    call : callable
+        From places of rows to one value per row, or one column per query.
+    n_rows : int
+        How many rows there are.
+    shape : tuple of int
+        Of the values of one row: ``()``, or the number of queries.
+    source : RandomSource, default=None
+        For random halves.
+    """
+    values = _forgiving(call, np.arange(n_rows), shape)
+    for half in _halves(n_rows, source):
+        off = _differs(values[half], _forgiving(call, half, shape))
+        if off.any():
+            values = np.array(values)
+            values[half] = np.where(off, 0, values[half])
+    return values
+
+
+def _halves(n_rows: int, source: RandomSource | None) -> list[NDArray[np.int64]]:
+    if source is None:
+        return []
+    order = source.permutation(n_rows)
+    return [order[: n_rows // 2], order[n_rows // 2 :]]
+
+
+def _forgiving(
+    call: Call, rows: NDArray[np.int64], shape: tuple[int, ...]
+) -> NDArray[Any]:
+    def ask(rows: NDArray[np.int64]) -> NDArray[Any] | Failed:
+        return quietly(lambda: fitting(call(rows), len(rows), shape))
+
+    at_once = ask(rows)
+    if not isinstance(at_once, Failed):
+        return at_once
+    values = np.zeros((len(rows), *shape))
+    waiting = [np.arange(len(rows))]
+    while waiting:
+        part = waiting.pop()
+        found = ask(rows[part])
+        if not isinstance(found, Failed):
+            values[part] = found
+        elif len(part) > 1:
+            waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
+    return values
+
+
+def fitting(values: Any, n_rows: int, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return values that have this shape per row, or raise."""
+    table = _checked(values, n_rows)
+    if table.shape[1:] != shape:
+        raise InvalidDataError("a query must return one column per guess.")
+    return table
+
+
+def _differs(first: NDArray[Any], again: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which values differ by more than rounding."""
     if first.dtype == np.bool_ and again.dtype == np.bool_:
-        return float(np.mean(first != again))
+        return np.asarray(first != again)
     close = np.isclose(
         first.astype(np.float64),
         again.astype(np.float64),
@@ -100,7 +168,7 @@ def _differing(first: NDArray[Any], again: NDArray[Any]) -> float:
         atol=1e-9,
         equal_nan=True,
     )
-    return float(np.mean(~close))
+    return np.asarray(~close)
 
 
 def _checked(values: Any, n_rows: int) -> NDArray[Any]:

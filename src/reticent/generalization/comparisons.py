@@ -2,59 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reticent.generalization.averages import GRID_BITS
 from reticent.generalization.holdout_design import HoldoutDesign
-from reticent.guarantees.numbers import whole
-from reticent.mechanisms import RandomSource, SparseVector
+from reticent.mechanisms import RandomSource, sparse_scale
+from reticent.mechanisms.sparse import SparseLine
 
 
-class Comparison(Protocol):
-    """Answers, in order, which numbers exceed a threshold; so often and no more."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactLine:
+    """A threshold without noise, as a value: answering makes another one."""
+
+    threshold: int
+    draws: int
 
     @property
     def left(self) -> int:
         """How many more times the answer may be yes."""
-        ...
+        return self.draws
 
-    def ask(self, values: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Answer in order, and no further than the last yes that is allowed."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Return what a later process needs to go on."""
-        ...
-
-
-class ExactComparison:
-    """Comparison without noise."""
-
-    def __init__(self, threshold: int, left: int) -> None:
-        self._threshold = threshold
-        self.left = left
-
-    def ask(self, values: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Answer in order, and no further than the last yes that is allowed."""
-        above = values > self._threshold
+    def answer(
+        self, queries: NDArray[np.int64], source: RandomSource
+    ) -> tuple[NDArray[np.bool_], ExactLine]:
+        """Answer in order, no further than the last yes, and return what is left."""
+        above = queries > self.threshold
         places = np.flatnonzero(above)
-        if len(places) >= self.left:
-            above = above[: places[self.left - 1] + 1]
-        self.left -= int(above.sum())
-        return above
-
-    def state(self) -> dict[str, Any]:
-        """Return what a later process needs to go on."""
-        return {"left": self.left}
+        if len(places) >= self.draws:
+            above = above[: places[self.draws - 1] + 1]
+        return above, replace(self, draws=self.draws - int(above.sum()))
 
 
-def comparison(
-    design: HoldoutDesign, state: dict[str, Any] | None, source: RandomSource
-) -> Comparison:
-    """Return the comparison that a design asks for, or continue one.
+#: What says which numbers exceed a threshold; yes so often and no more.
+Line: TypeAlias = SparseLine | ExactLine
+
+
+def first_line(design: HoldoutDesign) -> Line:
+    """Return the comparison that a design asks for, before anything was asked.
 
     Averages over `n` units are compared as sums in grid steps, which one unit moves by
     one step of ``2**GRID_BITS`` grid steps at most. A sparse vector of loss
@@ -63,13 +51,10 @@ def comparison(
     """
     threshold = round(design.threshold * design.n * 2.0**GRID_BITS)
     if design.method == "rounding":
-        left = design.overfits if state is None else state["left"]
-        return ExactComparison(threshold, whole("a holdout", "left", left, least=0))
-    if state is not None:
-        return SparseVector.resume(state, source)
-    return SparseVector(
-        threshold,
-        epsilon=design.overfits / (design.scale * design.n * 2.0**GRID_BITS),
-        positives=design.overfits,
-        source=source,
+        return ExactLine(threshold=threshold, draws=design.overfits)
+    epsilon = design.overfits / (design.scale * design.n * 2.0**GRID_BITS)
+    return SparseLine(
+        threshold=threshold,
+        scale=sparse_scale(epsilon, design.overfits),
+        draws=design.overfits,
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import secrets
 from dataclasses import dataclass, fields
 from typing import Any
 
-from reticent.errors import BudgetExhaustedError, LedgerError
+from reticent.errors import BudgetExhaustedError
 from reticent.generalization.compression_rules import log_choose
 from reticent.generalization.notebook import checked_name
 from reticent.guarantees.numbers import below_one, nonnegative, whole
@@ -16,7 +17,6 @@ from reticent.ledger import (
     Cap,
     Charge,
     Ledger,
-    Outcome,
     Request,
 )
 
@@ -97,8 +97,9 @@ class Purse:
     """The budgets of a session, as accounts of a ledger.
 
     Every step pays from the account of bits, if only nothing, so that this account
-    counts the steps. Steps that cost several kinds pay one after the other; a crash
-    in between leaves budget spent, never stolen.
+    counts the steps. The ledger holds each account to its budget, however many pay
+    at once. Steps that cost several kinds pay one after the other, bits last; what
+    comes between leaves budget spent, never stolen.
 
     Parameters
     ----------
@@ -126,11 +127,6 @@ class Purse:
             ledger.open_account(self._account(kind), cap)
 
     @property
-    def steps(self) -> int:
-        """How often something was paid for."""
-        return self._ledger.balance(self._account("bits")).spent.answers
-
-    @property
     def spent(self) -> SessionCost:
         """What was paid so far."""
         loss, kept, bits = (
@@ -144,22 +140,14 @@ class Purse:
             bits=bits.epsilon / _UNITS,
         )
 
-    def pay(self, cost: SessionCost) -> None:
-        """Pay for one step, or raise and pay nothing."""
+    def pay(self, cost: SessionCost) -> int:
+        """Pay for one step, or raise; return the step's own number, from 1."""
         self._check(cost)
         if cost.epsilon > 0 or cost.delta > 0:
             self._charge("epsilon", cost.epsilon, cost.delta)
         if cost.kept > 0:
             self._charge("kept", float(cost.kept))
-        self._charge("bits", cost.bits)
-
-    def affords(self, cost: SessionCost) -> bool:
-        """Return whether a step fits."""
-        try:
-            self._check(cost)
-        except BudgetExhaustedError:
-            return False
-        return True
+        return self._charge("bits", cost.bits)
 
     def _check(self, cost: SessionCost) -> None:
         amounts = {"epsilon": cost.epsilon, "kept": cost.kept, "bits": cost.bits}
@@ -177,22 +165,16 @@ class Purse:
                     f"{self.budget}. A larger step would break the promised bound."
                 )
 
-    def _charge(self, kind: str, amount: float, delta: float = 0.0) -> None:
-        account = self._account(kind)
-        receipt = self._ledger.charge(
-            Request(
-                key=f"{self._name}/{kind}/{self._ledger.balance(account).spent.answers}",
-                accounts=(account,),
-                charge=self._loss(kind, amount, delta),
-                queries=(b"step",),
-            )
+    def _charge(self, kind: str, amount: float, delta: float = 0.0) -> int:
+        """Charge an account; return how often it has been charged with this."""
+        request = Request(
+            key=f"{self._name}/{kind}/{secrets.token_hex(16)}",
+            accounts=(self._account(kind),),
+            charge=self._loss(kind, amount, delta),
+            queries=(b"step",),
         )
-        if receipt.outcome is not Outcome.DRAW:
-            raise LedgerError(
-                f"somebody else used the session {self._name!r} at the same time; a "
-                "session is used by one process at a time."
-            )
-        self._ledger.settle(receipt, [b"paid"])
+        (balance,) = self._ledger.post(request, [b"paid"]).remaining
+        return balance.spent.answers
 
     def _loss(self, kind: str, amount: float, delta: float) -> Charge:
         return Charge.loss(

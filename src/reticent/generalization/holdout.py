@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import (
     BudgetExhaustedError,
-    InvalidDataError,
     InvalidParameterError,
     SolverError,
 )
-from reticent.generalization.averages import GRID_BITS, row_values, unit_totals
-from reticent.generalization.comparisons import comparison
+from reticent.generalization.averages import (
+    GRID_BITS,
+    Call,
+    fitting,
+    forgiving_values,
+    row_values,
+    unit_totals,
+)
+from reticent.generalization.comparisons import Line, first_line
+from reticent.generalization.conduct import Failed, quietly, sealed
 from reticent.generalization.confidence import failure_of
-from reticent.generalization.failures import SET_ASIDE, failure_bits
+from reticent.generalization.holdout_answers import HoldoutAnswer, checked_guesses
 from reticent.generalization.holdout_design import HoldoutDesign, design_holdout
-from reticent.generalization.notebook import Notebook, open_notebook
+from reticent.generalization.notebook import SharedState, State, open_notebook
 from reticent.generalization.reuse_rules import AnswerAccuracy
-from reticent.generalization.scoring import unit_scorer
+from reticent.generalization.scoring import UnitScorer
 from reticent.generalization.single import SingleState
 from reticent.generalization.tables import Table
 from reticent.guarantees import Certificate
@@ -30,23 +37,6 @@ from reticent.ledger import Ledger
 from reticent.mechanisms import RandomSource, draw_discrete_laplace, noise_source, reach
 
 _STEPS = 2.0**GRID_BITS
-
-
-@dataclass(frozen=True, slots=True)
-class HoldoutAnswer:
-    """What a reusable holdout says about one query or several.
-
-    Parameters
-    ----------
-    value : float or ndarray
-        The guess where it was close enough, else the holdout's own value; NaN for
-        queries that came after the holdout had stopped.
-    overfit : bool or ndarray
-        Whether the guess was off by more than the threshold.
-    """
-
-    value: Any
-    overfit: Any
 
 
 class ReusableHoldout(SingleState):
@@ -74,7 +64,8 @@ class ReusableHoldout(SingleState):
         How many units guesses rest on, for example the rows of a validation part. None
         is as many as the holdout has.
     method : {"auto", "rounding", "laplace"}, default="auto"
-        "laplace" is Thresholdout: noise makes all answers together pure DP (R3).
+        "laplace" is Thresholdout: noise makes all answers together pure DP (R3), if
+        queries behave as the certificate assumes.
         "rounding" uses no noise: answers take few values, so there are few transcripts
         (R3-rounding); it is more accurate but not private. "auto" takes the one with
         the smaller `error_at_most`.
@@ -94,8 +85,9 @@ class ReusableHoldout(SingleState):
     random_state : None, int, RandomState or Generator, default=None
         A seed makes the certificate conditional: for experiments.
     ledger, name : Ledger and str, default=None
-        Where the state is kept, and under which name; the same name continues where
-        the last process stopped. Without a ledger the state lives in this object.
+        Where the state is kept, and under which name. All objects, processes and
+        restarts that give the same name spend one budget. Without a ledger the state
+        lives in this object.
 
     Attributes
     ----------
@@ -113,12 +105,14 @@ class ReusableHoldout(SingleState):
     With probability `confidence`, every value that was ever returned is within
     `error_at_most` of the query's expectation on the distribution that the holdout was
     drawn from, however queries depend on earlier answers: rules R3 or R3-rounding, and
-    R3-accuracy. The holdout's rows must be independent draws, neither guesses nor
-    models may have been made from them, and a query must look at each row alone. That
-    models and guesses depend on a training set does not matter: given the training set
-    they are queries like others. A query that fails on the holdout is counted, and that
-    it failed is an answer that widens the bound (`reticent.generalization.failures`).
-    Copies share one state, so that no budget is spent twice.
+    R3-accuracy. The holdout's rows must be independent draws, and neither guesses nor
+    models may have been made from them. That models and guesses depend on a training
+    set does not matter: given the training set they are queries like others. Queries
+    are code that sees all rows. The certificate says what is assumed of them: that the
+    value at a row depends on that row alone, and that nothing else comes out. Errors
+    and warnings do not come out. With "laplace" a row on which a query fails counts as
+    0, and nobody hears of it; with "rounding" a query that fails is an answer that
+    contradicts its guess. Copies share one state, so that no budget is spent twice.
 
     Examples
     --------
@@ -130,7 +124,7 @@ class ReusableHoldout(SingleState):
     >>> holdout.query(lambda X, y: (X[:, 0] > 0) == y, guess=0.9).overfit
     True
     >>> print(holdout.accuracy.guarantee)
-    answers within 0.0854757 of the truth but for 0.05
+    answers within 0.0855189 of the truth but for 0.05
     """
 
     def __init__(
@@ -156,7 +150,7 @@ class ReusableHoldout(SingleState):
         self._source: RandomSource = noise_source(random_state)
         self._table = Table(X, y, units, rows_per_unit)
         self._failure = failure_of(confidence)
-        self._score = unit_scorer(scoring)
+        self._scorer = UnitScorer(scoring)
         self.rows_per_unit = self._table.rows_per_unit
         self.design: HoldoutDesign = design_holdout(
             n=self._table.n_units,
@@ -169,15 +163,13 @@ class ReusableHoldout(SingleState):
             beta=self._failure,
             seeded=self._source.seeded,
         )
-        self._asked = 0
-        self._guessed = 1 - SET_ASIDE
-        self._line = comparison(self.design, None, self._source)
-        self._notes: Notebook | None = None
+        self._line: Line = first_line(self.design)
+        notes = None
         if ledger is not None or name is not None:
-            self._notes = open_notebook(
+            notes = open_notebook(
                 ledger, name, self._opening(), seeded=self._source.seeded
             )
-            self._restore(self._notes)
+        self._state = SharedState({"asked": 0, "left": self.design.overfits}, notes)
 
     def query(
         self,
@@ -190,11 +182,12 @@ class ReusableHoldout(SingleState):
         Parameters
         ----------
         function : callable
-            ``function(X, y)`` returns one value a row, which depends on that row
+            ``function(X, y)`` returns one value per row, which depends on that row
             alone, or a table with one column for each of several queries. Values
-            outside [0, 1] are clipped. It is also called with two random halves of the
-            rows, to see whether it looks at others. Try it on training rows first: a
-            failure on the holdout costs.
+            outside [0, 1] are clipped. It gets copies of rows: of all, of two random
+            halves to see whether it looks at others, and with noise of fewer rows
+            where it fails. Try it on training rows first: what it raises or warns of
+            on the holdout is withheld.
         guess : float or array-like of shape (n_queries,)
             What the average is believed to be, found without the holdout.
 
@@ -203,22 +196,33 @@ class ReusableHoldout(SingleState):
         BudgetExhaustedError
             If all queries are spent, or the holdout has stopped.
         SolverError
-            If the function failed; what it said is withheld.
+            If the function failed, without noise; it costs one of `overfits`.
         """
-        guesses = _guesses(guess)
-        return self._ask(lambda X, y: row_values(function, X, y, self._source), guesses)
+        guesses = checked_guesses(guess)
+        return self._ask(
+            lambda rows: function(*self._table.rows(rows)), guesses, twice=True
+        )
 
+    @sealed
     def _ask(
-        self, function: Callable[[Any, Any], ArrayLike], guesses: NDArray[np.float64]
+        self, call: Call, guesses: NDArray[np.float64], *, twice: bool
     ) -> HoldoutAnswer:
-        """Admit, evaluate, compare, remember, answer."""
+        """Admit, evaluate, then compare and write it down at once, then answer."""
+        count = guesses.size
         with self._alone():
-            self._admit(guesses.size)
-            try:
-                totals = self._totals(function, guesses.shape)
-            except Exception:  # noqa: BLE001 - any failure may tell about a record
-                self._fail(guesses.size)
-            values, overfit = self._answered(totals, np.atleast_1d(guesses))
+            self._admitted(self._state.read(), count)
+            totals = self._totals(call, guesses.shape, self._source if twice else None)
+            if isinstance(totals, Failed):
+                self._state.change(lambda state: (self._failed(state, count), None))
+                raise SolverError(
+                    "the query failed on the holdout. What it said is withheld, "
+                    "because it may describe a record, and it cost one of "
+                    f"overfits={self.design.overfits}. Try the query on training rows "
+                    "first."
+                )
+            values, overfit, self._line = self._state.change(
+                lambda state: self._answered(state, totals, np.atleast_1d(guesses))
+            )
         if guesses.ndim == 0:
             return HoldoutAnswer(float(values[0]), bool(overfit[0]))
         return HoldoutAnswer(values, overfit)
@@ -243,23 +247,27 @@ class ReusableHoldout(SingleState):
             raise InvalidParameterError("score needs a holdout with labels, y=...")
         if train is not None:
             guess = self.average_score(estimator, *train)
-        return self._ask(
-            lambda X, y: self._score(estimator, X, y, self._table.positions),
-            _guesses(0.0 if guess is None else guess),
-        )
+        guesses = checked_guesses(0.0 if guess is None else guess)
+
+        def call(rows: NDArray[np.int64]) -> NDArray[Any]:
+            positions = self._table.positions[rows]
+            X, y = self._table.rows(rows)
+            return self._scorer.values(estimator, X, y, positions, forgive=True)
+
+        return self._ask(call, guesses, twice=False)
 
     def scorer(self, estimator: Any, X: Any, y: Any) -> float:
         """Score as scikit-learn's `scoring` does: the rows given make the guess.
 
         ``GridSearchCV(model, grid, scoring=holdout.scorer, cv=ShuffleSplit(1))`` on
-        training data asks the holdout once a candidate. Use one process (`n_jobs=1`).
+        training data asks the holdout once per candidate. Use one process (`n_jobs=1`).
         """
         return float(self.score(estimator, train=(X, y)).value)
 
     def average_score(self, estimator: Any, X: Any, y: Any) -> float:
         """Return the average score over units of rows that are not the holdout's."""
         table = Table(X, y, None, min(self.rows_per_unit, len(y)))
-        values = self._score(estimator, table.X, table.y, table.positions)
+        values = self._scorer.values(estimator, table.X, table.y, table.positions)
         total = unit_totals(values, table.positions, table.n_units)
         return float(total / (table.n_units * _STEPS))
 
@@ -271,7 +279,7 @@ class ReusableHoldout(SingleState):
     @property
     def accuracy(self) -> Certificate[AnswerAccuracy]:
         """How far answers may be from the truth, all at once."""
-        return self.design.accuracy(self._failure, self._guessed)
+        return self.design.accuracy(self._failure)
 
     @property
     def error_at_most(self) -> float:
@@ -281,60 +289,80 @@ class ReusableHoldout(SingleState):
     @property
     def queries_left(self) -> int:
         """How many queries may still be asked."""
-        return 0 if self.stopped else self.design.queries - self._asked
+        state = self._state.read()
+        left = self._latest(state).left
+        return self.design.queries - int(state["asked"]) if left else 0
 
     @property
     def overfits_left(self) -> int:
-        """How many answers may still contradict their guess.
+        """How many answers of this object may still contradict their guess.
 
-        A noisy holdout that is continued by another process has one less: its
-        threshold is drawn anew.
+        Objects that share a noisy holdout each draw a threshold of their own, and
+        one that ends takes its threshold along: each costs one of `overfits`.
         """
-        return self._line.left
+        return self._latest(self._state.read()).left
 
     @property
     def stopped(self) -> bool:
         """Whether the last answer that may contradict a guess was given."""
-        return self._line.left == 0
+        return self.overfits_left == 0
 
-    def _admit(self, count: int) -> None:
+    def _latest(self, state: State) -> Line:
+        """Return what this object compares with, as far as others left of it."""
+        return replace(self._line, draws=int(state["left"]))
+
+    def _admitted(self, state: State, count: int) -> Line:
         """Refuse before the data are touched, for public reasons alone."""
-        if self.stopped:
+        line, asked = self._latest(state), int(state["asked"])
+        if not line.left:
             raise BudgetExhaustedError(
                 f"the holdout stopped: answers have contradicted their guess as often "
-                f"as overfits={self.design.overfits} allows. Use a fresh holdout."
+                f"as overfits={self.design.overfits} allows, or other objects that "
+                "share it may still give the last of them. Use a fresh holdout."
             )
-        if not self._asked + count <= self.design.queries:
+        if not asked + count <= self.design.queries:
             raise BudgetExhaustedError(
-                f"{count} more queries do not fit: {self._asked} of "
+                f"{count} more queries do not fit: {asked} of "
                 f"queries={self.design.queries} were asked."
             )
+        return line
 
     def _totals(
-        self, function: Callable[[Any, Any], ArrayLike], shape: tuple[int, ...]
-    ) -> NDArray[np.int64]:
+        self, call: Call, shape: tuple[int, ...], source: RandomSource | None
+    ) -> NDArray[np.int64] | Failed:
         """Return the sum over units of each query, in grid steps."""
         table = self._table
-        values = function(table.X, table.y)
-        totals = unit_totals(values, table.positions, table.n_units)
-        if totals.shape != shape:
-            raise InvalidDataError("a query must return one column a guess.")
-        return np.atleast_1d(totals)
+        n_rows, units = table.n_rows, (table.positions, table.n_units)
+        if self.design.method == "laplace":
+            values = forgiving_values(call, n_rows, shape, source)
+            return np.atleast_1d(unit_totals(values, *units))
+        return quietly(
+            lambda: np.atleast_1d(
+                unit_totals(
+                    fitting(row_values(call, n_rows, source), n_rows, shape), *units
+                )
+            )
+        )
 
     def _answered(
-        self, totals: NDArray[np.int64], guesses: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Compare with the guesses, one after the other."""
+        self, state: State, totals: NDArray[np.int64], guesses: NDArray[np.float64]
+    ) -> tuple[State, tuple[NDArray[np.float64], NDArray[np.bool_], Line]]:
+        """Compare with the guesses, one after the other; return the new state too."""
+        line = self._admitted(state, len(guesses))
         expected = np.rint(guesses * self.design.n * _STEPS).astype(np.int64)
-        answered = self._line.ask(np.abs(totals - expected))
+        answered, line = line.answer(np.abs(totals - expected), self._source)
         overfit = np.zeros(len(guesses), dtype=np.bool_)
         overfit[: len(answered)] = answered
         values = guesses.copy()
         values[len(answered) :] = np.nan
         values[overfit] = self._released(totals[overfit])
-        self._asked += len(guesses)
-        self._remember()
-        return values, overfit
+        asked = int(state["asked"]) + len(guesses)
+        return {"asked": asked, "left": line.draws}, (values, overfit, line)
+
+    def _failed(self, state: State, count: int) -> State:
+        """Return the state after queries that failed at once: one answer of many."""
+        line = self._admitted(state, count)
+        return {"asked": int(state["asked"]) + count, "left": line.draws - 1}
 
     def _released(self, totals: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return averages: rounded to the middle of a level, or with noise."""
@@ -348,16 +376,6 @@ class ReusableHoldout(SingleState):
         noisy = draw_discrete_laplace(totals, scale, self._source)
         return np.clip(noisy / whole_sum, 0.0, 1.0)
 
-    def _fail(self, count: int) -> NoReturn:
-        self._asked += count
-        self._guessed *= 2.0 ** -failure_bits(self._asked)
-        self._remember()
-        raise SolverError(
-            "the query failed on the holdout. What it said is withheld, because it may "
-            "describe a record, and the bound was widened. Try the query on training "
-            "rows first."
-        ) from None
-
     def _opening(self) -> dict[str, Any]:
         return {
             "kind": "holdout",
@@ -366,35 +384,3 @@ class ReusableHoldout(SingleState):
             "threshold": self.design.threshold,
             "failure": self._failure,
         }
-
-    def _remember(self) -> None:
-        if self._notes is not None:
-            self._notes.append(
-                {
-                    "asked": self._asked,
-                    "guessed": self._guessed,
-                    "line": self._line.state(),
-                }
-            )
-
-    def _restore(self, notes: Notebook) -> None:
-        last = notes.last()
-        if last is None or "asked" not in last:
-            self._remember()
-            return
-        self._asked, self._guessed = int(last["asked"]), float(last["guessed"])
-        self._line = comparison(self.design, last["line"], self._source)
-        self._remember()  # a noisy threshold that is drawn anew is used up now
-
-
-def _guesses(guess: ArrayLike) -> NDArray[np.float64]:
-    guesses = np.asarray(guess, dtype=np.float64)
-    if (
-        guesses.ndim > 1
-        or not guesses.size
-        or not ((guesses >= 0) & (guesses <= 1)).all()
-    ):
-        raise InvalidParameterError(
-            "guess must be a number in [0, 1], or a list of one for each query."
-        )
-    return guesses

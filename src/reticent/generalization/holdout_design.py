@@ -51,14 +51,13 @@ class HoldoutDesign:
     levels: int
     certificate: Certificate[Any]
 
-    def accuracy(self, beta: float, share: float) -> Certificate[AnswerAccuracy]:
+    def accuracy(self, beta: float) -> Certificate[AnswerAccuracy]:
         """Return how far answers may be off from the truth, but for `beta`."""
         return answers_to_truth(
             self.certificate,
             beta=beta,
             threshold=self.threshold,
             queries=self.queries,
-            share=share,
         )
 
 
@@ -96,7 +95,7 @@ def design_holdout(
         if method in ("auto", name)
     ]
     # The better one by public numbers: the choice says nothing about the data.
-    return min(designs, key=lambda d: d.accuracy(beta, 1.0).guarantee.error)
+    return min(designs, key=lambda d: d.accuracy(beta).guarantee.error)
 
 
 def _rounding(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import math
+import zlib
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,12 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from reticent.errors import (
     BudgetExhaustedError,
     InvalidDataError,
-    SolverError,
+    InvalidParameterError,
 )
-from reticent.generalization.averages import GRID_BITS, unit_values
+from reticent.generalization.averages import GRID_BITS, forgiving_values, unit_values
+from reticent.generalization.conduct import plain, sealed
 from reticent.generalization.confidence import failure_of
-from reticent.generalization.failures import SET_ASIDE, failure_bits
-from reticent.generalization.notebook import Notebook, open_notebook
+from reticent.generalization.notebook import SharedState, State, open_notebook
 from reticent.generalization.reuse_rules import (
     AnswerAccuracy,
     answers_to_truth,
@@ -30,6 +32,8 @@ from reticent.guarantees.numbers import probability, whole
 from reticent.ledger import Ledger
 
 _STEPS = 2.0**GRID_BITS
+# So many units' values fit into one answer of a ledger.
+_MOST_KEPT = 150_000
 
 
 def correct(y: NDArray[Any], predictions: NDArray[Any]) -> NDArray[Any]:
@@ -49,8 +53,8 @@ class Ladder(SingleState):
     y : array-like of shape (n_rows,)
         Hidden labels of the test set.
     metric : callable, default=accuracy
-        ``metric(y, predictions)`` returns one value in [0, 1] a row, the larger the
-        better; their average is the score.
+        ``metric(y, predictions)`` returns one value in [0, 1] per row, the larger the
+        better; their average is the score. A row on which it fails counts as 0.
     step : float or None, default=0.01
         How much better a submission must be. Scores shown are multiples of it. None is
         the parameter-free variant: a submission must be better by one standard error of
@@ -65,7 +69,8 @@ class Ladder(SingleState):
     confidence : float, default=0.95
         Probability that all scores shown are within `error_at_most` of the truth.
     ledger, name : Ledger and str, default=None
-        Where the state is kept, and under which name.
+        Where the state is kept, and under which name. All objects, processes and
+        restarts that give the same name are one board.
 
     Attributes
     ----------
@@ -85,7 +90,8 @@ class Ladder(SingleState):
     distribution of the test set. Rules R3-ladder, G12 and R3-accuracy, where the proof
     is. In the parameter-free variant the step depends on the data, which does not
     enter the count of transcripts: what counts is that shown values rise on a fixed
-    grid at most `improvements` times. When these are used up, the board closes.
+    grid at most `improvements` times. When these are used up, the board closes. Of a
+    `metric` that you hand in, the certificate says what is assumed.
 
     Examples
     --------
@@ -97,7 +103,7 @@ class Ladder(SingleState):
     >>> board.submit(np.where(rng.random(4000) < 0.8, y, 1 - y))
     0.8
     >>> print(board.accuracy.guarantee)
-    answers within 0.153721 of the truth but for 0.05
+    answers within 0.15372 of the truth but for 0.05
     """
 
     def __init__(
@@ -136,15 +142,18 @@ class Ladder(SingleState):
             submissions=self.submissions,
             values=self._values,
             improvements=self.improvements,
+            own_metric=metric is not correct,
         )
-        self._seen = self._rises = self._shown = 0
-        self._guessed = 1 - SET_ASIDE
-        self._leading: NDArray[np.int64] = np.zeros(n, dtype=np.int64)
-        self.leader: int | None = None
-        self._notes: Notebook | None = None
+        notes = None
         if ledger is not None or name is not None:
-            self._notes = open_notebook(ledger, name, self._opening(), seeded=False)
-            self._restore(self._notes)
+            if not (self._fixed or n <= _MOST_KEPT):
+                raise InvalidParameterError(
+                    f"a board without a step keeps its leader's values in the ledger, "
+                    f"at most {_MOST_KEPT} units; got n_units={n}. Give a step."
+                )
+            notes = open_notebook(ledger, name, self._opening(), seeded=False)
+        start = {"seen": 0, "rises": 0, "shown": 0, "leader": None, "leading": ""}
+        self._state = SharedState(start, notes)
 
     def submit(self, predictions: ArrayLike) -> float:
         """Hand in predictions for all rows; return the score shown afterwards.
@@ -154,7 +163,7 @@ class Ladder(SingleState):
         BudgetExhaustedError
             If all submissions or all improvements are used up.
         InvalidDataError
-            If there is not one prediction a row.
+            If there is not one prediction per row.
         """
         given = np.asarray(predictions)
         if given.shape[:1] != (self._table.n_rows,):
@@ -162,21 +171,34 @@ class Ladder(SingleState):
                 f"a submission needs one prediction for each of "
                 f"n_rows={self._table.n_rows} rows; got shape {given.shape}."
             )
+        if self._metric is correct and given.ndim != 1:
+            raise InvalidDataError(
+                f"accuracy needs one label per row; got shape {given.shape}."
+            )
+        if not plain(given):
+            raise InvalidDataError(
+                "a submission must hold plain numbers or texts; other objects could "
+                "look at the labels that they are compared with."
+            )
+        return self._submitted(given)
+
+    @sealed
+    def _submitted(self, given: NDArray[Any]) -> float:
         with self._alone():
-            self._admit()
-            self._seen += 1
-            try:
-                values = self._values_of(given)
-            except Exception:  # noqa: BLE001 - any failure may tell about a record
-                self._fail()
-            self._judge(values)
-            self._remember()
-            return self.best
+            self._admit(self._state.read())
+            values = self._values_of(given)
+            return self._state.change(lambda state: self._judged(state, values))
 
     @property
     def best(self) -> float:
         """The score shown."""
-        return self._shown / self._values
+        return int(self._state.read()["shown"]) / self._values
+
+    @property
+    def leader(self) -> int | None:
+        """Which submission earned the score shown, counted from 1."""
+        leader: int | None = self._state.read()["leader"]
+        return leader
 
     @property
     def accuracy(self) -> Certificate[AnswerAccuracy]:
@@ -185,7 +207,6 @@ class Ladder(SingleState):
             self.certificate,
             beta=self._failure,
             threshold=self._margin,
-            share=self._guessed,
         )
 
     @property
@@ -196,53 +217,58 @@ class Ladder(SingleState):
     @property
     def submissions_left(self) -> int:
         """How many submissions are still taken."""
-        return 0 if self.closed else self.submissions - self._seen
+        state = self._state.read()
+        return 0 if self._closed(state) else self.submissions - int(state["seen"])
 
     @property
     def closed(self) -> bool:
         """Whether all improvements are used up, though a better score is possible."""
-        return self._rises >= self.improvements and self._shown < self._values
+        return self._closed(self._state.read())
+
+    def _closed(self, state: State) -> bool:
+        rises, shown = int(state["rises"]), int(state["shown"])
+        return rises >= self.improvements and shown < self._values
 
     def _values_of(self, predictions: NDArray[Any]) -> NDArray[np.int64]:
         """Return the score of each unit, in grid steps."""
-        table = self._table
-        rows = self._metric(table.y, predictions)  # type: ignore[arg-type]
-        return unit_values(rows, table.positions, table.n_units).reshape(table.n_units)
+        table, labels = self._table, np.asarray(self._table.y)
+        rows = forgiving_values(
+            lambda rows: self._metric(labels[rows], predictions[rows]),
+            table.n_rows,
+            (),
+        )
+        return unit_values(rows, table.positions, table.n_units)
 
-    def _judge(self, values: NDArray[np.int64]) -> None:
-        n = self._table.n_units
+    def _judged(self, state: State, values: NDArray[np.int64]) -> tuple[State, float]:
+        """Return the state after a submission with these values, and what it shows."""
+        self._admit(state)
+        n, seen, before = self._table.n_units, int(state["seen"]) + 1, state["shown"]
         score = int(values.sum())
-        best = self._shown * n * _STEPS / self._values
         margin = self._margin
         if not self._fixed:
             # One standard error of the paired difference, at most 1/sqrt(n).
-            spread = float(np.std((values - self._leading) / _STEPS))
+            leading = _unpacked(state["leading"], n)
+            spread = float(np.std((values - leading) / _STEPS))
             margin = min(margin, spread / math.sqrt(n))
         shown = min(self._values, round(score * self._values / (n * _STEPS)))
-        if score > best + margin * n * _STEPS and shown > self._shown:
-            self._shown, self.leader = shown, self._seen
-            self._rises += 1
-            self._leading = values
+        best = before * n * _STEPS / self._values
+        new = {**state, "seen": seen}
+        if score > best + margin * n * _STEPS and shown > before:
+            new |= {"shown": shown, "leader": seen, "rises": int(state["rises"]) + 1}
+            new["leading"] = "" if self._fixed else _packed(values)
+        return new, new["shown"] / self._values
 
-    def _admit(self) -> None:
+    def _admit(self, state: State) -> None:
         """Refuse before the labels are touched, for public reasons alone."""
-        if self.closed:
+        if self._closed(state):
             raise BudgetExhaustedError(
-                f"the board is closed: it rose {self._rises} times, as often as "
+                f"the board is closed: it rose {state['rises']} times, as often as "
                 f"improvements={self.improvements} allows."
             )
-        if not self._seen < self.submissions:
+        if not state["seen"] < self.submissions:
             raise BudgetExhaustedError(
                 f"all submissions={self.submissions} were made; the board is final."
             )
-
-    def _fail(self) -> NoReturn:
-        self._guessed *= 2.0 ** -failure_bits(self._seen)
-        self._remember()
-        raise SolverError(
-            "the metric failed on this submission. What it said is withheld, because "
-            "it may describe a record, and the bound was widened."
-        ) from None
 
     def _opening(self) -> dict[str, Any]:
         return {
@@ -253,24 +279,15 @@ class Ladder(SingleState):
             "failure": self._failure,
         }
 
-    def _remember(self) -> None:
-        if self._notes is not None:
-            self._notes.append(
-                {
-                    "seen": self._seen,
-                    "rises": self._rises,
-                    "shown": self._shown,
-                    "leader": self.leader,
-                    "guessed": self._guessed,
-                    "leading": [] if self._fixed else self._leading.tolist(),
-                }
-            )
 
-    def _restore(self, notes: Notebook) -> None:
-        last = notes.last() or {}
-        if "seen" in last:
-            self._seen, self._rises = int(last["seen"]), int(last["rises"])
-            self._shown, self.leader = int(last["shown"]), last["leader"]
-            self._guessed = float(last["guessed"])
-            if not self._fixed:
-                self._leading = np.array(last["leading"], dtype=np.int64)
+def _packed(values: NDArray[np.int64]) -> str:
+    """Return values below 2^31 as text."""
+    return base64.b64encode(zlib.compress(values.astype("<i4").tobytes())).decode()
+
+
+def _unpacked(text: str, n: int) -> NDArray[np.int64]:
+    """Undo `_packed`; no text is no values yet, all zero."""
+    if not text:
+        return np.zeros(n, dtype=np.int64)
+    packed = zlib.decompress(base64.b64decode(text))
+    return np.frombuffer(packed, dtype="<i4").astype(np.int64)

@@ -1,12 +1,26 @@
-"""Durable notes in a ledger: what a session or a holdout must remember."""
+"""A small state in a ledger that any number of handles share.
+
+Each version of the state is an entry of the ledger without a loss, under a key of its
+own. A key is charged once, so of all who read version k and want to write version
+k + 1 one wins, and the others read again: compare-and-swap. An entry is written whole
+or not at all, so nothing is lost in a crash but what nobody has seen.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any
+import secrets
+import threading
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
 
-from reticent.errors import InvalidParameterError, LedgerError, NotDeployableError
+from reticent.errors import (
+    BudgetExhaustedError,
+    InvalidParameterError,
+    LedgerError,
+    NotDeployableError,
+)
 from reticent.ledger import (
     AccountId,
     AccountScope,
@@ -17,16 +31,20 @@ from reticent.ledger import (
     Request,
 )
 
+T = TypeVar("T")
+State: TypeAlias = dict[str, Any]
+
 _RELATION = "notes"
 _MANY = 1e9
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 class Notebook:
-    """A list of small notes under one name, each durable before `append` returns.
+    """Numbered notes under one name, each written once and never changed.
 
-    The notes are entries of the ledger without a loss. They may hold secrets (a noisy
-    threshold), so the ledger is to be guarded like the data.
+    They hold what a holdout or session has spent, and no noise. A leaderboard without
+    a step also keeps its leader's values, one per unit, so the ledger is to be guarded
+    like the data.
 
     Parameters
     ----------
@@ -43,41 +61,37 @@ class Notebook:
         ledger.open_account(self._account, Cap.basic(epsilon=_MANY, relation=_RELATION))
 
     def __len__(self) -> int:
-        return self._ledger.balance(self._account).spent.answers
-
-    def append(self, note: dict[str, Any]) -> None:
-        """Write one note."""
-        receipt = self._ledger.charge(self._request(len(self)))
-        if receipt.outcome is not Outcome.DRAW:
-            raise LedgerError(
-                f"somebody else wrote to {self._name!r} at the same time; a session is "
-                "used by one process at a time."
+        spent = self._ledger.balance(self._account).spent
+        if spent.epsilon:
+            raise BudgetExhaustedError(
+                f"the ledger was written off, so what {self._name!r} spent is no "
+                "longer known. Use another name, and data that nobody has looked at."
             )
-        text = json.dumps(note, sort_keys=True, allow_nan=False)
-        self._ledger.settle(receipt, [text.encode()])
+        return spent.answers
 
-    def read(self) -> list[dict[str, Any]]:
-        """Return all notes; one that was lost in a crash while writing is left out."""
-        found = (self._note(index) for index in range(len(self)))
-        return [note for note in found if note is not None]
+    def write(self, index: int, note: State) -> bool:
+        """Write the note with this number; return whether nobody else has written it.
 
-    def first(self) -> dict[str, Any]:
-        """Return the note that the notebook was opened with."""
-        found = (self._note(index) for index in range(len(self)))
-        return next(note for note in found if note is not None)
+        Two writers may want to write the same words, so each note has a mark of its
+        own by which the writer knows it again.
+        """
+        marked = {**note, "mark": secrets.token_hex(16)}
+        text = json.dumps(marked, sort_keys=True, allow_nan=False).encode()
+        return self._ledger.post(self._request(index), [text]).answers == (text,)
 
-    def last(self) -> dict[str, Any] | None:
-        """Return the latest note that was written in full."""
-        for index in reversed(range(len(self))):
-            note = self._note(index)
-            if note is not None:
-                return note
-        return None
-
-    def _note(self, index: int) -> dict[str, Any] | None:
-        # A key that was charged before is answered from the ledger's memory.
-        (text,) = self._ledger.charge(self._request(index)).answers
-        return None if text is None else dict(json.loads(text))
+    def read(self, index: int) -> State:
+        """Return the note with this number, which must be there."""
+        # A key that was charged before is answered from what was stored with it.
+        receipt = self._ledger.charge(self._request(index))
+        (text,) = receipt.answers
+        if receipt.outcome is not Outcome.ANSWERED or text is None:
+            raise LedgerError(
+                f"note {index} of {self._name!r} has no text; nothing can be vouched "
+                "for. Use another name."
+            )
+        note = dict(json.loads(text))
+        note.pop("mark", None)
+        return note
 
     def _request(self, index: int) -> Request:
         return Request(
@@ -86,6 +100,63 @@ class Notebook:
             charge=Charge.loss(epsilon=0.0, certificate="note", relation=_RELATION),
             queries=(b"note",),
         )
+
+
+class SharedState:
+    """The state of one handle, or of all handles that share a notebook.
+
+    Parameters
+    ----------
+    start : dict
+        The state before anything happened.
+    notes : Notebook or None, default=None
+        Where the state is shared; None keeps it in this object.
+    """
+
+    def __init__(self, start: State, notes: Notebook | None = None) -> None:
+        self._notes = notes
+        self._known = (1, start)  # note 0 is the opening
+        self._lock = threading.Lock()
+
+    def read(self) -> State:
+        """Return the latest state."""
+        return self.latest()[1]
+
+    def latest(self) -> tuple[int, State]:
+        """Return the latest state and its version."""
+        if self._notes is None:
+            return self._known
+        version, state = self._known
+        newest = len(self._notes)
+        if newest != version:
+            version, state = newest, self._notes.read(newest - 1)
+            self._known = version, state
+        return version, state
+
+    def swap(self, version: int, state: State) -> bool:
+        """Replace the state of this version, unless somebody else did so first."""
+        if self._notes is not None:
+            won = self._notes.write(version, state)
+            if won:
+                self._known = version + 1, state
+            return won
+        with self._lock:
+            if self._known[0] != version:
+                return False
+            self._known = version + 1, state
+            return True
+
+    def change(self, step: Callable[[State], tuple[State, T]]) -> T:
+        """Apply a step to the latest state, and return its result once that counts.
+
+        `step` takes the state to a new one and a result. If somebody else was quicker
+        the result is thrown away, unseen, and the step is taken from their state.
+        """
+        while True:
+            version, state = self.latest()
+            new, result = step(state)
+            if self.swap(version, new):
+                return result
 
 
 def checked_name(name: Any) -> str:
@@ -99,7 +170,7 @@ def checked_name(name: Any) -> str:
 
 
 def open_notebook(
-    ledger: Ledger | None, name: str | None, opening: dict[str, Any], *, seeded: bool
+    ledger: Ledger | None, name: str | None, opening: State, *, seeded: bool
 ) -> Notebook:
     """Open a notebook, or continue one that was opened in the same way.
 
@@ -112,7 +183,7 @@ def open_notebook(
         time, because the promise was made for them.
     seeded : bool
         Whether the noise follows from a seed: refused, for the same noise would be
-        drawn again after a restart.
+        drawn again after a restart, and by another handle.
     """
     if ledger is None or name is None:
         raise InvalidParameterError("give both ledger=... and name=..., or neither.")
@@ -123,9 +194,8 @@ def open_notebook(
         )
     notes = Notebook(ledger, name)
     if not len(notes):
-        notes.append(opening)
-    first = notes.first()
-    if first != json.loads(json.dumps(opening)):
+        notes.write(0, opening)
+    if notes.read(0) != json.loads(json.dumps(opening)):
         raise LedgerError(
             f"name={name!r} was opened with other data or parameters; a promise cannot "
             "be changed after the first look. Use another name."

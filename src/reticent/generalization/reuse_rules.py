@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from reticent._rounding import down, up
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.generalization.averages import GRID
+from reticent.generalization.conduct import QUIET_QUERIES, ROWWISE_QUERIES
 from reticent.guarantees import (
     SEEDED_NOISE,
     Assumption,
@@ -91,6 +92,13 @@ def thresholdout(
     composition covers whatever is asked next. Answers that agree with the guess are
     free but for the comparison. Noise, thresholds and averages are whole numbers of
     grid steps, so the shifts are exact.
+
+    The proof counts draws of the threshold: `B` in all, whoever draws them. Handles
+    that share a holdout may each have a threshold of their own.
+
+    That an average moves by no more than :math:`1/n` is assumed of queries, and that
+    nothing but their values comes out. A row on which a query fails has the value 0,
+    and nobody hears of it, so that a failure is no answer.
     """
     n = whole("rule R3", "n", n)
     scale = positive("rule R3", "scale", scale)
@@ -100,14 +108,15 @@ def thresholdout(
         PureDP(epsilon),
         ReplaceOne(n),
         Scope.INTERFACE,
-        Assumption.collect((SEEDED_NOISE, bool(seeded))),
+        Assumption.collect((SEEDED_NOISE, bool(seeded)))
+        | {ROWWISE_QUERIES, QUIET_QUERIES},
     )
 
 
 @rule(
     ROUNDING,
     name="reusable holdout (rounded answers)",
-    statement="sum_{b <= B} C(m, b) L^b possible transcripts",
+    statement="sum_{b <= B} C(m, b) (L + 1)^b possible transcripts",
     source="DworkEtAl2015, description length; S3 Thm 21; R3",
     gives=FiniteRange,
     adaptivity="fully adaptive",
@@ -120,15 +129,17 @@ def rounded_holdout(
     Guarantee
     ---------
     Each of at most `queries` answers says either that the guess was close enough, or
-    one of `levels` values; the latter at most `overfits` times, and then the holdout
-    stops. What is asked next is a function of the answers so far (and of things
-    that do not depend on the holdout), so a transcript is named by the places of the
-    values among the queries, and the values.
+    one of `levels` values, or that the query failed; the latter two at most `overfits`
+    times together, and then the holdout stops. What is asked next is a function of the
+    answers so far (and of things that do not depend on the holdout), so a transcript is
+    named by the places of the values among the queries, and the values. Queries that
+    are asked at once and fail are one failure, at the place of the first.
     """
     queries = whole("rule R3-rounding", "queries", queries)
     overfits = whole("rule R3-rounding", "overfits", overfits)
     levels = whole("rule R3-rounding", "levels", levels)
-    return _range(ROUNDING, rounding_transcripts(queries, overfits, levels), n)
+    size = rounding_transcripts(queries, overfits, levels + 1)
+    return _range(ROUNDING, size, n, frozenset({QUIET_QUERIES}))
 
 
 @rule(
@@ -140,9 +151,23 @@ def rounded_holdout(
     adaptivity="fully adaptive",
 )
 def ladder_transcripts(
-    *, n: int, submissions: int, values: int, improvements: int
+    *,
+    n: int,
+    submissions: int,
+    values: int,
+    improvements: int,
+    own_metric: bool = False,
 ) -> Conclusion[FiniteRange]:
     r"""Count the transcripts of a leaderboard that shows the best score so far.
+
+    Parameters
+    ----------
+    n : int
+        Units of the test set.
+    submissions, values, improvements : int
+        Most submissions `m`, values `N` of the score, and rises of it.
+    own_metric : bool, default=False
+        Whether the metric is code that was handed in, of which something is assumed.
 
     Guarantee
     ---------
@@ -156,11 +181,14 @@ def ladder_transcripts(
     submissions = whole("rule R3-ladder", "submissions", submissions)
     values = whole("rule R3-ladder", "values", values)
     improvements = whole("rule R3-ladder", "improvements", improvements)
-    return _range(LADDER, rising_transcripts(submissions, values, improvements), n)
+    size = rising_transcripts(submissions, values, improvements)
+    return _range(
+        LADDER, size, n, Assumption.collect((QUIET_QUERIES, bool(own_metric)))
+    )
 
 
 def rounding_transcripts(queries: int, overfits: int, levels: int) -> int:
-    """Count the transcripts of `rounded_holdout`, exactly."""
+    """Count sequences of `queries` answers, `overfits` of them one of `levels`."""
     most = min(overfits, queries)
     return sum(math.comb(queries, b) * levels**b for b in range(most + 1))
 
@@ -175,13 +203,15 @@ def rising_transcripts(submissions: int, values: int, improvements: int) -> int:
     )
 
 
-def _range(rule_id: str, size: int, n: int) -> Conclusion[FiniteRange]:
+def _range(
+    rule_id: str, size: int, n: int, assumptions: frozenset[Assumption]
+) -> Conclusion[FiniteRange]:
     if not size < 10**_MOST_DIGITS:
         raise InvalidParameterError(
             f"rule {rule_id} counts more than 10^{_MOST_DIGITS} transcripts, which "
             "bounds nothing. Ask for fewer answers or coarser ones."
         )
-    return Conclusion(FiniteRange(size), Sample(n), Scope.INTERFACE)
+    return Conclusion(FiniteRange(size), Sample(n), Scope.INTERFACE, assumptions)
 
 
 def noise_at_most(
@@ -215,7 +245,6 @@ def answers_to_truth(
     beta: float,
     threshold: float = 0.0,
     queries: int = 1,
-    share: float = 1.0,
 ) -> Conclusion[AnswerAccuracy]:
     """Bound how far any reported value is from the truth.
 
@@ -230,10 +259,6 @@ def answers_to_truth(
         the score shown a submission has to be.
     queries : int, default=1
         Most queries to a noisy holdout.
-    share : float, default=1.0
-        Probability with which somebody who does not see the data would have guessed
-        which queries failed (see `reticent.generalization.failures`).
-
     Guarantee
     ---------
     Let the truth of query `j` be its value on the distribution. Let a monitor, who
@@ -250,11 +275,9 @@ def answers_to_truth(
     beta = probability("rule R3-accuracy", "beta", beta)
     threshold = nonnegative("rule R3-accuracy", "threshold", threshold)
     queries = whole("rule R3-accuracy", "queries", queries)
-    if not 0 < share <= 1:
-        raise RuleError(f"rule R3-accuracy needs 0 < share <= 1; got {share!r}.")
     known = dict(premise.details)
     if premise.rule == THRESHOLDOUT:
-        rest = pure_to_robust(premise, beta=down(share * beta / 2)).guarantee.epsilon
+        rest = pure_to_robust(premise, beta=down(beta / 2)).guarantee.epsilon
         distance = noise_at_most(
             scale=known["scale"],  # type: ignore[arg-type]
             threshold=threshold,
@@ -263,9 +286,7 @@ def answers_to_truth(
             failure=beta / 2,
         )
     elif premise.rule in (ROUNDING, LADDER):
-        rest = finite_range_to_robust(
-            premise, beta=down(share * beta)
-        ).guarantee.epsilon
+        rest = finite_range_to_robust(premise, beta=beta).guarantee.epsilon
         name = "levels" if premise.rule == ROUNDING else "values"
         distance = max(threshold, 0.5 / known[name])  # type: ignore[operator]
     else:
@@ -276,4 +297,11 @@ def answers_to_truth(
     relation: Any = premise.relation
     # Values are rounded to the grid, on the data and in the comparison.
     error = min(1.0, up(rest + up(distance + 2 * GRID)))
-    return Conclusion(AnswerAccuracy(error, beta), Sample(relation.n), premise.scope)
+    # Only then is a query's average that of a function, which has a truth.
+    rowwise = premise.rule != LADDER or bool(premise.parameter("own_metric", False))
+    return Conclusion(
+        AnswerAccuracy(error, beta),
+        Sample(relation.n),
+        premise.scope,
+        Assumption.collect((ROWWISE_QUERIES, rowwise)),
+    )

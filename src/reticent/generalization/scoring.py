@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,66 +11,77 @@ from sklearn.metrics import get_scorer
 
 from reticent._sklearn import safe_indexing
 from reticent.errors import InvalidParameterError
-
-#: From an estimator, rows and labels to one value a row.
-UnitScorer: TypeAlias = Callable[
-    [Any, Any, Any, NDArray[np.int64]], NDArray[np.float64]
-]
+from reticent.generalization.conduct import FAILED, Failed, quietly
 
 # What a metric counts as on a unit where it is not defined, such as an area under the
 # curve of one class. Fixed, because an error would tell about the unit.
 _UNDEFINED = 0.5
 
 
-def unit_scorer(scoring: Any) -> UnitScorer:
-    """Return a function that scores an estimator unit by unit.
+class UnitScorer:
+    """Scores an estimator unit by unit.
 
     Parameters
     ----------
     scoring : str or callable
         "accuracy", another of scikit-learn's scorer names, or a scorer
         ``(estimator, X, y) -> float``. Accuracy is computed for all rows at once; other
-        scorers are called once a unit.
-
-    Returns
-    -------
-    callable
-        ``(estimator, X, y, positions)`` to one value a row. All rows of a unit get the
-        unit's score, so that its average is that score.
+        scorers are called once per unit.
     """
-    if scoring == "accuracy":
-        return _accuracy
-    if not (isinstance(scoring, str) or callable(scoring)):
-        raise InvalidParameterError(
-            f"scoring={scoring!r} must be the name of a scorer or a callable "
-            "(estimator, X, y) -> float."
-        )
-    scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
 
-    def score(
-        estimator: Any, X: Any, y: Any, positions: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def __init__(self, scoring: Any) -> None:
+        if not (isinstance(scoring, str) or callable(scoring)):
+            raise InvalidParameterError(
+                f"scoring={scoring!r} must be the name of a scorer or a callable "
+                "(estimator, X, y) -> float."
+            )
+        self._scorer: Any = None
+        if scoring != "accuracy":
+            self._scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
+
+    def values(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        positions: NDArray[np.int64],
+        *,
+        forgive: bool = False,
+    ) -> NDArray[Any]:
+        """Return one value per row; their average over a unit is the unit's score.
+
+        Parameters
+        ----------
+        estimator : estimator
+            What is scored.
+        X, y
+            Rows and labels.
+        positions : ndarray of shape (n_rows,)
+            The unit of each row.
+        forgive : bool, default=False
+            Whether any error of a scorer means that it is not defined on the unit, so
+            that nothing but the score is known; for rows that are not public.
+        """
+        if self._scorer is None:
+            return np.asarray(estimator.predict(X) == np.asarray(y), dtype=np.float64)
         order = np.argsort(positions, kind="stable")
         starts = np.flatnonzero(np.diff(positions[order])) + 1
         values = np.empty(len(positions))
         for rows in np.split(order, starts):
-            values[rows] = _one(scorer, estimator, X, y, rows)
+            unit = safe_indexing(X, rows), safe_indexing(y, rows)
+            values[rows] = self._one(estimator, *unit, forgive)
         return values
 
-    return score
-
-
-def _accuracy(
-    estimator: Any, X: Any, y: Any, positions: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    return np.asarray(estimator.predict(X) == np.asarray(y), dtype=np.float64)
-
-
-def _one(scorer: Any, estimator: Any, X: Any, y: Any, rows: NDArray[np.int64]) -> float:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            value = scorer(estimator, safe_indexing(X, rows), safe_indexing(y, rows))
-        except (ValueError, ArithmeticError):
-            return _UNDEFINED
-    return float(value) if np.isfinite(value) else _UNDEFINED
+    def _one(self, estimator: Any, X: Any, y: Any, forgive: bool) -> float:
+        found: float | Failed
+        if forgive:
+            found = quietly(lambda: float(self._scorer(estimator, X, y)))
+        else:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    found = float(self._scorer(estimator, X, y))
+            except (ValueError, ArithmeticError):
+                found = FAILED
+        defined = not isinstance(found, Failed) and np.isfinite(found)
+        return float(found) if defined else _UNDEFINED  # type: ignore[arg-type]

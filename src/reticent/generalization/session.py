@@ -12,8 +12,15 @@ from sklearn.base import clone
 
 from reticent._sklearn import safe_indexing
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.generalization.averages import GRID, GRID_BITS, row_values, unit_totals
+from reticent.generalization.averages import (
+    GRID,
+    GRID_BITS,
+    fitting,
+    row_values,
+    unit_totals,
+)
 from reticent.generalization.compression import CompressionClassifier
+from reticent.generalization.conduct import sealed
 from reticent.generalization.costs import SessionCost, subset_bits
 from reticent.generalization.kept import KeptExamples
 from reticent.generalization.session_core import SessionCore
@@ -62,8 +69,9 @@ class AdaptiveSession(SessionCore):
     random_state : None, int, RandomState or Generator, default=None
         For noisy means. A seed makes the certificate conditional.
     ledger, name : Ledger and str, default=None
-        Where the session is kept, and under which name. Opening the same name again,
-        with the same data and budgets, continues it.
+        Where the session is kept, and under which name. All objects, processes and
+        restarts that give the same name, with the same data and budgets, spend one
+        budget.
 
     Attributes
     ----------
@@ -86,7 +94,8 @@ class AdaptiveSession(SessionCore):
     its price fixed in advance. A step that fails on the data has told something: it is
     charged as an answer of its own (see `reticent.generalization.failures`), what it
     said is withheld, and if the bits do not cover it the session closes. Rows must be
-    independent draws; nobody may have looked at them before.
+    independent draws; nobody may have looked at them before. Steps are code that sees
+    all rows; the certificate says what is assumed of it.
 
     Examples
     --------
@@ -129,6 +138,7 @@ class AdaptiveSession(SessionCore):
             name=name,
         )
 
+    @sealed
     def fit(self, estimator: Any, **fit_params: Any) -> Any:
         """Fit a clone of an estimator on the session's data and return it.
 
@@ -148,14 +158,17 @@ class AdaptiveSession(SessionCore):
             fit_params = {**fit_params, "units": self._units}
         model = self._paid(
             cost,
-            lambda: clone(estimator).fit(self._table.X, self._table.y, **fit_params),
+            lambda: clone(estimator).fit(*self._table.rows(), **fit_params),
         )
         certificate = getattr(model, "certificate_", None)
-        if certificate is None:
+        if not isinstance(certificate, Certificate):
+            # Whether there is one may depend on the data: that is an answer, too.
+            self._failed(self._pay(SessionCost()))
             raise InvalidParameterError(
                 f"estimator={type(estimator).__name__} has no certificate_; a session "
                 "runs reticent's private estimators and compression learners. Use "
-                "choose() or score() for anything else."
+                "choose() or score() for anything else. Bits were charged, because it "
+                "was fitted."
             )
         if isinstance(estimator, CompressionClassifier):
             self._assume(certificate)
@@ -166,6 +179,7 @@ class AdaptiveSession(SessionCore):
         self._assume(certificate)
         return model
 
+    @sealed
     def mean(
         self,
         query: Callable[[Any, Any], ArrayLike],
@@ -178,12 +192,12 @@ class AdaptiveSession(SessionCore):
         Parameters
         ----------
         query : callable
-            ``query(X, y)`` returns one value a row, which depends on that row alone.
+            ``query(X, y)`` returns one value per row, which depends on that row alone.
             It is also called with random halves of the rows, to see whether it does.
         epsilon : float
             Privacy loss of each average; its noise has scale ``1 / (n epsilon)``.
         queries : int, default=None
-            If given, `query` returns a table with so many columns, one a query.
+            If given, `query` returns a table with so many columns, one per query.
 
         Returns
         -------
@@ -200,11 +214,12 @@ class AdaptiveSession(SessionCore):
         )
 
         def totals() -> NDArray[np.int64]:
-            values = row_values(query, self._table.X, self._table.y, self._source)
-            sums = unit_totals(values, self._table.positions, n)
-            if sums.shape != shape:
-                raise InvalidDataError("a query must return as many columns as asked.")
-            return sums
+            n_rows = self._table.n_rows
+            values = row_values(
+                lambda rows: query(*self._table.rows(rows)), n_rows, self._source
+            )
+            table = fitting(values, n_rows, shape)
+            return unit_totals(table, self._table.positions, n)
 
         cost = self._private_cost(noise.certificate, math.prod(shape))
         exact = self._paid(cost, totals) * GRID
@@ -212,6 +227,7 @@ class AdaptiveSession(SessionCore):
         noisy = np.clip(noise.response(exact).draw(self._source) / n, 0.0, 1.0)
         return float(noisy) if queries is None else noisy
 
+    @sealed
     def choose(self, function: Callable[[Any, Any], Any], outcomes: Sequence[T]) -> T:
         """Return the outcome that a function of the data chooses.
 
@@ -227,11 +243,12 @@ class AdaptiveSession(SessionCore):
             raise InvalidParameterError("choose needs at least one outcome.")
         place = self._paid(
             SessionCost(bits=_log2(len(listed))),
-            lambda: listed.index(function(self._table.X, self._table.y)),
+            lambda: listed.index(function(*self._table.rows())),
         )
         chosen: T = listed[place]
         return chosen
 
+    @sealed
     def score(self, estimator: Any, *, levels: int = 100) -> float:
         """Return the accuracy of a fitted estimator on the data, rounded.
 
@@ -255,6 +272,7 @@ class AdaptiveSession(SessionCore):
 
         return (self.choose(level, range(levels)) + 0.5) / levels
 
+    @sealed
     def keep(
         self, function: Callable[[Any, Any], ArrayLike], *, at_most: int
     ) -> KeptExamples:
@@ -271,7 +289,7 @@ class AdaptiveSession(SessionCore):
         rows = self._table.n_rows
 
         def chosen() -> NDArray[np.int64]:
-            places = np.unique(np.asarray(function(self._table.X, self._table.y)))
+            places = np.unique(np.asarray(function(*self._table.rows())))
             if not 1 <= places.size <= at_most or places.dtype.kind not in "iu":
                 raise InvalidDataError("too many positions, or no positions")
             if not 0 <= places[0] <= places[-1] < rows:
@@ -327,8 +345,9 @@ class SessionPredictor:
         certificate: Certificate[Any] = self._model.certificate_
         return certificate
 
+    @sealed
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return one private answer a row, or raise and answer nothing."""
+        """Return one private answer per row, or raise and answer nothing."""
         rows = X.shape[0] if hasattr(X, "shape") else len(X)
         session = self._session
         cost = session._private_cost(self.certificate, int(rows))

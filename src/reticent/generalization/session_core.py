@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from reticent.errors import BudgetExhaustedError, SolverError
+from reticent.generalization.conduct import (
+    QUIET_QUERIES,
+    ROWWISE_QUERIES,
+    Failed,
+    quietly,
+)
 from reticent.generalization.confidence import failure_of
 from reticent.generalization.costs import Purse, SessionCost
 from reticent.generalization.failures import NO_FAILURE_BITS, SET_ASIDE, failure_bits
-from reticent.generalization.notebook import Notebook, open_notebook
+from reticent.generalization.notebook import SharedState, State, open_notebook
 from reticent.generalization.session_rules import assumption_texts, session_to_robust
 from reticent.generalization.single import SingleState
 from reticent.generalization.tables import Table
@@ -24,11 +30,13 @@ T = TypeVar("T")
 
 # Bounds for half of the budgets, a quarter, ... hold beside the promise, so that a
 # session which spent little can say so. They share a sixteenth of the failure
-# probability; a session that a failure closes has its own bound, with SET_ASIDE of
-# the promise's share. Chosen, not derived: a larger part would widen the promise.
+# probability; chosen, not derived: a larger part would widen the promise. A session
+# that failures close has a bound of its own for each sequence of them. The guesses of
+# one failure have SET_ASIDE of all guesses, those of two (of steps that ran at the
+# same time) its square, and so on: together with none, 1 / (1 - SET_ASIDE).
 _STAGES = 8
 _STAGE_SHARE = 1 / 16 / (_STAGES - 1)
-_PROMISE_SHARE = 15 / 16 / (1 + SET_ASIDE)
+_PROMISE_SHARE = 15 / 16 * (1 - SET_ASIDE)
 
 
 class SessionCore(SingleState):
@@ -52,18 +60,16 @@ class SessionCore(SingleState):
         self._units = None if units is None else np.asarray(units)
         self._failure = failure_of(confidence)
         self._source: RandomSource = noise_source(random_state)
-        self._assuming: set[str] = set()
-        self._overrun = 0.0
+        always = {QUIET_QUERIES} | ({ROWWISE_QUERIES} if budget.epsilon > 0 else set())
         durable = ledger is not None or name is not None
         if not durable:
             ledger, name = MemoryLedger(), "session"
-        self._notes: Notebook = open_notebook(
+        notes = open_notebook(
             ledger, name, self._opening(), seeded=durable and self._source.seeded
         )
+        start = {"assuming": sorted(assumption_texts(always)), "overrun": 0.0}
+        self._state = SharedState(start, notes)
         self._purse = Purse(ledger, name, budget)  # type: ignore[arg-type]
-        for note in self._notes.read():
-            self._assuming |= set(note.get("assuming", ()))
-            self._overrun = max(self._overrun, note.get("overrun", 0.0))
 
     @property
     def spent(self) -> SessionCost:
@@ -73,22 +79,25 @@ class SessionCore(SingleState):
     @property
     def closed(self) -> bool:
         """Whether a failure ended the session."""
-        return self._overrun > 0
+        return _closed(self._state.read())
 
     @property
     def promise(self) -> Certificate[RobustGeneralization]:
         """The bound for the whole budget."""
-        return self._bounded(self.budget, _PROMISE_SHARE)
+        return self._bounded(self.budget, _PROMISE_SHARE, self._state.read())
 
     @property
     def certificate(self) -> Certificate[RobustGeneralization]:
         """The best bound that holds for what has been spent so far."""
+        # What was assumed and what failed is written down before a step returns, so
+        # this order covers all that was returned when it was asked for.
         spent = self.spent
-        found = [self.promise]
+        state = self._state.read()
+        found = [self._bounded(self.budget, _PROMISE_SHARE, state)]
         for stage in range(1, _STAGES):
             part = self.budget.halved(stage)
-            if spent.within(part) and not self.closed:
-                found.append(self._bounded(part, _STAGE_SHARE))
+            if spent.within(part) and not _closed(state):
+                found.append(self._bounded(part, _STAGE_SHARE, state))
         return min(found, key=lambda each: each.guarantee.epsilon)
 
     @property
@@ -97,7 +106,7 @@ class SessionCore(SingleState):
         return self.certificate.guarantee.epsilon
 
     def _bounded(
-        self, part: SessionCost, share: float
+        self, part: SessionCost, share: float, state: State
     ) -> Certificate[RobustGeneralization]:
         return session_to_robust(
             n=self._table.n_units,
@@ -105,25 +114,31 @@ class SessionCore(SingleState):
             epsilon=part.epsilon,
             delta=part.delta,
             kept=part.kept,
-            bits=part.bits + NO_FAILURE_BITS + self._overrun,
+            bits=part.bits + NO_FAILURE_BITS + state["overrun"],
             share=share,
-            assuming=tuple(sorted(self._assuming)),
+            assuming=tuple(state["assuming"]),
         )
 
     def _assume(self, certificate: Certificate[Any]) -> None:
-        texts = set(assumption_texts(certificate.assumptions)) - self._assuming
-        if texts:
-            self._notes.append({"assuming": sorted(texts)})
-            self._assuming |= texts
-
-    def _pay(self, cost: SessionCost) -> None:
-        if self.closed:
-            raise BudgetExhaustedError(
-                "the session is closed: a step failed on the data and the bits did not "
-                "cover that. What was returned before keeps its bound."
+        """Write down what a step assumed, before it returns."""
+        texts = set(assumption_texts(certificate.assumptions))
+        if not texts <= set(self._state.read()["assuming"]):
+            self._state.change(
+                lambda state: (
+                    {**state, "assuming": sorted({*state["assuming"], *texts})},
+                    None,
+                )
             )
+
+    def _pay(self, cost: SessionCost) -> int:
+        """Pay for a step and return its number, or raise and pay nothing."""
         with self._alone():
-            self._purse.pay(cost)
+            if self.closed:
+                raise BudgetExhaustedError(
+                    "the session is closed: a step failed on the data and the bits did "
+                    "not cover that. What was returned before keeps its bound."
+                )
+            return self._purse.pay(cost)
 
     def _paid(self, cost: SessionCost, compute: Callable[[], T]) -> T:
         """Pay, then run something on the data; a failure is an answer that costs.
@@ -132,29 +147,33 @@ class SessionCore(SingleState):
         failure depends.
         """
         with self._alone():
-            self._pay(cost)
-            try:
-                return compute()
-            except Exception:  # noqa: BLE001 - any failure may tell about a record
-                self._fail()
+            step = self._pay(cost)
+            found = quietly(compute)
+            if isinstance(found, Failed):
+                raise self._failed(step)
+            return found
 
-    def _fail(self) -> NoReturn:
-        bits = failure_bits(self._purse.steps)
-        if self._purse.affords(SessionCost(bits=bits)):
+    def _failed(self, step: int) -> SolverError:
+        """Charge for a failure, or close the session for everybody."""
+        bits = failure_bits(step)
+        try:
             self._purse.pay(SessionCost(bits=bits))
-        else:
-            self._notes.append({"overrun": bits})
-            self._overrun = bits
-        raise SolverError(
+            closed = ""
+        except BudgetExhaustedError:
+            closed = "; the session is closed"
+            self._state.change(
+                lambda state: ({**state, "overrun": state["overrun"] + bits}, None)
+            )
+        return SolverError(
             f"the step failed on the data. What it said is withheld, because it may "
-            f"describe a record, and {bits:.3g} bits were charged"
-            f"{'; the session is closed' if self.closed else ''}. Try steps on other "
-            "data first."
-        ) from None
+            f"describe a record, and {bits:.3g} bits were charged{closed}. Try steps "
+            "on other data first."
+        )
 
     def _opening(self) -> dict[str, Any]:
         return {
             "kind": "session",
+            "format": 2,
             "data": self._table.fingerprint(),
             "budget": [
                 self.budget.epsilon,
@@ -164,3 +183,8 @@ class SessionCore(SingleState):
             ],
             "failure": self._failure,
         }
+
+
+def _closed(state: State) -> bool:
+    """Return whether a failure that the bits did not cover ended the session."""
+    return bool(state["overrun"] > 0)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, Self
 
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
+from reticent.generalization.conduct import refuse_inside
 
 
 class SingleState:
@@ -25,6 +26,7 @@ class SingleState:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Let one thread at a time spend, in the process that made the object."""
+        refuse_inside()
         if self._process != os.getpid():
             raise BudgetExhaustedError(
                 f"this {type(self).__name__} belongs to the process that made it; a "

@@ -34,6 +34,8 @@ class Table:
 
     def __init__(self, X: Any, y: Any, units: Any, rows_per_unit: int = 1) -> None:
         self.X = X if hasattr(X, "shape") else np.asarray(X)
+        if hasattr(X, "tocsr"):
+            self.X = X.tocsr()  # so that rows can be taken
         self.y = None if y is None else np.asarray(y)
         self.rows_per_unit = whole("a table", "rows_per_unit", rows_per_unit)
         n_rows = int(self.X.shape[0])
@@ -64,12 +66,23 @@ class Table:
         """Number of rows that belong to a unit."""
         return len(self.positions)
 
+    def rows(self, places: NDArray[np.int64] | None = None) -> tuple[Any, Any]:
+        """Return a copy of some rows and their labels, or of all.
+
+        What runs on the rows gets copies, so that it cannot change what later
+        questions are about.
+        """
+        places = np.arange(self.n_rows) if places is None else places
+        labels = None if self.y is None else self.y[places]
+        return safe_indexing(self.X, places), labels
+
     def fingerprint(self) -> str:
         """Return a hash of the rows, labels and units, to know the table again."""
         digest = hashlib.sha256()
-        matrix = self.X.tocsr() if hasattr(self.X, "tocsr") else None
         parts = [self.y, self.positions]
-        parts += [self.X] if matrix is None else [matrix.data, matrix.indices]
+        rows: Any = self.X
+        sparse = hasattr(rows, "indptr")
+        parts += [rows.data, rows.indices, rows.indptr] if sparse else [rows]
         for part in parts:
             values = np.ascontiguousarray(np.asarray(part))
             digest.update(f"{values.dtype} {values.shape} ".encode())

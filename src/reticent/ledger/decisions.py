@@ -34,7 +34,8 @@ from reticent.ledger.entries import (
 from reticent.ledger.requests import Outcome, Receipt, Request
 from reticent.ledger.units import Spend
 
-_LARGEST_ANSWER = 2**20
+#: Most bytes of one answer.
+LARGEST_ANSWER = 2**20
 
 
 @dataclass(slots=True)
@@ -245,10 +246,10 @@ def check_answers(receipt: Receipt, answers: Iterable[bytes]) -> tuple[bytes, ..
             "settle takes one answer for each position in receipt.draw."
         )
     if not all(
-        isinstance(answer, bytes) and len(answer) <= _LARGEST_ANSWER for answer in given
+        isinstance(answer, bytes) and len(answer) <= LARGEST_ANSWER for answer in given
     ):
         raise InvalidParameterError(
-            f"answers must be bytes, at most {_LARGEST_ANSWER} each."
+            f"answers must be bytes, at most {LARGEST_ANSWER} each."
         )
     return given
 

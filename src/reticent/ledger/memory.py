@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reticent.errors import LedgerError
-from reticent.ledger import decisions
+from reticent.ledger import decisions, posts
 from reticent.ledger.accounts import AccountId, Balance, Cap
 from reticent.ledger.decisions import Page
 from reticent.ledger.entries import LEDGER, Entry
@@ -102,6 +102,12 @@ class MemoryLedger:
     async def asettle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
         """`settle` for asynchronous callers."""
         return self.settle(receipt, answers)
+
+    def post(self, request: Request, answers: Iterable[bytes]) -> Receipt:
+        """Charge a request and store answers that are known already, in one commit."""
+        given = posts.checked_post(request, answers)
+        with self._held() as page:
+            return posts.post(page, request, given)
 
     async def aanswer(self, request: Request, draw: Draw, about: Any) -> Receipt:
         """Charge a request, have its answers drawn, and settle them."""

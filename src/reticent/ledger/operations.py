@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from reticent.ledger import decisions
+from reticent.ledger import decisions, posts
 from reticent.ledger.accounts import AccountId, Cap
 from reticent.ledger.decisions import Needs, Page
 from reticent.ledger.requests import Outcome, Receipt, Request
@@ -68,6 +68,15 @@ def charging(
         queries=set() if request.memory is None else set(request.hashes),
     )
     return Operation(needs, lambda page: decisions.charge(page, request), draw, about)
+
+
+def posting(request: Request, answers: Iterable[bytes]) -> Operation:
+    """Charge for a request whose answers are known, and store them with it."""
+    given = posts.checked_post(request, answers)
+    return Operation(
+        Needs(accounts=set(request.names), requests={request.key}),
+        lambda page: posts.post(page, request, given),
+    )
 
 
 def settling(receipt: Receipt, answers: Iterable[bytes]) -> Operation:

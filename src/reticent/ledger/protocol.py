@@ -76,6 +76,15 @@ class Ledger(Protocol):
         """`settle` for asynchronous callers."""
         ...
 
+    def post(self, request: Request, answers: Iterable[bytes]) -> Receipt:
+        """Charge a request and store answers that are known already, in one commit.
+
+        There is no moment at which the charge is there and the answers are not. If
+        the key was used before, nothing changes and its receipt has the answers of
+        that time: a compare-and-swap on the key.
+        """
+        ...
+
     async def aanswer(self, request: Request, draw: Draw, about: Any) -> Receipt:
         """Charge a request, have its answers drawn, and settle them.
 

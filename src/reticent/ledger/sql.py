@@ -24,6 +24,7 @@ from reticent.ledger.operations import (
     changing_cap,
     charging,
     opening_account,
+    posting,
     settling,
 )
 from reticent.ledger.requests import Receipt, Request
@@ -206,6 +207,11 @@ class SQLLedger:
         operation = settling(receipt, answers)
         settled: Receipt = await self._commits.submit_from_loop(operation)
         return settled
+
+    def post(self, request: Request, answers: Iterable[bytes]) -> Receipt:
+        """Charge a request and store answers that are known already, in one commit."""
+        posted: Receipt = self._commits.submit(posting(request, answers)).result()
+        return posted
 
     async def aanswer(self, request: Request, draw: Draw, about: Any) -> Receipt:
         """Charge a request, have its answers drawn, and settle them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,61 @@ def sparse_scale(epsilon: float, positives: int) -> float:
         scale = float(np.nextafter(scale, np.inf))
     checked_scale(2 * scale)
     return scale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SparseLine:
+    """A threshold with noise, as a value: answering makes another one.
+
+    Whoever must write down what an answer costs before showing it, and may be told to
+    forget it, keeps the old line until the new one counts.
+
+    Parameters
+    ----------
+    threshold : int
+        Public threshold.
+    scale : float
+        Scale of the threshold's noise; a query's has twice that.
+    draws : int
+        How many more times the threshold's noise may be drawn. Public.
+    noisy : int or None, default=None
+        The threshold in use. Secret.
+    """
+
+    threshold: int
+    scale: float
+    draws: int
+    noisy: int | None = None
+
+    @property
+    def left(self) -> int:
+        """How many more times the answer may be yes."""
+        return self.draws + (self.noisy is not None)
+
+    def answer(
+        self, queries: NDArray[np.int64], source: RandomSource
+    ) -> tuple[NDArray[np.bool_], SparseLine]:
+        """Answer in order, no further than the last yes, and return what is left."""
+        settings = (self.threshold, self.scale)
+        reach("sparse vector", queries[:, None], largest=1, settings=settings)
+        answers = np.zeros(len(queries), dtype=bool)
+        done, draws, noisy = 0, self.draws, self.noisy
+        while done < len(queries):
+            if noisy is None:
+                if not draws:
+                    break
+                draws -= 1
+                (drawn,) = draw_discrete_laplace([self.threshold], self.scale, source)
+                noisy = int(drawn)
+            # Noise of queries behind a yes is thrown away, never used twice.
+            noise = draw_discrete_laplace(queries[done:], 2 * self.scale, source)
+            above = np.flatnonzero(noise > noisy)
+            if not above.size:
+                return answers, replace(self, draws=draws, noisy=noisy)
+            done += int(above[0]) + 1
+            answers[done - 1] = True
+            noisy = None
+        return answers[:done], replace(self, draws=draws, noisy=noisy)
 
 
 class SparseVector:
@@ -73,15 +129,16 @@ class SparseVector:
         self.positives = whole("sparse vector", "positives", positives)
         self._scale = sparse_scale(self.epsilon, self.positives)
         self._source = source
-        self._left = self.positives
-        self._noisy: int | None = None
+        self._line = SparseLine(
+            threshold=self.threshold, scale=self._scale, draws=self.positives
+        )
         self._lock = threading.Lock()
         self._process = os.getpid()
 
     @property
     def left(self) -> int:
         """How many more times the answer may be yes."""
-        return self._left
+        return self._line.left
 
     def ask(self, values: ArrayLike) -> NDArray[np.bool_]:
         """Answer queries in order, stopping after the last yes that is allowed.
@@ -104,41 +161,18 @@ class SparseVector:
         queries = whole_numbers("values", values)
         if queries.ndim != 1:
             raise InvalidDataError(f"values must have shape (n,); got {queries.shape}.")
-        settings = (self.threshold, self._scale)
-        reach("sparse vector", queries[:, None], largest=1, settings=settings)
         with self._lock:
             if self._process != os.getpid():
                 raise BudgetExhaustedError(
                     "this sparse vector belongs to the process that made it; resume "
                     "from a saved state instead of forking."
                 )
-            if queries.size and not self._left:
+            if queries.size and not self.left:
                 raise BudgetExhaustedError(
                     f"all positives={self.positives} of this sparse vector are used."
                 )
-            return self._answers(queries)
-
-    def _answers(self, queries: NDArray[np.int64]) -> NDArray[np.bool_]:
-        answers = np.zeros(len(queries), dtype=bool)
-        done = 0
-        while done < len(queries):
-            if not self._left:
-                return answers[:done]
-            if self._noisy is None:
-                (noisy,) = draw_discrete_laplace(
-                    [self.threshold], self._scale, self._source
-                )
-                self._noisy = int(noisy)
-            # Noise of queries behind a yes is thrown away, never used twice.
-            noise = draw_discrete_laplace(queries[done:], 2 * self._scale, self._source)
-            above = np.flatnonzero(noise > self._noisy)
-            if not above.size:
-                return answers
-            done += int(above[0]) + 1
-            answers[done - 1] = True
-            self._left -= 1
-            self._noisy = None
-        return answers
+            answers, self._line = self._line.answer(queries, self._source)
+            return answers
 
     def state(self) -> dict[str, Any]:
         """Return what a resumption needs, as plain JSON, without any noise.
@@ -151,7 +185,7 @@ class SparseVector:
             "threshold": self.threshold,
             "epsilon": self.epsilon,
             "positives": self.positives,
-            "left": max(0, self._left - 1),
+            "left": max(0, self.left - 1),
         }
 
     @classmethod
@@ -171,7 +205,7 @@ class SparseVector:
             ) from None
         if not left <= resumed.positives:
             raise InvalidDataError("a saved state cannot have left > positives.")
-        resumed._left = left
+        resumed._line = replace(resumed._line, draws=left)
         return resumed
 
     def __reduce__(self) -> tuple[Any, ...]:

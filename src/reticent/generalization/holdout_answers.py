@@ -1,0 +1,43 @@
+"""What goes into a reusable holdout beside a query, and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reticent.errors import InvalidParameterError
+
+
+@dataclass(frozen=True, slots=True)
+class HoldoutAnswer:
+    """What a reusable holdout says about one query or several.
+
+    Parameters
+    ----------
+    value : float or ndarray
+        The guess where it was close enough, else the holdout's own value; NaN for
+        queries that came after the holdout had stopped.
+    overfit : bool or ndarray
+        Whether the guess was off by more than the threshold.
+    """
+
+    value: Any
+    overfit: Any
+
+
+def checked_guesses(guess: ArrayLike) -> NDArray[np.float64]:
+    """Return guesses as numbers in [0, 1], or refuse them."""
+    guesses = np.asarray(guess)
+    if (
+        guesses.dtype.kind not in "biuf"
+        or guesses.ndim > 1
+        or not guesses.size
+        or not ((guesses >= 0) & (guesses <= 1)).all()
+    ):
+        raise InvalidParameterError(
+            "guess must be a number in [0, 1], or a list of one for each query."
+        )
+    return guesses.astype(np.float64)
