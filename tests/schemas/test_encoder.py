@@ -143,6 +143,41 @@ def test_norm_bound_of_ordinal_rows(seed):
     assert Encoder(CLINIC, style="ordinal").row_norm_bound == np.inf
 
 
+SIZES = [5e-324, 1e-320, 3e-308, 1e-200, 1e-163, 1e-162, 1e-5, 1, 1e5, 1e153, 1e154]
+SIZES += [1e155, 1e200, 8.9e307]
+
+
+@pytest.mark.parametrize("style", ["ordinal", "dense"])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("n_columns", [1, 2, 3, 40])
+def test_norm_bound_of_tiny_and_huge_ranges(style, size, n_columns):
+    schema = Schema({f"x{j}": Numeric(-size, size) for j in range(n_columns)})
+    encoder = Encoder(schema, style=style)
+    matrix = encoder.transform(
+        schema.table({name: [-size, 0.0, size] for name in schema.columns})
+    )
+    assert np.isfinite(matrix).all()
+    assert encoder.row_norm_bound > 0
+    if np.isfinite(encoder.row_norm_bound):
+        assert_within(encoder, matrix)
+        longest = max(squared_norms(matrix))
+        # Not far above: at most 18 steps of floating point, or a relative 1e-11.
+        slack = Fraction(18 * 5e-324) + Fraction(encoder.row_norm_bound) / 10**11
+        least = max(Fraction(0), Fraction(encoder.row_norm_bound) - slack)
+        assert least**2 <= longest
+    else:
+        assert max(squared_norms(matrix)) >= Fraction(1.79e308) ** 2
+
+
+def test_norm_bound_of_rounded_squares_is_caught():
+    schema = Schema({"x": Numeric(0, 1e-163)})
+    encoder = Encoder(schema, style="ordinal")
+    matrix = encoder.transform(schema.rows([{"x": 1e-163}]))
+    assert_within(encoder, matrix)
+    encoder.row_norm_bound = np.sqrt((1e-163) ** 2)  # what squares without care give
+    assert rejects(assert_within, encoder, matrix)
+
+
 @given(schemas(), ENCODINGS, st.integers(0, 2**32 - 1))
 @settings(derandomize=True, deadline=None, max_examples=60)
 def test_encoding_depends_on_schema_and_row_only(schema, encoding, number):

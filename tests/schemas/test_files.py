@@ -67,7 +67,7 @@ SPELLINGS = {
     "codes through floats": TEXT.replace(",30,", ",30.0,").encode(),
     "lower case flags": TEXT.replace("True", "true").replace("False", "FALSE").encode(),
     "columns permuted": csv_text([dict(reversed(r.items())) for r in RECORDS]).encode(),
-    "ignored column": csv_text([{"note": 'a "b",\nc', **r} for r in RECORDS]).encode(),
+    "ignored column": csv_text([{"note": 'a "b", c', **r} for r in RECORDS]).encode(),
     "gzip": gzip.compress(TEXT.encode()),
 }
 
@@ -272,7 +272,7 @@ WRONG_CSV = {
     "UTF-16": (utf16(TEXT), "not UTF-8 text"),
     "quote never closed": (
         TEXT.replace("baker", f'"baker{CANARY}').encode(),
-        "row 2: the row has 7 fields, the header 9. Check separators and quotation",
+        "line 3: the line is not one whole row",
     ),
     "damaged gzip": (gzip.compress(TEXT.encode())[:-20], "damaged or incomplete"),
     "gzip of nothing": (gzip.compress(b""), "the file is empty"),
@@ -314,7 +314,9 @@ def test_bytes_far_into_a_file_are_checked(tmp_path):
 def test_a_row_without_end_is_explained(mark, tmp_path):
     path = tmp_path / "march.csv"
     path.write_text(TEXT.replace("baker", mark + "baker" * 500_000))
-    with pytest.raises(InvalidDataError, match="a row is longer than 1 MB, or a quot"):
+    with pytest.raises(
+        InvalidDataError, match=r"line 3: .* or the line is longer than 1 MB"
+    ):
         read_table(path, CLINIC)
 
 
@@ -338,7 +340,7 @@ def test_an_unclosed_quote_in_an_ignored_column_loses_no_rows(tmp_path):
     path.write_text(csv_text([{**r, "note": "fine"} for r in RECORDS]))
     assert len(read_table(path, CLINIC)) == 3
     path.write_text(path.read_text().replace("fine", '"fine', 1))
-    with pytest.raises(InvalidDataError, match="quotation mark is not closed"):
+    with pytest.raises(InvalidDataError, match="line 2: the line is not one whole row"):
         read_table(path, CLINIC)
 
 
@@ -426,7 +428,7 @@ def test_batches_need_a_size(rows, tmp_path):
         read_batches(tmp_path / "c.csv", CLINIC, rows=rows)
 
 
-@pytest.mark.parametrize("separator", ["", ";;", '"', 3])
+@pytest.mark.parametrize("separator", ["", ";;", '"', 3, "\n", "\r", "\0", "\u00a7"])
 def test_separators_are_one_character(separator, tmp_path):
     (tmp_path / "c.csv").write_text(TEXT)
     with pytest.raises(InvalidParameterError, match="separator needs one character"):

@@ -133,8 +133,8 @@ WRONG_CELLS = {
     "label gap": ({"ill": None}, "column 'ill': the label is missing"),
     "unit gap": ({"patient": None}, "column 'patient': the unit is missing"),
     "unit empty": ({"patient": ""}, "column 'patient': the unit is missing"),
-    "unit fraction": ({"patient": 1.5}, "neither text nor a whole number"),
-    "unit flag": ({"patient": True}, "neither text nor a whole number"),
+    "unit fraction": ({"patient": 1.5}, "neither text nor an exact whole number"),
+    "unit flag": ({"patient": True}, "neither text nor an exact whole number"),
 }
 
 
@@ -190,6 +190,22 @@ def test_declared_columns_are_ignored():
     with_note = [{**record, "note": CANARY} for record in RECORDS]
     table = CLINIC.table(pl.DataFrame(columns(with_note)), labelled=True)
     np.testing.assert_array_equal(table.numbers, NUMBERS)
+
+
+@pytest.mark.parametrize(("digits", "kind"), [(24, "float32"), (53, "float64")])
+def test_units_that_floating_point_may_have_rounded_are_refused(digits, kind):
+    schema = Schema({"a": Numeric(0, 1)}, unit="u")
+    largest = np.array([2**digits - 1], dtype=kind)
+    rounded = np.array([2**digits], dtype=kind)
+    assert rounded[0] == np.array([2**digits + 1], dtype=kind)[0]
+    for make in (np.array, pd.Series, pl.Series, pa.array):
+        table = schema.table({"a": [0.5], "u": make(largest)}, labelled=True)
+        assert table.units.tolist() == [str(2**digits - 1)]
+        with pytest.raises(InvalidDataError, match="neither text nor an exact whole"):
+            schema.table({"a": [0.5], "u": make(rounded)}, labelled=True)
+    # Whole numbers that never were floats are exact at any size.
+    table = schema.table({"a": [0.5], "u": [2**digits + 1]}, labelled=True)
+    assert table.units.tolist() == [str(2**digits + 1)]
 
 
 @pytest.mark.parametrize("unit", [7, 7.0, np.int64(7), "7"])

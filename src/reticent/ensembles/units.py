@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent.ensembles.unit_ids import keys_of, missing_id, unit_key, whole_numbers
 from reticent.errors import InvalidDataError, TooFewRecordsError
 from reticent.guarantees.numbers import whole
 from reticent.mechanisms import RandomSource
 
-_SORTABLE_KINDS = "biufUSmM"
+_SORTABLE_KINDS = "iufUSM"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,8 +65,9 @@ def partition_rows(
     source : RandomSource
         Where the random order of the units comes from.
     units : array-like of shape (n_rows,), default=None
-        The id of the unit that each row belongs to: numbers, strings, dates or
-        anything hashable. None makes every row a unit of its own.
+        The id of the unit that each row belongs to: whole numbers, text, bytes, dates
+        or tuples of these. What an id says counts, not its type: 7, 7.0, "7" and
+        b"007" are one unit. None makes every row a unit of its own.
 
     Returns
     -------
@@ -74,7 +77,8 @@ def partition_rows(
     Raises
     ------
     InvalidDataError
-        If `units` is not one-dimensional, has another length or a missing id.
+        If `units` is not one-dimensional, has another length, a missing id, or one
+        that may be another unit's, as fractions and rounded numbers may.
     TooFewRecordsError
         If there are fewer units than shards.
 
@@ -140,15 +144,11 @@ def unit_positions(units: Any, n_rows: int) -> tuple[NDArray[np.int64], int]:
     """
     if units is None:
         return np.arange(n_rows), n_rows
-    ids = _as_ids(units)
-    if ids.ndim != 1 or len(ids) != n_rows:
-        raise InvalidDataError(
-            f"units of shape {ids.shape} must hold one id for each of the "
-            f"n_rows={n_rows} rows, in one dimension."
-        )
-    if ids.dtype.kind in _SORTABLE_KINDS:
-        return _positions_by_sorting(ids)
-    return _positions_by_hashing(ids)
+    local, distinct = _grouped(units, n_rows)
+    if distinct.dtype.kind in "iu":
+        return local, len(distinct)
+    counter = UnitCounter()
+    return counter.count(local, distinct), counter.n_units
 
 
 class UnitCounter:
@@ -159,7 +159,7 @@ class UnitCounter:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[Any, int] = {}
+        self._seen: dict[Hashable, int] = {}
 
     @property
     def n_units(self) -> int:
@@ -168,60 +168,64 @@ class UnitCounter:
 
     def positions(self, units: Any, n_rows: int) -> NDArray[np.int64]:
         """Return the position of each row's unit among all units so far."""
-        ids = _as_ids(units)
-        local, _ = unit_positions(ids, n_rows)
-        _, first = np.unique(local, return_index=True)
+        return self.count(*_grouped(units, n_rows))
+
+    def count(self, local: NDArray[np.int64], distinct: NDArray[Any]) -> Any:
+        """Return positions of rows whose ids are `distinct[local]`."""
         seen = self._seen
-        known = [seen.setdefault(unit, len(seen)) for unit in ids[first].tolist()]
+        known = [seen.setdefault(key, len(seen)) for key in keys_of(distinct)]
         return np.array(known, dtype=np.int64)[local]
+
+
+def _grouped(units: Any, n_rows: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the ids in the order of their first appearance, and each row's place.
+
+    Some of them may still be one unit, as "7" and "07" are.
+    """
+    ids = _as_ids(units)
+    if ids.ndim != 1 or len(ids) != n_rows:
+        raise InvalidDataError(
+            f"units of shape {ids.shape} must hold one id for each of the "
+            f"n_rows={n_rows} rows, in one dimension."
+        )
+    if ids.dtype.kind == "f":
+        ids = whole_numbers(ids)
+    if ids.dtype.kind not in _SORTABLE_KINDS:
+        return _grouped_objects(ids)
+    if ids.dtype.kind == "M" and np.isnat(ids).any():
+        raise missing_id()
+    _, first, group = np.unique(ids, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[group], ids[np.sort(first)]
 
 
 def _as_ids(units: Any) -> NDArray[Any]:
     if isinstance(units, np.ma.MaskedArray) and np.ma.is_masked(units):
-        raise _missing_id()
+        raise missing_id()
     if hasattr(units, "dtype") or hasattr(units, "__array__"):
         return np.asarray(units)
-    # A list goes through objects: as an array, [1, "1"] would become one unit.
-    items = list(units)
+    # A list goes through objects: NumPy would round whole numbers beside floats.
+    return _objects(list(units))
+
+
+def _objects(items: list[Any]) -> NDArray[Any]:
     ids = np.empty(len(items), dtype=object)
     ids[:] = items
     return ids
 
 
-def _positions_by_sorting(ids: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
-    # Floating-point NaN and the missing time are the values unequal to themselves.
-    if (ids != ids).any():
-        raise _missing_id()
-    _, first, group = np.unique(ids, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[group], len(first)
-
-
-def _positions_by_hashing(ids: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
+def _grouped_objects(ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Group by type and value: 2.0**53 equals 2**53, but only one of them is exact."""
     seen: dict[Any, int] = {}
-    try:
-        positions = [seen.setdefault(unit, len(seen)) for unit in ids.tolist()]
-    except TypeError as error:
-        raise InvalidDataError(
-            "units holds ids that cannot be hashed. Use numbers, strings or tuples."
-        ) from error
-    if any(_is_missing(unit) for unit in seen):
-        raise _missing_id()
-    return np.array(positions, dtype=np.int64), len(seen)
-
-
-def _is_missing(unit: Any) -> bool:
-    if unit is None:
-        return True
-    try:
-        return not bool(unit == unit)
-    except (TypeError, ValueError):  # pandas' NA refuses to be true or false
-        return True
-
-
-def _missing_id() -> InvalidDataError:
-    return InvalidDataError(
-        "units holds a missing id. Every row needs the id of its unit; give rows of "
-        "unknown people ids of their own."
-    )
+    local = np.empty(len(ids), dtype=np.int64)
+    for row, unit in enumerate(ids):
+        if isinstance(unit, tuple):
+            unit = unit_key(unit)  # its parts have types of their own
+        try:
+            local[row] = seen.setdefault((type(unit), unit), len(seen))
+        except TypeError:
+            raise InvalidDataError(
+                "units holds ids that cannot be hashed. Use numbers, strings or tuples."
+            ) from None
+    return local, _objects([unit for _, unit in seen])

@@ -30,6 +30,8 @@ class ArrowColumn:
         # One type of text, long enough for any column.
         self._array = array.cast(pa.large_string()) if self._is_text else array
         self.untyped = untyped
+        digits = {"halffloat": 11, "float": 24}
+        self.whole_below = 2 ** digits.get(str(array.type), 53)
 
     def __len__(self) -> int:
         """Return the number of cells."""

@@ -113,6 +113,8 @@ class RawColumn(Protocol):
     """A column of cells before validation. Text is `untyped` when it is from a CSV."""
 
     untyped: bool
+    #: Floating-point numbers below this that are whole cannot have been rounded.
+    whole_below: int
 
     def __len__(self) -> int:
         """Return the number of cells."""
@@ -134,6 +136,11 @@ class ArrayColumn:
 
     def __init__(self, array: NDArray[Any]) -> None:
         self._array = array
+        self.whole_below = (
+            2 ** min(int(np.finfo(array.dtype).nmant) + 1, 53)
+            if array.dtype.kind == "f"
+            else 2**53
+        )
 
     def __len__(self) -> int:
         """Return the number of cells."""
@@ -156,6 +163,8 @@ class ArrayColumn:
 
 class ListColumn:
     """A column of Python objects; None is a missing value."""
+
+    whole_below = 2**53
 
     def __init__(self, cells: list[Any], *, untyped: bool = False) -> None:
         self._cells = cells

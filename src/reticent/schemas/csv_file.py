@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from reticent.errors import InvalidDataError
 from reticent.schemas.cells import RawColumn
+from reticent.schemas.csv_lines import CsvLines
 from reticent.schemas.places import Place
 
 # Our choice: large enough for any sensible row, and small enough for any machine,
@@ -23,24 +24,13 @@ _GZIP = b"\x1f\x8b"
 _UNREADABLE = (OSError, EOFError, zlib.error)
 
 
-class _QuoteCounter(io.RawIOBase):
-    """A file that counts quotation marks as it is read.
-
-    A mark that is never closed swallows the rest of the file as one field, and with
-    it rows. Closed fields have marks in pairs, so an odd total shows it.
-    """
-
-    def __init__(self, file: BinaryIO | gzip.GzipFile) -> None:
-        self._file = file
-        self.n_quotes = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
-        self.n_quotes += data.count(b'"')
-        return data
+# Why a line is refused. One text for all causes: it says nothing about the record.
+NO_ROW = (
+    "the line is not one whole row. A field holds a line break, a quotation mark that "
+    "is not doubled or not closed, a lone carriage return or a NUL, or the line is "
+    f"longer than {_BLOCK_BYTES >> 20} MB. Correct the line, or save the table as "
+    "Parquet, where fields may hold anything."
+)
 
 
 class CsvFile:
@@ -67,13 +57,20 @@ class CsvFile:
             compressed = file.read(2) == _GZIP
         return gzip.open(self._path) if compressed else self._path.open("rb")
 
+    def _lines(self, file: BinaryIO | gzip.GzipFile) -> CsvLines:
+        return CsvLines(file, separator=self._separator, most_bytes=_BLOCK_BYTES)
+
     def _header(self) -> list[str]:
         problem: InvalidDataError | None = None
+        names: list[str] = []
         try:
             with self._open() as file:
-                text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-                lines = csv.reader(text, delimiter=self._separator)
-                names = next((fields for fields in lines if fields), None)
+                lines = self._lines(file)
+                text = io.BufferedReader(lines).readline().decode("utf-8")
+                if text:
+                    (names,) = csv.reader([text], delimiter=self._separator)
+                elif lines.bad_line is not None:
+                    problem = self._no_row(lines.bad_line)
         except UnicodeDecodeError:
             problem = self._bad_encoding()
         except _UNREADABLE:
@@ -82,7 +79,7 @@ class CsvFile:
             problem = self.place.error("this is not a CSV file. Save the table as CSV.")
         if problem is not None:
             raise problem
-        if names is None:
+        if not names:
             raise self.place.error(
                 "the file is empty. It needs a line of column names and at least one "
                 "row."
@@ -111,18 +108,17 @@ class CsvFile:
             return "error"
 
         problem: InvalidDataError | None = None
-        n_quotes = 0
+        n_rows = 0
         try:
             with self._open() as file:
-                counter = _QuoteCounter(file)
+                lines = self._lines(file)
                 reader = arrow_csv.open_csv(
-                    counter,
+                    lines,
                     read_options=arrow_csv.ReadOptions(
                         use_threads=False, block_size=_BLOCK_BYTES
                     ),
                     parse_options=arrow_csv.ParseOptions(
                         delimiter=self._separator,
-                        newlines_in_values=True,
                         # In a file of one column an empty line is a missing value.
                         ignore_empty_lines=len(self.names) > 1,
                         invalid_row_handler=remember,
@@ -135,18 +131,15 @@ class CsvFile:
                         quoted_strings_can_be_null=True,
                     ),
                 )
-                yield from reader
-                n_quotes = counter.n_quotes
+                for batch in reader:
+                    n_rows += batch.num_rows
+                    yield batch
+                problem = self._unfinished(lines, n_rows)
         except pa.ArrowInvalid:
             # Arrow's message quotes the record, so it goes no further than this line.
-            problem = self._malformed(short_rows)
+            problem = self._malformed(short_rows, lines.bad_line)
         except _UNREADABLE:
             problem = self._damaged()
-        if problem is None and n_quotes % 2:
-            problem = self.place.error(
-                "a quotation mark is not closed, so rows may be lost. Double each mark "
-                "inside a field and close each quoted field."
-            )
         if problem is not None:
             raise problem
 
@@ -157,7 +150,7 @@ class CsvFile:
         return ArrowColumn(cells, untyped=True)
 
     def _malformed(
-        self, short_rows: list[tuple[int | None, int, int]]
+        self, short_rows: list[tuple[int | None, int, int]], bad_line: int | None
     ) -> InvalidDataError:
         if short_rows:
             number, found, expected = short_rows[0]
@@ -168,14 +161,31 @@ class CsvFile:
                 f"and quotation marks.",
                 row=row,
             )
+        if bad_line is not None:
+            return self._no_row(bad_line)
         if self._undecodable_line() is not None:
             return self._bad_encoding()
         if not self._has_rows():
             return self.no_rows()
-        return self.place.error(
-            f"a row is longer than {_BLOCK_BYTES >> 20} MB, or a quotation mark is not "
-            f"closed. Double each mark inside a field and close each quoted field."
-        )
+        return self.place.error("this is not a CSV file. Save the table as CSV.")
+
+    def _unfinished(self, lines: CsvLines, n_rows: int) -> InvalidDataError | None:
+        """Return why the rows are not those of all lines, or None."""
+        if lines.bad_line is not None:
+            return self._no_row(lines.bad_line)
+        below_header = lines.n_lines - 1
+        if len(self.names) > 1:
+            below_header -= lines.n_blank
+        if n_rows != below_header:
+            return self.place.error(
+                f"{below_header} lines below the header gave {n_rows} rows. {NO_ROW}"
+            )
+        return None
+
+    def _no_row(self, line: int) -> InvalidDataError:
+        if self._undecodable_line() is not None:
+            return self._bad_encoding()
+        return self.place.line(line, NO_ROW)
 
     def no_rows(self) -> InvalidDataError:
         """Return the error for a file that holds a header and nothing else."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf, sqrt
+from math import hypot, inf, sqrt
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._rounding import up
 from reticent.errors import InvalidParameterError
 from reticent.schemas.basis import BASES, NumericFeatures
 from reticent.schemas.columns import Categorical, Numeric, checked_choice, transformed
@@ -67,7 +68,8 @@ class Encoder:
     one indicator among many; B-splines, which are not negative and add up to one.
     So the square of a row's norm is at most the number of columns (plus one for the
     intercept), and the ends of the ranges reach it. Ordinal rows are bounded by the
-    ranges; where values may be missing the bound is infinite, since NaN has no norm.
+    ranges, however small or large; where values may be missing, or a norm is beyond
+    what floating point holds, the bound is infinite.
 
     Examples
     --------
@@ -153,15 +155,18 @@ class Encoder:
         self.names = tuple(names)
         self._number_places = [names.index(n) for n in self.schema.layout.numeric.names]
         self._code_places = [names.index(n) for n in self.schema.layout.category.names]
-        square = 0.0
+        longest: list[float] = []
         for spec in self.schema.columns.values():
             if spec.missing:
-                square = inf
+                longest.append(inf)
             elif isinstance(spec, Numeric):
-                square += max(abs(spec.low), abs(spec.high)) ** 2
+                longest.append(max(abs(spec.low), abs(spec.high)))
             else:
-                square += (len(spec.levels) - 1 + spec.other) ** 2
-        self.row_norm_bound = sqrt(square) * (1 + _NORM_SLACK)
+                longest.append(float(len(spec.levels) - 1 + spec.other))
+        # Squares of tiny numbers are zero and of huge ones infinite; hypot scales
+        # first. The step of `up` covers numbers too small for a relative slack.
+        norm = hypot(*longest)
+        self.row_norm_bound = max(up(norm), norm * (1 + _NORM_SLACK))
 
     def _plan_dense(self) -> None:
         layout = self.schema.layout

@@ -141,9 +141,15 @@ def open_records(
         )
     if separator is None:
         separator = "\t" if ".tsv" in name else ","
-    if not (isinstance(separator, str) and len(separator) == 1 and separator != '"'):
+    if not (
+        isinstance(separator, str)
+        and len(separator) == 1
+        and separator.isascii()
+        and separator not in '"\r\n\0'
+    ):
         raise InvalidParameterError(
-            f"separator needs one character, not a quotation mark; got {separator!r}."
+            f"separator needs one character of ASCII, neither a quotation mark nor a "
+            f"line end; got {separator!r}."
         )
     return CsvFile(file, separator=separator)
 

@@ -110,7 +110,9 @@ def _pandas_column(cells: Any) -> RawColumn:
     if kind in "iu" and not cells.isna().any():
         return ArrayColumn(cells.to_numpy(dtype=np.dtype(f"{kind}8")))
     if kind in "iuf":
-        return ArrayColumn(cells.to_numpy(dtype=np.float64, na_value=np.nan))
+        # Single precision stays what it is, so that its whole numbers can be judged.
+        floats = np.dtype(f"f{cells.dtype.itemsize}" if kind == "f" else "f8")
+        return ArrayColumn(cells.to_numpy(dtype=floats, na_value=np.nan))
     values = cells.astype(object).to_numpy(copy=True)
     values[cells.isna().to_numpy()] = None
     return ListColumn(values.tolist())

@@ -33,6 +33,10 @@ class Place:
         where = self.source if row is None else self._row(row)
         return InvalidDataError(f"{where}: {problem}" if where else problem)
 
+    def line(self, line: int, problem: str) -> InvalidDataError:
+        """Return an error about one line of a file of text, counted from 1."""
+        return InvalidDataError(f"{self.source}, line {line}: {problem}")
+
     def cell(
         self, row: int, column: str, problem: str, *, curator: str, client: str
     ) -> InvalidDataError:

@@ -151,10 +151,15 @@ def label_values(column: RawColumn, label: Label, place: Place) -> NDArray[Any]:
 
 
 def unit_ids(column: RawColumn, name: str, place: Place) -> NDArray[Any]:
-    """Return the unit of each row as text; whole numbers are written in digits."""
+    """Return the unit of each row as text; whole numbers are written in digits.
+
+    Numbers so large that floating point may have rounded them are refused: two people
+    could have become one, and somebody whose rows come in two files two units.
+    """
+    limit = column.whole_below
     ids = np.empty(len(column), dtype=object)
     for row, cell in enumerate(column.values()):
-        if isinstance(cell, float) and cell.is_integer():
+        if isinstance(cell, float) and cell.is_integer() and abs(cell) < limit:
             cell = int(cell)  # a column of whole numbers that passed through floats
         if isinstance(cell, str) and cell:
             ids[row] = cell
@@ -164,7 +169,7 @@ def unit_ids(column: RawColumn, name: str, place: Place) -> NDArray[Any]:
             raise place.cell(
                 row,
                 name,
-                "the unit is missing, or neither text nor a whole number.",
+                "the unit is missing, or neither text nor an exact whole number.",
                 curator="Every row must say whose it is.",
                 client="",
             )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from reticent.errors import InvalidParameterError, ModelFileError
-from reticent.guarantees import Certificate, Scope
+from reticent.guarantees import Certificate, ReplaceOne, Sample, Scope
 from reticent.learners import StudentClassifier
 from reticent.learners.released_linear import (
     ReleasedLinearClassifier,
@@ -33,6 +33,7 @@ class ReleasedScores:
             )
         self.certificate = certificate
         self.n_units = read.count(packed.parameters, "n_units")
+        _check_ties(packed.parameters, self.n_units, certificate)
         arrays = packed.arrays
         if set(arrays) != {"coefficients", "intercepts"}:
             raise ModelFileError("a released model has coefficients and intercepts.")
@@ -46,11 +47,40 @@ class ReleasedScores:
             and np.isfinite(shifts).all()
         ):
             raise ModelFileError("the coefficients do not fit the encoder.")
+        dimensions = [c.parameter("dimension") for c in certificate.walk()]
+        if any(
+            isinstance(dimension, int) and dimension < np.count_nonzero(weights)
+            for dimension in dimensions
+        ):
+            raise ModelFileError(
+                "the certificate is about fewer coefficients than the model has; it "
+                "belongs to another model."
+            )
         self._weights, self._shifts = weights, shifts
 
     def scores(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return one score a row and class, or one a row."""
         return np.asarray(X @ self._weights.T + self._shifts)
+
+
+def _check_ties(facts: Any, n_units: int, certificate: Certificate[Any]) -> None:
+    """Refuse a certificate that is not one of the release.
+
+    Coefficients do not show what noise is in them. So `save_model` records the id of
+    the fit's certificate, which pins every number and detail; a certificate whose
+    scale or grid was changed afterwards is another one, even where its rule holds.
+    """
+    if certificate.id != facts["certificate"]:
+        raise ModelFileError(
+            "the certificate is not the one that the release was stored with. Save "
+            "the model again."
+        )
+    relation = certificate.relation
+    if not (isinstance(relation, ReplaceOne | Sample) and relation.n == n_units):
+        raise ModelFileError(
+            f"n_units={n_units} of the model is not what its certificate is about: "
+            f"{relation}."
+        )
 
 
 class ReleasedLabels(ReleasedScores):
@@ -124,7 +154,7 @@ class ReleasedClassifierKind:
         self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
     ) -> ReleasedLabels:
         """Put it together."""
-        read.exactly(packed.parameters, {"classes", "n_units"})
+        read.exactly(packed.parameters, {"certificate", "classes", "n_units"})
         return ReleasedLabels(packed, encoder, certificate)
 
 
@@ -176,7 +206,7 @@ class ReleasedRegressorKind:
         self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
     ) -> ReleasedNumbers:
         """Put it together."""
-        read.exactly(packed.parameters, {"n_units"})
+        read.exactly(packed.parameters, {"certificate", "n_units"})
         return ReleasedNumbers(packed, encoder, certificate)
 
 

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from reticent.errors import InvalidParameterError, NotDeployableError
-from reticent.guarantees import SEEDED_NOISE, Certificate, recheck
+from reticent.guarantees import SEEDED_NOISE, Certificate, Scope, recheck
 from reticent.ledger import Signer
 from reticent.schemas import Encoder, Schema
 from reticent.storage.arrays import ArrayEntry, array_bytes
@@ -93,6 +93,10 @@ def save_model(
     if "classes" in packed.parameters:
         spelt = labels_of(schema, packed.parameters["classes"], labels)
         packed = Packed({**packed.parameters, "classes": spelt}, packed.arrays)
+    if certificate.scope is Scope.MODEL:
+        # A predictor's certificate follows from its parameters; a release's does not.
+        released = {**packed.parameters, "certificate": certificate.id}
+        packed = Packed(released, packed.arrays)
     entries, files = {}, {}
     for name, array in packed.arrays.items():
         content, dtype, shape = array_bytes(name, array)
