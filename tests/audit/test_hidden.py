@@ -11,7 +11,7 @@ from reticent.audit.outcomes import spelled
 from reticent.errors import CannotJudgeError, InvalidParameterError
 from reticent.guarantees import PureDP
 from reticent.hypotheses import Intervals, Thresholds
-from reticent.learners import ExponentialMechanismClassifier, Grid
+from reticent.learners import ExponentialMechanismClassifier
 from reticent.mechanisms import (
     SystemSource,
     draw_bernoulli,
@@ -123,11 +123,11 @@ def test_a_right_exponential_draw_has_its_law():
 
 
 @pytest.mark.parametrize(
-    ("family", "outcomes"), [(Thresholds("up"), 9), (Intervals(2), 1 + 8 + 28)]
+    ("family", "outcomes"), [(Thresholds("up"), 9), (Intervals(2, "0"), 1 + 8 + 28)]
 )
 def test_laws_on_a_grid_are_gone_through(family, outcomes):
     model = ExponentialMechanismClassifier(
-        family, 1.0, grid=Grid(0.0, 8.0, 8), classes=[0, 1]
+        family, 1.0, bounds=(0.0, 8.0), resolution=8, classes=[0, 1]
     )
     X, y = [[1.0], [5.0]], [0, 1]
     response = model.response(X, y)
@@ -140,7 +140,11 @@ def test_a_right_release_on_a_grid_holds_every_time():
     def release(epsilon):
         def run(X, y):
             model = ExponentialMechanismClassifier(
-                Thresholds("up"), epsilon, grid=Grid(0.0, 4.0, 4), classes=[0, 1]
+                Thresholds("up"),
+                epsilon,
+                bounds=(0.0, 4.0),
+                resolution=4,
+                classes=[0, 1],
             )
             return model.fit(X, y).hypothesis_
 
