@@ -6,7 +6,8 @@
     ├── InvalidParameterError (ValueError)      a number or choice that cannot be
     │   ├── InvalidGuaranteeError               a guarantee whose numbers are not valid
     │   ├── InvalidDataError                    rows, labels or units of the wrong shape
-    │   └── TooFewRecordsError                  fewer units than the method needs
+    │   ├── TooFewRecordsError                  fewer units than the method needs
+    │   └── CannotJudgeError                    an audit that cannot see all it must
     ├── RuleError (ValueError)                  a rule applied where it does not fit
     │   ├── RelationMismatchError               neighbouring relations that do not mix
     │   └── NoDerivationError                   no rule leads from here to there
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 __all__ = [
     "BudgetExhaustedError",
+    "CannotJudgeError",
     "CertificateError",
     "InternalError",
     "InvalidDataError",
@@ -61,6 +63,10 @@ class InvalidDataError(InvalidParameterError):
 
 class TooFewRecordsError(InvalidParameterError):
     """There are fewer units than the method needs."""
+
+
+class CannotJudgeError(InvalidParameterError):
+    """An audit cannot see everything that its verdict would depend on."""
 
 
 class RuleError(ReticentError, ValueError):

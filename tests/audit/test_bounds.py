@@ -59,6 +59,33 @@ def test_choosing_and_testing_on_the_same_samples_is_not_sound():
     assert sound.epsilon == 0.0
 
 
+def test_where_all_outcomes_differ_nothing_is_said():
+    # It releases everything, in a way that no sample shows: each outcome comes once.
+    found = lower_bound(lambda data: (data, SOURCE.bytes(16)), 0, 1, trials=500)
+    assert found.powerless
+    assert (found.epsilon, found.ceiling) == (0.0, 0.0)
+    assert not found.refutes(0.0)
+    assert "nothing can be said" in str(found)
+    assert "epsilon >=" not in str(found)
+    assert "confidence" not in str(found)
+
+
+def test_what_could_have_been_found_is_said():
+    def same(data):
+        return int(soft_vote([[1, 1]], 1.0).draw(SOURCE)[0])
+
+    found = lower_bound(same, 0, 1, trials=500, confidence=1 - ALPHA)
+    assert not found.powerless
+    assert found.epsilon == 0.0
+    most = epsilon_at_least(350, 0, 350, level=ALPHA / 2)
+    assert found.ceiling == pytest.approx(most)
+    assert "no loss was found" in str(found)
+    # The control: a program that reveals all reaches the ceiling.
+    shown = lower_bound(lambda data: data, 0, 1, trials=500, confidence=1 - ALPHA)
+    assert shown.epsilon == pytest.approx(shown.ceiling)
+    assert str(shown).startswith("epsilon >= ")
+
+
 def test_a_delta_is_allowed_for():
     assert epsilon_at_least(10, 0, 1000, level=0.01, delta=0.5) == 0.0
     free = epsilon_at_least(900, 100, 1000, level=0.01)

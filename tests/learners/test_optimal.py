@@ -1,11 +1,15 @@
 """The best private algorithms, by linear programs: values, laws, and what they beat."""
 
+from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from reticent.errors import SolverError
 from reticent.hypotheses import Thresholds
 from reticent.learners import (
     ExponentialMechanismClassifier,
@@ -14,6 +18,7 @@ from reticent.learners import (
     optimal_predictor,
     worst_excess,
 )
+from reticent.learners.optimal_programs import Privacy
 from reticent.mechanisms import (
     geometric_vote,
     sigmoid_response,
@@ -128,15 +133,72 @@ def worst_ratio(solution, law):
 def test_the_optimal_laws_are_private():
     labels = labels_of(3)
     learner = optimal_learner(losses_of(labels), 4, 0.8)
-    assert worst_ratio(learner, learner.law) <= 1e-7
-    np.testing.assert_allclose(learner.law.sum(axis=1), 1, atol=1e-7)
+    assert worst_ratio(learner, learner.law) <= 1e-15
     predictor = optimal_predictor(labels, 4, 0.8)
-    assert worst_ratio(predictor, predictor.law) <= 1e-7
-    assert worst_ratio(predictor, 1 - predictor.law) <= 1e-7
-    assert predictor.law.min() >= -1e-9
+    assert worst_ratio(predictor, predictor.law) <= 1e-15
+    assert worst_ratio(predictor, 1 - predictor.law) <= 1e-15
     # A control: the same laws are not private at a smaller epsilon.
-    tighter = type(learner)(learner.value, learner.datasets, learner.law, 0.6)
+    tighter = replace(learner, epsilon=0.6)
     assert worst_ratio(tighter, learner.law) > 1e-3
+
+
+def exact_loss(solution, columns):
+    """The largest log-ratio of neighbours, of floats taken for what they are."""
+    index = {row.tobytes(): i for i, row in enumerate(solution.datasets)}
+    worst = Fraction(1)
+    for i, counts in enumerate(solution.datasets):
+        for lost, gained in product(np.flatnonzero(counts), range(len(counts))):
+            moved = counts.copy()
+            moved[lost] -= 1
+            moved[gained] += 1
+            pairs = zip(columns[i], columns[index[moved.tobytes()]], strict=True)
+            worst = max(worst, *(here / there for here, there in pairs))
+    with mpmath.workdps(60):
+        return mpmath.log(mpmath.mpf(worst.numerator) / worst.denominator)
+
+
+def fractions_of(law):
+    return [[Fraction(p) for p in row] for row in law.tolist()]
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.7, 3.0, 8.0, 12.0, 16.0, 20.0, 45.0])
+def test_the_laws_are_private_without_any_tolerance(epsilon):
+    labels = labels_of(2)
+    learner = optimal_learner(losses_of(labels), 3, epsilon)
+    law = fractions_of(learner.law)
+    assert all(sum(row) == 1 for row in law)
+    assert exact_loss(learner, law) <= epsilon
+    predictor = optimal_predictor(labels, 3, epsilon)
+    ones = fractions_of(predictor.law)
+    both = [[*row, *(1 - p for p in row)] for row in ones]
+    assert exact_loss(predictor, both) <= epsilon
+    # Not private by being useless: the repair costs next to nothing.
+    for solution in (learner, predictor):
+        assert solution.value - 1e-7 <= solution.achieved <= solution.value + 1e-6
+    assert learner.achieved == pytest.approx(
+        worst_excess(learner.law, losses_of(labels), learner.datasets), abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("epsilon", [8.0, 12.0, 16.0, 20.0])
+def test_large_epsilons_keep_their_optimum(epsilon):
+    # One bit, two answers: 1/(1 + e^eps).
+    best = optimal_learner([[0, 1], [1, 0]], 1, epsilon)
+    assert best.achieved == pytest.approx(1 / (1 + np.exp(epsilon)), rel=1e-6)
+
+
+def test_a_law_too_far_from_private_is_refused():
+    privacy = Privacy(np.array([[0, 1]]), 2, 2, 0.01)
+    with pytest.raises(SolverError, match="too far"):
+        privacy.repaired(np.array([1.0, 0.0, 0.0, 1.0]))
+    # Zeros where a neighbour has none are repaired; one unit too little is seen.
+    steep = replace(privacy, epsilon=20.0)
+    repaired = steep.repaired(np.array([1.0, 0.0, 0.5, 0.5]))
+    assert repaired.min() > 0
+    units = (repaired * 2.0**53).astype(np.int64)
+    assert steep.holds(units)
+    units[0] = [2**53, 0]
+    assert not steep.holds(units)
 
 
 def test_check_values_of_learners():

@@ -38,6 +38,10 @@ class LowerBound:
         Samples from each of the two datasets, selection included.
     event : tuple
         The outcomes whose probability differs most, chosen on held-out samples.
+    ceiling : float
+        The largest bound that these samples could have given, had every outcome that
+        came up again been impossible for the other dataset. No claim of this epsilon
+        or more could have been refuted.
     """
 
     epsilon: float
@@ -45,12 +49,31 @@ class LowerBound:
     confidence: float
     trials: int
     event: tuple[Any, ...]
+    ceiling: float
+
+    @property
+    def powerless(self) -> bool:
+        """Whether nothing could have been found, so that nothing was learned."""
+        return not self.ceiling > 0
 
     def refutes(self, epsilon: float) -> bool:
         """Return whether a claim of this epsilon is refuted."""
         return self.epsilon > epsilon
 
     def __str__(self) -> str:
+        samples = f"2 x {self.trials} samples at delta = {self.delta:g}"
+        if self.powerless:
+            return (
+                f"nothing can be said about epsilon from {samples}: hardly any outcome "
+                "came up twice, so no probability can be estimated. Sort outcomes into "
+                "public bins, or draw more samples"
+            )
+        if not self.epsilon > 0:
+            return (
+                f"no loss was found in {samples}; with confidence "
+                f"{self.confidence:g}, no more than epsilon = {self.ceiling:.4g} could "
+                "have been shown"
+            )
         return (
             f"epsilon >= {self.epsilon:.4g} at delta = {self.delta:g} with confidence "
             f"{self.confidence:g}, from 2 x {self.trials} samples"
@@ -91,7 +114,8 @@ def lower_bound(
     Sound whatever the mechanism: the event is chosen on held-out samples, its two
     probabilities are bounded by Clopper-Pearson at half the level each, and
     ``P(E) <= e^epsilon Q(E) + delta`` is solved for epsilon. Rounded down, never
-    negative.
+    negative. A bound of 0 is no evidence of privacy: `ceiling` says what could have
+    been found, and is 0 where all outcomes differ.
 
     Examples
     --------
@@ -112,9 +136,14 @@ def lower_bound(
         )
     here = [mechanism(data) for _ in range(trials)]
     there = [mechanism(neighbour) for _ in range(trials)]
-    best = LowerBound(0.0, delta, confidence, trials, ())
     # Two directions are tried, each at half of the level.
     level = (1 - confidence) / 2
+    held = {*here[:first], *there[:first]}
+    again = max(
+        sum(outcome in held for outcome in sample[first:]) for sample in (here, there)
+    )
+    ceiling = epsilon_at_least(again, 0, trials - first, level=level, delta=delta)
+    best = LowerBound(0.0, delta, confidence, trials, (), ceiling)
     for left, right in ((here, there), (there, here)):
         event = _best_event(left[:first], right[:first], delta)
         if not event:
@@ -126,7 +155,7 @@ def lower_bound(
         )
         if epsilon > best.epsilon:
             shown = tuple(sorted(event, key=repr))[:20]
-            best = LowerBound(epsilon, delta, confidence, trials, shown)
+            best = LowerBound(epsilon, delta, confidence, trials, shown, ceiling)
     return best
 
 

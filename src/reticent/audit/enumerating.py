@@ -3,47 +3,256 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from copy import deepcopy
 from functools import partial
-from itertools import permutations, product
 from typing import Any
 
 import numpy as np
 
 from reticent.audit.exact import Answered, Dataset, Verification, compare, datasets_of
-from reticent.errors import InvalidParameterError
+from reticent.audit.hidden import Generators, memory_of, watched
+from reticent.audit.outcomes import failed, spelled
+from reticent.audit.supports import MOST, Support, support_of
+from reticent.errors import CannotJudgeError
 from reticent.guarantees import Guarantee, ReplaceOne
 from reticent.guarantees.numbers import whole
-from reticent.mechanisms import Draw, Listener, listen
+from reticent.mechanisms import Draw, Listener, RandomSource, SystemSource, listen
+from reticent.mechanisms.grid_noise import checked_scale
 
-_MOST_PATHS = 200_000
+# A program that draws more often than this in one run may draw without end.
+_MOST_DRAWS = 200
+# All probabilities together may differ from one by so much, for rounding.
+_DOUBT = 1e-9
+_SYSTEM_BYTES = SystemSource.bytes
 
-Support = list[tuple[Any, float]]
+
+class _Refused(BaseException):  # no Exception: programs must not catch it
+    """The run cannot be judged."""
 
 
 class _Chooser(Listener):
-    """Follow one path through the draws; remember where others branch off."""
+    """Follow one path through the draws; remember where others branch off.
 
-    def __init__(self, path: list[int], *, noiseless: bool) -> None:
+    A path is run twice. What no release may depend on (names, and noise where it is
+    left away) comes out differently in the second run, which `again` is.
+    """
+
+    strict = True
+
+    def __init__(
+        self,
+        path: list[int],
+        known: list[Support],
+        *,
+        noiseless: bool,
+        again: bool,
+    ) -> None:
         self.path = path
-        self._noiseless = noiseless
-        self.sizes: list[int] = []
+        self.supports: list[Support] = []
+        self.asked: list[str] = []
         self.log_probability = 0.0
+        self._known = known
+        self.why: CannotJudgeError | None = None
+        self._noiseless = noiseless
+        self._again = again
+
+    def refuse(self, why: str | CannotJudgeError) -> None:
+        """Remember why, also for programs that catch everything, and stop the run."""
+        if self.why is None:
+            known = isinstance(why, CannotJudgeError)
+            self.why = why if known else CannotJudgeError(f"cannot judge: {why}")
+        raise _Refused
+
+    def touched(self, what: str) -> None:
+        self.refuse(
+            f"the program uses {what}, which the audit cannot set. Draw everything "
+            "from a SystemSource, in the thread that calls the program."
+        )
+
+    def missed(self, kind: str) -> None:
+        if self.why is None:
+            self.why = CannotJudgeError(
+                f"cannot judge: {kind} was drawn in another thread or context."
+            )
+
+    def descends(self, draw: Draw) -> bool:
+        # The law that somebody else's response states may not be what it draws.
+        if draw.kind not in ("label", "candidate"):
+            return False
+        kind = type(draw.arguments[0])
+        return not kind.__module__.startswith("reticent.")
 
     def drawn(self, draw: Draw, sample: Callable[[], Any]) -> Any:
+        self._check_source(draw)
+        if sum(len(support) > 1 for support in self.supports) >= _MOST_DRAWS:
+            self.refuse(
+                f"the program draws more than {_MOST_DRAWS} times in one run, perhaps "
+                "without end."
+            )
+        self.asked.append(draw.kind)
+        if draw.kind == "name":
+            return ("a5" if self._again else "5a") * draw.arguments[1]
         if draw.kind == "noise" and self._noiseless:
-            return np.array(draw.arguments[1], dtype=np.int64)
-        support = _support(draw)
-        if len(self.sizes) == len(self.path):
-            self.path.append(0)
-        outcome, log = support[self.path[len(self.sizes)]]
-        self.sizes.append(len(support))
+            return self._left_away(draw)
+        support = self._support(draw, sample)
+        outcome, log = support[self.path[len(self.supports)]]
+        self.supports.append(support)
         self.log_probability += log
-        return outcome
+        # The program may write into what it gets.
+        return outcome.copy() if isinstance(outcome, np.ndarray) else deepcopy(outcome)
+
+    def _support(self, draw: Draw, sample: Callable[[], Any]) -> Support:
+        place = len(self.supports)
+        if place < len(self._known):  # an earlier path came by here
+            return self._known[place]
+        sample()  # an argument that the sampler refuses is refused here too
+        if place == len(self.path):
+            self.path.append(0)
+        try:
+            return support_of(draw)
+        except CannotJudgeError as error:
+            self.refuse(error)
+            raise
+
+    def _left_away(self, draw: Draw) -> Any:
+        _, location, scale, *_ = draw.arguments
+        values = np.array(location, dtype=np.int64)
+        if not self._again:
+            return values
+        far = math.ceil(7 * checked_scale(scale)) + 1
+        signs = np.where(np.arange(values.size) % 2, -1, 1).reshape(values.shape)
+        return values + far * signs
+
+    def _check_source(self, draw: Draw) -> None:
+        sources = [a for a in draw.arguments if isinstance(a, RandomSource)]
+        if any(source.seeded for source in sources):
+            self.refuse(
+                "the program draws from a seeded source, whose numbers follow from its "
+                "seed. Leave random_state at None."
+            )
+        if not sources or any(
+            type(source) is not SystemSource or vars(source) for source in sources
+        ):
+            self.refuse("the program draws from a source that is no SystemSource.")
+        if SystemSource.bytes is not _SYSTEM_BYTES:
+            self.refuse("SystemSource.bytes was replaced.")
+
+
+class _Law:
+    """The law of a program: what it releases, spelled out, with log-probabilities."""
+
+    def __init__(
+        self,
+        run: Callable[[], Any],
+        program: Callable[..., Any],
+        *,
+        most: int,
+        noiseless: bool,
+        failures: bool,
+    ) -> None:
+        self.logs: dict[Hashable, float] = {}
+        self.outcomes: dict[Hashable, Any] = {}
+        self._run, self._program = run, program
+        self._noiseless, self._failures = noiseless, failures
+        path: list[int] = []
+        known: list[Support] = []
+        memory: Any = None
+        for count in range(most):
+            chooser = self._follow(path, known)
+            if count == 0:
+                memory = memory_of(program)  # after a run, which may fill caches
+            path = chooser.path
+            while path and path[-1] == len(chooser.supports[len(path) - 1]) - 1:
+                path.pop()
+            if not path:
+                self._check(memory)
+                return
+            path[-1] += 1
+            known = chooser.supports[: len(path)]
+        raise CannotJudgeError(
+            f"the draws can come out in more than most={most} ways. Use less data, "
+            "fewer candidates or fewer queries."
+        )
+
+    def _follow(self, path: list[int], known: list[Support]) -> _Chooser:
+        """Run one path, watched, and once more to see that nothing else decides."""
+        settings = {"noiseless": self._noiseless}
+        first = _Chooser(list(path), known, **settings, again=False)
+        seen, outcome = self._released(first, watch=True)
+        second = _Chooser(list(first.path), known, **settings, again=True)
+        seen_again, _ = self._released(second, watch=False)
+        here, there = (
+            (part.asked, part.path, part.log_probability) for part in (first, second)
+        )
+        if seen_again != seen or here != there:
+            influence = ", or noise that was to be left away" if self._noiseless else ""
+            raise CannotJudgeError(
+                "cannot judge: with every draw the same, two runs differ. The program "
+                f"uses randomness, a clock or memory of its own{influence}."
+            )
+        before = self.logs.get(seen, -math.inf)
+        self.logs[seen] = float(np.logaddexp(before, first.log_probability))
+        self.outcomes.setdefault(seen, outcome)
+        return first
+
+    def _released(self, chooser: _Chooser, *, watch: bool) -> tuple[Hashable, Any]:
+        """Run once; return what is seen, spelled out, and the outcome itself."""
+        failure: Exception | None = None
+        outcome: Any = None
+        try:
+            with listen(chooser):
+                if watch:
+                    with watched(chooser.touched):
+                        outcome = self._run()
+                else:
+                    outcome = self._run()
+        except _Refused:
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever the analyst would see
+            failure = error
+        if chooser.why is not None:
+            raise chooser.why
+        if failure is None:
+            return ("returns", spelled(outcome)), outcome
+        if not self._failures:
+            raise failure
+        return failed(failure), failure
+
+    def found(self) -> Iterable[tuple[Hashable, Any]]:
+        """Return what is seen, spelled out, with an outcome that is seen like that."""
+        return self.outcomes.items()
+
+    def _check(self, memory: Any) -> None:
+        total = math.fsum(math.exp(log) for log in self.logs.values())
+        if not abs(total - 1) <= _DOUBT:
+            raise CannotJudgeError(
+                f"cannot judge: all outcomes together have probability {total:.12g}, so "
+                "what is drawn does not follow from what was drawn before."
+            )
+        if memory_of(self._program) != memory:
+            raise CannotJudgeError(
+                "cannot judge: the program remembers something from one run to the "
+                "next. Make all that it keeps anew in each run."
+            )
+
+
+class _Unmoved:
+    """See that no generator of NumPy or Python was used meanwhile."""
+
+    def __enter__(self) -> None:
+        self._generators = Generators()
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None and self._generators.moved():
+            raise CannotJudgeError(
+                "cannot judge: the program draws from a generator of NumPy or Python. "
+                "Draw everything from a SystemSource."
+            )
 
 
 def exact_law(
-    run: Callable[[], Hashable], *, most: int = _MOST_PATHS, noiseless: bool = False
+    run: Callable[[], Hashable], *, most: int = MOST, noiseless: bool = False
 ) -> dict[Hashable, float]:
     """Return the log-probability of everything that a program can release.
 
@@ -51,7 +260,7 @@ def exact_law(
     ----------
     run : callable
         Runs the program once and returns what it releases, something hashable. All its
-        randomness must come from `reticent.mechanisms`.
+        randomness must come from a `SystemSource`, through `reticent.mechanisms`.
     most : int, default=200000
         Give up beyond so many ways in which the draws can come out.
     noiseless : bool, default=False
@@ -60,14 +269,19 @@ def exact_law(
 
     Raises
     ------
-    InvalidParameterError
-        If the program draws numbers of unlimited range, or too much.
+    CannotJudgeError
+        If the program draws numbers of unlimited range, raw bits or too much; if it
+        uses other randomness, a seed, a clock, a thread or memory of its own.
 
     Guarantee
     ---------
-    The program's own code is run once for every way in which its draws can come out:
-    labels, flips, orders, subsets and uniform whole numbers, each with its exact
-    probability. Sums are taken in floats.
+    The program's own code is run for every way in which its draws can come out:
+    labels, coins, flips, orders, subsets and uniform whole numbers, each with its exact
+    probability. Sums are taken in floats. Whatever else may be random is refused: one
+    run of each path is watched for calls of the operating system, of Python's and
+    NumPy's generators, of clocks and of threads, and a second one must release the
+    same. Not seen: randomness in foreign compiled code that comes out the same in all
+    these runs, and what the program does beside what it returns or raises.
 
     Examples
     --------
@@ -77,28 +291,19 @@ def exact_law(
     >>> {label: round(math.exp(log), 6) for label, log in law.items()}
     {0: 0.25, 1: 0.75}
     """
-    law: dict[Hashable, float] = {}
-    path: list[int] = []
-    for _ in range(most):
-        chooser = _Chooser(path, noiseless=noiseless)
-        with listen(chooser):
-            outcome = run()
-        before = law.get(outcome, -math.inf)
-        law[outcome] = float(np.logaddexp(before, chooser.log_probability))
-        path = chooser.path
-        while path and path[-1] == chooser.sizes[len(path) - 1] - 1:
-            path.pop()
-        if not path:
-            return law
-        path[-1] += 1
-    raise InvalidParameterError(
-        f"the draws can come out in more than most={most} ways. Use less data, fewer "
-        "candidates or fewer queries."
-    )
+    with _Unmoved():
+        found = _Law(run, run, most=most, noiseless=noiseless, failures=False)
+    law = {found.outcomes[seen]: log for seen, log in found.logs.items()}
+    if len(law) != len(found.logs):
+        raise CannotJudgeError(
+            "cannot judge: two outcomes are equal but can be told apart, such as 1 and "
+            "True. Return values of one type."
+        )
+    return law
 
 
 def verify_release(
-    release: Callable[[Any, Any], Hashable],
+    release: Callable[[Any, Any], Any],
     domain: Sequence[tuple[Any, Any]],
     n: int,
     *,
@@ -111,7 +316,8 @@ def verify_release(
     Parameters
     ----------
     release : callable
-        ``release(X, y)`` runs the program once and returns what it releases.
+        ``release(X, y)`` runs the program once and returns what it releases. An
+        exception is a release, too.
     domain, n, symmetric
         As for `verify`.
     claim : Guarantee
@@ -124,21 +330,35 @@ def verify_release(
     Verification
         With the worst pair that was found.
 
+    Raises
+    ------
+    CannotJudgeError
+        As for `exact_law`.
+
     Guarantee
     ---------
     As for `exact_law`; a claim is refuted if it is exceeded by more than a billionth.
+    Outcomes are one and the same only if type, bits, order and attributes are.
     """
     n = whole("verify_release", "n", n)
     units = [(x if isinstance(x, (tuple, list)) else (x,), y) for x, y in domain]
-    laws: dict[Dataset, dict[Hashable, float]] = {}
-    for data in datasets_of(len(units), n, symmetric):
+
+    def run(data: Dataset) -> Any:
+        # Fresh arrays each time: the program may write into them.
         X = np.array([units[unit][0] for unit in data])
-        y = np.array([units[unit][1] for unit in data])
-        laws[data] = exact_law(partial(release, X, y), noiseless=noiseless)
-    outcomes = sorted({key for law in laws.values() for key in law}, key=repr)
+        return release(X, np.array([units[unit][1] for unit in data]))
+
+    settings = {"most": MOST, "noiseless": noiseless, "failures": True}
+    with _Unmoved():
+        laws = {
+            data: _Law(partial(run, data), release, **settings)
+            for data in datasets_of(len(units), n, symmetric)
+        }
+    _check_that_some_run_ended(laws)
+    outcomes = list({seen: None for law in laws.values() for seen in law.logs})
     table = {
         data: Answered(
-            None, None, np.array([[law.get(key, -math.inf) for key in outcomes]])
+            None, None, np.array([[law.logs.get(key, -math.inf) for key in outcomes]])
         )
         for data, law in laws.items()
     }
@@ -146,76 +366,9 @@ def verify_release(
     return compare(table, len(units), n, symmetric, relation, claim, units, none)
 
 
-def _support(draw: Draw) -> Support:
-    """Return every outcome of a draw with its log-probability."""
-    arguments = draw.arguments
-    if draw.kind == "label":
-        logs = arguments[0].log_probabilities
-        return _products([list(enumerate(row)) for row in logs.tolist()])
-    if draw.kind == "flip":
-        labels, p, _ = arguments
-        both = math.log(1 - p), math.log(p)
-        return _products(
-            [[(label, both[0]), (1 - label, both[1])] for label in _listed(labels)]
-        )
-    if draw.kind == "replace":
-        labels, p, _, n_labels = arguments
-        return _products(
-            [
-                [
-                    (k, math.log(p / n_labels + (1 - p) * (k == label)))
-                    for k in range(n_labels)
-                ]
-                for label in _listed(labels)
-            ]
-        )
-    if draw.kind == "words":  # seeds of parts, whose own draws come here too
-        return [(np.zeros(arguments[1], dtype=np.uint64), 0.0)]
-    return _uniform(draw)
-
-
-def _uniform(draw: Draw) -> Support:
-    _, *sizes = draw.arguments
-    if draw.kind in ("permutation", "subset"):
-        count = math.perm(sizes[0], sizes[-1])
-        found: Iterator[Any] = permutations(range(sizes[0]), sizes[-1])
-        kind: Any = np.int64
-        shape: tuple[int, ...] = (sizes[-1],)
-    elif draw.kind == "below":
-        bounds = [int(bound) for bound in np.ravel(sizes[0])]
-        count = math.prod(bounds)
-        _check_count(count)  # before ranges of 2^31 seeds are turned into lists
-        found = product(*map(range, bounds))
-        kind, shape = np.uint64, np.shape(sizes[0])
-    else:
-        raise InvalidParameterError(
-            "noise on numbers has no end of outcomes, so its release has no table. "
-            "Replay it, and look at its law."
-        )
-    _check_count(count)
-    return [
-        (np.array(outcome, dtype=kind).reshape(shape), -math.log(count))
-        for outcome in found
-    ]
-
-
-def _check_count(count: int) -> None:
-    if not count <= _MOST_PATHS:
-        raise InvalidParameterError(
-            f"one draw can come out in {count} ways, more than {_MOST_PATHS}. Use less "
-            "data; give base estimators a random_state, or their seeds are drawn too."
-        )
-
-
-def _products(rows: list[list[tuple[int, float]]]) -> Support:
-    return [
-        (
-            np.array([label for label, _ in choice], dtype=np.int64),
-            sum(log for _, log in choice),
-        )
-        for choice in product(*rows)
-    ]
-
-
-def _listed(labels: Any) -> list[int]:
-    return [int(label) for label in np.ravel(labels)]
+def _check_that_some_run_ended(laws: dict[Dataset, _Law]) -> None:
+    """A program that always fails keeps every promise; most likely it is a mistake."""
+    seen = {kind: outcome for law in laws.values() for kind, outcome in law.found()}
+    (only, *others) = seen.items()
+    if not others and isinstance(only[1], Exception):
+        raise only[1]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent.audit.agreement import Answers, check_same_law, watched_law
 from reticent.audit.losses import allowed, loss, surely_within
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import (
@@ -126,6 +128,13 @@ def verify(
     Verification
         With the worst pair that was found.
 
+    Raises
+    ------
+    CannotJudgeError
+        If a law comes out differently in a second fit, if the fit uses randomness that
+        is not seeded, or if `predict` does not draw from the law that `response`
+        states. The last is seen where an answer is one draw.
+
     Guarantee
     ---------
     The law of every answer is computed, not sampled. Where the largest log-ratio is
@@ -145,7 +154,9 @@ def verify(
     units = [(_row(x), y) for x, y in domain]
     n = whole("verify", "n", n)
     asked = _queries(units, queries)
-    probe = _fit(predictor_factory, tuple(range(len(units)))[:1] * n, units, asked, law)
+    probe, _ = _fit(
+        predictor_factory, tuple(range(len(units)))[:1] * n, units, asked, law
+    )
     relation = _certificate(probe).relation
     sizes = (n,) if isinstance(relation, ReplaceOne) else (n - 1, n)
     count = sum(_how_many(len(units), size, symmetric) for size in sizes)
@@ -154,8 +165,9 @@ def verify(
             f"n={n} over a domain of {len(units)} units makes {count} datasets, more "
             f"than {_MOST_DATASETS}. Use a smaller domain or n."
         )
+    answers = Answers()
     table = {
-        data: _fit(predictor_factory, data, units, asked, law)
+        data: _fit_twice(predictor_factory, data, units, asked, law, answers)
         for size in sizes
         for data in datasets_of(len(units), size, symmetric)
     }
@@ -269,13 +281,30 @@ def _how_many(n_units: int, size: int, symmetric: bool) -> int:
     return math.comb(n_units + size - 1, size) if symmetric else n_units**size
 
 
+def _fit_twice(
+    make: Callable[[], Any],
+    data: Dataset,
+    units: list[Any],
+    queries: NDArray[Any],
+    law: Callable[[Any, Any], Any] | None,
+    answers: Answers,
+) -> Answered:
+    """Fit, and refuse what is not one law or is not answered by it."""
+    again = partial(_fit, make, data, units, queries, law)
+    (found, model), (other, _) = watched_law(again), again()
+    check_same_law(found.logs, other.logs)
+    if law is None and _certificate(found).scope is not Scope.MODEL:
+        answers.check(model, queries, found.logs)
+    return found
+
+
 def _fit(
     make: Callable[[], Any],
     data: Dataset,
     units: list[Any],
     queries: NDArray[Any],
     law: Callable[[Any, Any], Any] | None,
-) -> Answered:
+) -> tuple[Answered, Any]:
     X = np.array([units[unit][0] for unit in data])
     y = np.array([units[unit][1] for unit in data])
     model = make().fit(X, y)
@@ -286,7 +315,8 @@ def _fit(
         response = model.response()
     else:
         response = model.response(queries)
-    return Answered(certificate, response, np.asarray(response.log_probabilities))
+    logs = np.asarray(response.log_probabilities)
+    return Answered(certificate, response, logs), model
 
 
 def _row(x: Any) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -13,11 +13,13 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from reticent.audit.exact import Verification, datasets_of
-from reticent.audit.replaying import Recorder, Replayer, Stop
-from reticent.errors import InvalidParameterError
+from reticent.audit.hidden import watched
+from reticent.audit.outcomes import spelled
+from reticent.audit.replaying import Recorder, Replayer, Stop, Undeclared
+from reticent.errors import CannotJudgeError, InvalidParameterError
 from reticent.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
 from reticent.guarantees.numbers import exact, whole
-from reticent.mechanisms import GridLaw, listen
+from reticent.mechanisms import Draw, GridLaw, listen
 
 # The curve of Gaussian noise as floats is good to this much.
 _DOUBT = 1e-9
@@ -48,8 +50,8 @@ def verify_noise(
     Parameters
     ----------
     release : callable
-        ``release(X, y)`` runs the program once. Of its draws only noise on numbers may
-        depend on the data.
+        ``release(X, y)`` runs the program once and returns what it releases. Of its
+        draws only noise on numbers may depend on the data.
     domain, n, symmetric
         As for `verify`.
     claim : Guarantee
@@ -67,7 +69,8 @@ def verify_noise(
     Guarantee
     ---------
     Every pair is run twice, the second time with the first one's draws, as adaptive
-    composition demands; how far the noise's inputs moved and the noise's scale are
+    composition demands. What is released must then be the same, and the laws of all
+    other draws too. How far the noise's inputs moved and the noise's scale are
     whole numbers and floats without rounding. Discrete Laplace noise of scale `s` on
     a vector that moved by `d` in l1 costs exactly ``d / s``; Gaussian noise is read
     by its continuous curve, which for scales of many steps differs by less than
@@ -86,17 +89,17 @@ def verify_noise(
     for data in datasets_of(len(units), n, symmetric):
         count += 1
         first = Recorder()
-        with listen(first):
-            release(*arrays(data))
+        released = _run(release, arrays(data), first)
         for place, unit in product(range(n), range(len(units))):
             if unit == data[place]:
                 continue
             near = (*data[:place], unit, *data[place + 1 :])
             second = Replayer(first)
-            with listen(second):
-                _run(release, arrays(near))
+            again = _run(release, arrays(near), second)
             pairs += 1
             used, fine = _used(claim, _losses(first, second, answers))
+            if again != released:  # with every draw the same, so noise does not hide it
+                used, fine = math.inf, False
             holds = holds and fine
             if used > worst:
                 worst = used
@@ -113,21 +116,35 @@ def verify_noise(
     )
 
 
-def _run(release: Callable[[Any, Any], Any], data: tuple[Any, Any]) -> None:
+def _run(
+    release: Callable[[Any, Any], Any], data: tuple[Any, Any], ear: Recorder
+) -> Hashable:
+    """Run once, watched, and return what is seen of the release."""
+    touched: list[str] = []
     try:
-        release(*data)
-    except Stop:
-        raise InvalidParameterError(
-            "the kind of a draw depends on a record, so there is nothing to compare."
+        with listen(ear), watched(touched.append):
+            seen = spelled(release(*data))
+    except (Stop, Undeclared):
+        raise CannotJudgeError(
+            "cannot judge: the kind of a draw, or the law of one that is not noise, "
+            "depends on a record. Use verify_release."
         ) from None
+    if touched:
+        raise CannotJudgeError(
+            f"cannot judge: the program uses {touched[0]}, which cannot be replayed."
+        )
+    return seen
 
 
 def _losses(first: Recorder, second: Recorder, answers: bool) -> list[_Loss]:
     """Return the loss of each answer, or of all together."""
     totals: list[_Loss] = []
+    if len(first.draws()) != len(second.draws()):
+        raise CannotJudgeError("cannot judge: how much is drawn depends on a record.")
     pairs = zip(first.draws(), second.draws(), strict=True)
     for (here, _), (there, _) in pairs:
         if here.kind != "noise":
+            _check_law(here, there)
             continue
         law, before, scale, *_ = here.arguments
         moved = np.asarray(before, np.int64) - np.asarray(there.arguments[1], np.int64)
@@ -137,6 +154,21 @@ def _losses(first: Recorder, second: Recorder, answers: bool) -> list[_Loss]:
             [a + b for a, b in zip(totals, found, strict=True)] if totals else found
         )
     return totals
+
+
+def _check_law(here: Draw, there: Draw) -> None:
+    """Refuse another draw whose law moves: it has a loss that is not counted here."""
+    if here.kind == "label":
+        laws = [draw.arguments[0].log_probabilities for draw in (here, there)]
+    elif here.kind in ("flip", "replace"):
+        laws = [np.asarray(draw.arguments[0]) for draw in (here, there)]
+    else:
+        return  # all of its arguments were compared when it was replayed
+    if not np.array_equal(*laws):
+        raise CannotJudgeError(
+            f"cannot judge: beside noise, a {here.kind} is drawn whose law depends on a "
+            "record. Use verify_release, or verify each part by itself."
+        )
 
 
 def _loss(law: GridLaw, moved: list[int], scale: float) -> _Loss:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.errors import InvalidParameterError, ReticentError
+from reticent.audit.hidden import watched
+from reticent.errors import CannotJudgeError, InvalidParameterError, ReticentError
 from reticent.mechanisms import Draw, Listener, RandomSource, Reached, listen
 
 # Norms as floats are good to this much; nearer to the limit they are taken exactly.
@@ -88,6 +89,10 @@ class Stop(BaseException):  # no Exception: programs must not catch it
     """The two runs draw different things."""
 
 
+class Undeclared(BaseException):
+    """Nobody declared how far the law of a draw may move."""
+
+
 @dataclass
 class Recorder(Listener):
     """Keep what reached mechanisms and what was drawn, in order."""
@@ -121,6 +126,8 @@ class Replayer(Recorder):
         before, outcome = next(self._outcomes, (None, None))
         if before is None or _shape(before) != _shape(draw):
             raise Stop
+        if draw.kind == "candidate":
+            raise Undeclared
         self.events.append((draw, outcome))
         return outcome
 
@@ -135,6 +142,13 @@ def _shape(draw: Draw) -> tuple[Any, ...]:
     if draw.kind in ("flip", "replace"):
         labels, p, *_ = draw.arguments
         return draw.kind, np.shape(labels), p
+    if draw.kind == "bernoulli":
+        # A coin's chance is no declared value, so it must not move at all.
+        low, high, *_ = draw.arguments
+        return draw.kind, low.tolist(), high.tolist()
+    if draw.kind == "candidate":
+        law, *_ = draw.arguments
+        return draw.kind, law.n_candidates
     public = [a for a in draw.arguments if not isinstance(a, RandomSource)]
     return draw.kind, *(np.asarray(value).tolist() for value in public)
 
@@ -174,8 +188,8 @@ def replay(
     ---------
     Differential privacy of mechanisms is about inputs that move as declared, for the
     same outputs so far; exactly that is checked, since the second run is given the
-    first one's outputs. Not seen: draws outside of `reticent.mechanisms`, other
-    threads and processes.
+    first one's outputs. The first run is watched: randomness outside of
+    `reticent.mechanisms`, clocks and other threads are refused with `CannotJudgeError`.
 
     Examples
     --------
@@ -188,15 +202,25 @@ def replay(
     >>> print(replay(run, (X, [0, 1, 1, 0]), (X, [0, 1, 1, 1])).holds)
     True
     """
-    first = Recorder()
-    with listen(first):
+    first, touched = Recorder(), list[str]()
+    with listen(first), watched(touched.append):
         released = run(data)
+    if touched:
+        raise CannotJudgeError(
+            f"cannot judge: the program uses {touched[0]}, which cannot be replayed. "
+            "Draw everything from reticent.mechanisms."
+        )
     second = Replayer(first)
     with listen(second):
         try:
             again = run(neighbour)
         except Stop:
             again = Stop
+        except Undeclared:
+            raise CannotJudgeError(
+                "cannot judge: a candidate is drawn from a grid, and how far its law "
+                "may move is not declared. Use verify_release."
+            ) from None
         except ReticentError as error:
             again = error
     found = _compared(first, second, unit, moves or {})

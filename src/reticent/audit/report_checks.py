@@ -240,8 +240,18 @@ def sampling_check(
         "trials": trials,
         "confidence": CONFIDENCE,
         "would_notice": notices,
+        "could_show": found.ceiling,
     }
     drawn = f"{2 * trials:,} answers were drawn with the real sampler"
+    if not found.ceiling > epsilon:
+        return Check(
+            "sampling",
+            _SAMPLED,
+            Status.NOTED,
+            f"It cannot be told: {drawn}, and they could show a loss of "
+            f"{found.ceiling:.3g} at most, where {epsilon:.3g} is promised.",
+            numbers,
+        )
     power = (
         ""
         if notices is None

@@ -12,6 +12,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, csr_array
 
 from reticent.errors import InvalidParameterError, SolverError
+from reticent.hypotheses.silence import silent
 
 __all__ = ["Rows", "checked_time_limit", "coarse_costs", "require_proof", "solve"]
 
@@ -70,13 +71,14 @@ def solve(
     options = {"mip_rel_gap": 0.0, "presolve": True}
     if time_limit < math.inf:
         options["time_limit"] = time_limit
-    result = milp(
-        cost,
-        integrality=integrality,
-        bounds=Bounds(*bounds),
-        constraints=rows.constraints(),
-        options=options,
-    )
+    with silent():
+        result = milp(
+            cost,
+            integrality=integrality,
+            bounds=Bounds(*bounds),
+            constraints=rows.constraints(),
+            options=options,
+        )
     bound = getattr(result, "mip_dual_bound", None)
     if result.status != 0 or result.x is None or bound is None:
         raise SolverError(

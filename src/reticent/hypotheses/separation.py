@@ -21,6 +21,7 @@ from scipy.optimize import linprog
 
 from reticent.errors import SolverError
 from reticent.hypotheses.integer_programs import Rows, require_proof, solve
+from reticent.hypotheses.silence import silent
 
 __all__ = ["Halfspace", "best_halfspace", "positive_side"]
 
@@ -157,9 +158,10 @@ def _widest(
     # width + sign * (w.x - b) <= 0
     table = np.hstack([sign * scaled, -sign, np.ones((n_points, 1))])
     bounds = [(-1, 1)] * d + [(-2 * d, 2 * d), (None, 1)]
-    result = linprog(
-        np.append(np.zeros(d + 1), -1.0), table, np.zeros(n_points), bounds=bounds
-    )
+    with silent():
+        result = linprog(
+            np.append(np.zeros(d + 1), -1.0), table, np.zeros(n_points), bounds=bounds
+        )
     if result.status != 0:
         raise SolverError(f"a linear program failed (solver status {result.status}).")
     multiplier = -np.asarray(result.ineqlin.marginals)

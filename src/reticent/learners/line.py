@@ -8,8 +8,10 @@ counted instead of listed, in whole numbers, and sampled exactly.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from reticent.hypotheses.costs import Costs, signed_costs
 from reticent.learners.drawing import BinaryPowers, uniform_bits
 from reticent.learners.grid import Grid
 from reticent.mechanisms import RandomSource
+from reticent.mechanisms.listening import heard
 
 # Bits of U and of every weight at the first attempt; with a probability of about
 # 2^-100 they leave the draw undecided, and twice as many are used.
@@ -166,6 +169,7 @@ class LineResponse:
         """Number of candidates."""
         return self.candidates.count
 
+    @heard("candidate")
     def draw(self, source: RandomSource) -> Any:
         """Draw one hypothesis, exactly from its law, with fresh randomness."""
         bits, drawn = _HEAD_BITS, uniform_bits(_HEAD_BITS, source)
@@ -211,6 +215,15 @@ class LineResponse:
             return None
         start, place = divmod(int(first), len(sums) // len(self.candidates.starts))
         return self.candidates.starts[start], {place - 1: 1} if place else {}
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Yield every candidate with the logarithm of its probability, for audits."""
+        places = range(self.candidates.first, self.candidates.grid.size)
+        for start in self.candidates.starts:
+            for ends in range(self.candidates.most_ends + 1):
+                for chosen in combinations(places, ends):
+                    candidate = self.candidates.hypothesis(start, list(chosen))
+                    yield candidate, self.log_probability(candidate)
 
     def log_probability(self, hypothesis: Any) -> float:
         """Return the natural logarithm of one candidate's probability."""

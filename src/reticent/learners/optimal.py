@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.optimize import linprog
 
-from reticent.errors import InvalidParameterError, SolverError
+from reticent.errors import InvalidParameterError
 from reticent.guarantees.numbers import positive, whole
+from reticent.learners.optimal_programs import Privacy, block_rows
 
 # Beyond this the program does not fit a workstation's memory.
 _MOST_VARIABLES = 2_000_000
@@ -34,21 +34,32 @@ class OptimalAlgorithm:
     ----------
     value : float
         Worst-case excess empirical risk; no epsilon-DP algorithm has a smaller one,
-        up to the solver's tolerance of about 1e-7.
+        up to the solver's tolerance of about 1e-7. A bound, not what `law` achieves.
     datasets : ndarray of shape (n_datasets, n_points)
         Every dataset of `n` units as counts of the domain's elements; the order of
         units does not matter to an optimal algorithm.
     law : ndarray of shape (n_datasets, n_outputs)
         For a learner, the probability of each hypothesis; for a predictor, the
-        probability of label 1 at each query.
+        probability of label 1 at each query. Multiples of ``2**-53``; a learner's row
+        adds up to one without rounding.
     epsilon : float
         Privacy of the algorithm, replace-one.
+    achieved : float
+        Worst-case excess empirical risk of `law` itself.
+
+    Guarantee
+    ---------
+    `law`, taken for the binary fractions that it holds, is exactly epsilon-DP: all
+    ratios of neighbours are checked in whole numbers. The solver's own solution is not,
+    because it keeps constraints up to a tolerance only; it is mixed with the uniform
+    law until it is, and `achieved` says what that costs.
     """
 
     value: float
     datasets: NDArray[np.int64]
     law: NDArray[np.float64]
     epsilon: float
+    achieved: float
 
 
 @lru_cache(maxsize=16)
@@ -123,13 +134,13 @@ def optimal_learner(
     datasets = _multisets(n_points, n)
     risks, best = _excess(table, datasets)
     _check_size(len(datasets) * n_outputs)
-    privacy = _near_a_centre(_completions(n_points, n), n_outputs, epsilon, 1)
+    privacy = Privacy(_completions(n_points, n), n_outputs, n_outputs, epsilon)
     weights = np.eye(len(datasets)) if family is None else _weights(family, datasets)
-    rows = sparse.csr_matrix(weights) @ _block_rows(risks)
+    rows = sparse.csr_matrix(weights) @ block_rows(risks)
     reference = weights @ best if family is None else _best_risks(family, table)
-    equal = _block_rows(np.ones_like(risks))
-    law, value = _solve(privacy, rows, reference, equal)
-    return OptimalAlgorithm(value, datasets, law.reshape(risks.shape), epsilon)
+    law, value = privacy.solve(rows, reference)
+    achieved = float((rows @ law.ravel() - reference).max())
+    return OptimalAlgorithm(value, datasets, law, epsilon, achieved)
 
 
 def optimal_predictor(labels: ArrayLike, n: int, epsilon: float) -> OptimalAlgorithm:
@@ -167,13 +178,14 @@ def optimal_predictor(labels: ArrayLike, n: int, epsilon: float) -> OptimalAlgor
     losses = np.stack([table, 1 - table], axis=1).reshape(2 * n_queries, -1)
     datasets = _multisets(2 * n_queries, n)
     _check_size(2 * len(datasets) * n_queries)
-    privacy = _near_a_centre(_completions(2 * n_queries, n), n_queries, epsilon, 2)
-    # Mistakes at x: count(x, 1) (1 - p) + count(x, 0) p, averaged over the data.
-    slope = (datasets[:, 0::2] - datasets[:, 1::2]) / n
-    constant = datasets[:, 1::2].sum(axis=1) / n
+    privacy = Privacy(_completions(2 * n_queries, n), 2 * n_queries, 2, epsilon)
+    # At point x label 0 is wrong count(x, 1) times, and label 1 count(x, 0) times.
+    wrong = datasets.reshape(len(datasets), n_queries, 2)[:, :, ::-1] / n
+    rows = block_rows(wrong.reshape(len(datasets), -1))
     best = (datasets @ losses / n).min(axis=1)
-    law, value = _solve(privacy, _block_rows(slope), best - constant, None)
-    return OptimalAlgorithm(value, datasets, law.reshape(-1, n_queries), epsilon)
+    both, value = privacy.solve(rows, best)
+    achieved = float((rows @ both.ravel() - best).max())
+    return OptimalAlgorithm(value, datasets, both[:, 1::2], epsilon, achieved)
 
 
 def worst_excess(
@@ -257,97 +269,3 @@ def _weights(family: ArrayLike, datasets: NDArray[np.int64]) -> NDArray[np.float
 
 def _best_risks(family: ArrayLike, losses: NDArray[np.float64]) -> Any:
     return (np.asarray(family, dtype=np.float64) @ losses).min(axis=1)
-
-
-def _block_rows(values: NDArray[np.float64]) -> sparse.csr_matrix:
-    """Return a matrix whose row i holds values[i] in the variables of dataset i."""
-    n_rows, width = values.shape
-    columns = np.arange(n_rows * width)
-    starts = np.arange(n_rows + 1) * width
-    return sparse.csr_matrix(
-        (values.ravel(), columns, starts), shape=(n_rows, n_rows * width)
-    )
-
-
-@dataclass(frozen=True)
-class _Privacy:
-    """Linear constraints ``upper @ (p, centres) <= limits``; `width` counts `p`."""
-
-    upper: Any
-    limits: NDArray[np.float64]
-    width: int
-
-
-def _near_a_centre(
-    completions: NDArray[np.int64], n_outputs: int, epsilon: float, labels: int
-) -> _Privacy:
-    r"""Write privacy with one centre for each dataset short of a unit.
-
-    The probabilities :math:`p_S` of an output on all completions `S` of one smaller
-    dataset are within :math:`e^\varepsilon` of one another if and only if some
-    centre `u` has :math:`u \le p_S \le e^\varepsilon u`: their minimum. For `d`
-    elements these are `2 d` constraints where pairs are `d (d - 1)`. With two labels
-    the same is asked of :math:`1 - p_S`.
-    """
-    n_centres, n_points = completions.shape
-    width = (int(completions.max()) + 1) * n_outputs
-    outputs = np.arange(n_outputs)
-    law = (completions[:, :, None] * n_outputs + outputs).ravel()
-    centre = np.repeat(np.arange(n_centres), n_points)[:, None] * n_outputs + outputs
-    blocks, limits = [], []
-    total = width + labels * n_centres * n_outputs
-    for label in range(labels):
-        sign = 1.0 if label == 0 else -1.0
-        offset = width + label * n_centres * n_outputs
-        column, ones = offset + centre.ravel(), np.ones(len(law))
-        # q = p or 1 - p:  u - q <= 0  and  q - e^eps u <= 0.
-        blocks.append(_two_entries(column, 1.0, law, -sign, total))
-        blocks.append(_two_entries(law, sign, column, -math.exp(epsilon), total))
-        limits += [label * ones, -label * ones]
-    return _Privacy(sparse.vstack(blocks), np.concatenate(limits), width)
-
-
-def _two_entries(
-    first: NDArray[np.int64], a: float, second: NDArray[np.int64], b: float, width: int
-) -> sparse.csr_matrix:
-    n_rows = len(first)
-    rows = np.repeat(np.arange(n_rows), 2)
-    columns = np.stack([first, second], axis=1).ravel()
-    return sparse.csr_matrix(
-        (np.tile([a, b], n_rows), (rows, columns)), shape=(n_rows, width)
-    )
-
-
-def _solve(
-    privacy: _Privacy, rows: Any, reference: NDArray[np.float64], equal: Any
-) -> tuple[NDArray[np.float64], float]:
-    """Minimise the largest of ``rows @ p - reference`` over private `p`."""
-    n_privacy, n_variables = privacy.upper.shape
-    spare = n_variables - privacy.width
-    bound = sparse.csr_matrix(-np.ones((rows.shape[0], 1)))
-    upper = sparse.vstack(
-        [
-            sparse.hstack([privacy.upper, sparse.csr_matrix((n_privacy, 1))]),
-            sparse.hstack([rows, sparse.csr_matrix((rows.shape[0], spare)), bound]),
-        ]
-    ).tocsr()
-    cost = np.zeros(n_variables + 1)
-    cost[-1] = 1.0
-    fixed = {}
-    if equal is not None:
-        padding = sparse.csr_matrix((equal.shape[0], spare + 1))
-        fixed = {
-            "A_eq": sparse.hstack([equal, padding]),
-            "b_eq": np.ones(equal.shape[0]),
-        }
-    solved = linprog(
-        cost,
-        A_ub=upper,
-        b_ub=np.concatenate([privacy.limits, reference]),
-        bounds=[(0, 1)] * n_variables + [(None, None)],
-        method="highs-ipm",
-        **fixed,
-    )
-    if solved.status != 0:
-        raise SolverError(f"the linear program was not solved: {solved.message}")
-    return np.asarray(solved.x[: privacy.width]), float(solved.fun)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from reticent.errors import InternalError, InvalidParameterError
 from reticent.mechanisms.fixed_point import exp_bounds, scaled
 from reticent.mechanisms.inputs import floats, nearest_float, rational
+from reticent.mechanisms.listening import heard
 from reticent.mechanisms.randomness import RandomSource
 
 #: Bounds on ``2**bits * p`` for one element: called with its index and `bits`.
@@ -43,6 +44,7 @@ _BLOCK = 1 << 13
 _MANY_LABELS = 512
 
 
+@heard("bernoulli")
 def draw_below(
     low: NDArray[np.float64],
     high: NDArray[np.float64],
@@ -267,6 +269,7 @@ def exp_interval(
     return low, high
 
 
+@heard("categorical")
 def draw_categorical(log_weights: ArrayLike, source: RandomSource) -> NDArray[np.int64]:
     """Draw one label a row with probabilities proportional to ``exp(log_weights)``.
 

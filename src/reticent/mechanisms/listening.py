@@ -1,11 +1,14 @@
 """Where audits listen: what reaches a mechanism, and what is drawn.
 
 Nothing listens unless an audit asks for it, and then only in its own thread. The
-values are as secret as the data.
+values are as secret as the data. Every way from a `RandomSource` to a random value is
+heard: an audit that enumerates draws would otherwise take a random value for a
+constant.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -51,8 +54,11 @@ class Draw:
 
     Attributes
     ----------
-    kind : {"label", "noise", "flip", "permutation", "subset", "below", "words"}
-        What is drawn.
+    kind : str
+        What is drawn: a "label" of a response, a "candidate" of a law that lists its
+        outcomes, "noise", a "bernoulli" or "categorical" variable, a "flip" or
+        "replace" of labels, a "permutation", a "subset", whole numbers "below" bounds,
+        raw "words" or "bytes", or a "name" that no release may depend on.
     arguments : tuple
         What the sampler was called with.
     """
@@ -62,7 +68,16 @@ class Draw:
 
 
 class Listener:
-    """What an audit overrides: `reached` to see values, `drawn` to see or set draws."""
+    """What an audit overrides: `reached` to see values, `drawn` to see or set draws.
+
+    Attributes
+    ----------
+    strict : bool
+        Whether a draw that the listener cannot set, in another thread or context, must
+        be reported to `missed` while it listens.
+    """
+
+    strict = False
 
     def reached(self, reached: Reached) -> None:
         """Hear of values that reached a mechanism."""
@@ -70,6 +85,13 @@ class Listener:
     def drawn(self, draw: Draw, sample: Callable[[], Any]) -> Any:
         """Return the outcome of a draw; ``sample()`` draws it."""
         return sample()
+
+    def descends(self, draw: Draw) -> bool:
+        """Whether to hear the draws within this draw instead of the draw itself."""
+        return False
+
+    def missed(self, kind: str) -> None:
+        """Hear that something was drawn where this listener does not listen."""
 
 
 _listening: ContextVar[Listener | None] = ContextVar("listening", default=None)
@@ -83,9 +105,13 @@ def listen(listener: Listener) -> Iterator[Listener]:
     code that runs on made-up data, never in service.
     """
     token = _listening.set(listener)
+    if listener.strict:
+        _strict.append(listener)
     try:
         yield listener
     finally:
+        if listener.strict:
+            _strict.remove(listener)
         _listening.reset(token)
 
 
@@ -105,10 +131,26 @@ def reach(
         listener.reached(Reached(mechanism, copy, largest, l1, l2, settings))
 
 
+class _Within(threading.local):
+    """How many heard draws are under way in this thread."""
+
+    draws = 0
+
+
+_within = _Within()
+# Listeners that must not miss a draw, whichever thread they listen in.
+_strict: list[Listener] = []
+
+
+def within_a_draw() -> bool:
+    """Whether a draw that a listener heard is under way in this thread."""
+    return _within.draws > 0
+
+
 def heard(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Let listeners hear, and set, what a sampler returns.
 
-    Draws within a draw are not heard by themselves.
+    Draws within a draw are not heard by themselves, unless the listener descends.
     """
 
     def decorate(sampler: Callable[P, T]) -> Callable[P, T]:
@@ -116,13 +158,20 @@ def heard(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
             listener = _listening.get()
             if listener is None:
+                if _strict and not _within.draws:
+                    for other in tuple(_strict):
+                        other.missed(kind)
+                return sampler(*args, **kwargs)
+            draw = Draw(kind, (*args, *kwargs.values()))
+            if listener.descends(draw):
                 return sampler(*args, **kwargs)
             token = _listening.set(None)
+            _within.draws += 1
             try:
-                draw = Draw(kind, (*args, *kwargs.values()))
                 outcome: T = listener.drawn(draw, lambda: sampler(*args, **kwargs))
                 return outcome
             finally:
+                _within.draws -= 1
                 _listening.reset(token)
 
         return wrapper

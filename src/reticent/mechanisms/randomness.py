@@ -36,9 +36,22 @@ class RandomSource(ABC):
 
     seeded: bool
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "bytes" in vars(cls):
+            cls.bytes = heard("bytes")(cls.bytes)  # type: ignore[method-assign]
+
     @abstractmethod
     def bytes(self, count: int) -> bytes:
         """Return `count` independent uniform bytes, never handed out before."""
+
+    @heard("name")
+    def name(self, count: int) -> str:
+        """Return `count` random bytes in hexadecimal, to tell things apart.
+
+        Nothing that is released may depend on a name: audits check that.
+        """
+        return self.bytes(count).hex()
 
     @heard("words")
     def words(self, count: int) -> NDArray[np.uint64]:

@@ -226,7 +226,7 @@ class ConsensusInterface:
         )
         ledger.charge(
             Request(
-                key=f"consensus-{self.certificate.id}-{SystemSource().bytes(8).hex()}",
+                key=f"consensus-{self.certificate.id}-{SystemSource().name(8)}",
                 accounts=(account,),
                 charge=Charge.of(self.certificate),
                 queries=(b"consensus",),
