@@ -348,6 +348,20 @@ class TestHighConfidence:
         moved = [np.abs(scores - seen[0]).max() for scores in seen[1:]]
         assert 0 < max(moved) <= FIXED_POINT
 
+    @pytest.mark.parametrize("d", [1, 3, 8, 17, 64])
+    def test_a_product_rounds_a_row_by_its_place_and_not_by_other_rows(self, d):
+        # Why rows that are units may be predicted together: how many there are, and
+        # where each stands, is public.
+        rng = np.random.default_rng(d)
+        weights = rng.normal(size=d)
+        for n in (*range(1, 40), 1000):
+            rows, kept = rng.normal(size=(n, d)), rng.integers(n)
+            for junk in (0.0, 1e308, np.nan, 5e-324, np.inf):
+                others = np.full((n, d), junk)
+                others[kept] = rows[kept]
+                with np.errstate(all="ignore"):
+                    assert (others @ weights)[kept] == (rows @ weights)[kept]
+
 
 class TestResampled:
     def perfect(self, epsilon=0.1, beta=0.02):

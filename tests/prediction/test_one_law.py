@@ -186,11 +186,10 @@ def test_in_any_order_of_events_the_true_loss_is_within_the_printed_one(kind):
 
 @pytest.mark.parametrize("kind", PREDICTORS)
 def test_the_check_is_not_vacuous(kind):
-    # At an honest certificate nearly all of the promise is used by some rule; at a
-    # fiftieth of it every kind is over.
+    # Most kinds use up two thirds of the promise or all of it, all of them a fifth.
     laws = [PREDICTORS[kind](0.7).fit(ROWS, y).law_ for y in LABELS]
     promised, _ = epsilon_delta(laws[0].certificate.guarantee)
-    assert 0.02 * promised < worst_loss(laws) <= promised * (1 + 1e-9)
+    assert 0.2 * promised < worst_loss(laws) <= promised * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("kind", PREDICTORS)

@@ -111,7 +111,8 @@ class HighConfidence(MetaLearner):
     ---------
     The largest loss of the parts, not their sum: one unit lies in one part
     (G22-parallel). The deal does not look at the data, and the choice sees of the
-    other parts only their models.
+    other parts only their models. What a unit adds to a score is a whole number, and a
+    function of its own rows alone: units of several rows are predicted one by one.
 
     References
     ----------

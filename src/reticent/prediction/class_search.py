@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from reticent.errors import InvalidParameterError
 from reticent.hypotheses import HypothesisClass
+from reticent.prediction.law import Locked
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClassSearch:
+class ClassSearch(Locked):
     """Data prepared for counting mistakes of many candidates, query after query.
 
     Attributes
@@ -46,7 +47,6 @@ class ClassSearch:
             )
         family = deepcopy(hypotheses.on(X.shape[1]))
         rows = np.array(X)
-        rows.flags.writeable = False
         if hasattr(family, "presort"):
             return cls(family, rows, (family.presort(rows).tally(y),))
         return cls(family, rows, (rows, np.array(y)))

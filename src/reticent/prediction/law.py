@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,26 @@ def _new_identity() -> str:
     return secrets.token_hex(16)
 
 
+class Locked:
+    """A frozen dataclass whose arrays nobody can write to, copies included."""
+
+    def __post_init__(self) -> None:
+        self._lock_arrays()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Arrays come out of a pickle, or a deep copy, writeable.
+        self.__dict__.update(state)
+        self._lock_arrays()
+
+    def _lock_arrays(self) -> None:
+        for value in vars(self).values():
+            for each in value if isinstance(value, tuple) else (value,):
+                if isinstance(each, np.ndarray):
+                    each.flags.writeable = False
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AnswerLaw(ABC):
+class AnswerLaw(Locked, ABC):
     """What draws the answers of a fitted predictor, with the certificate of each.
 
     `fit` makes it from copies of the parameters and keeps no way back to the
@@ -52,20 +70,6 @@ class AnswerLaw(ABC):
     source: RandomSource
     classes: NDArray[Any] | None = None
     identity: str = field(default_factory=_new_identity)
-
-    def __post_init__(self) -> None:
-        self._lock_arrays()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # Arrays come out of a pickle, or a deep copy, writeable.
-        self.__dict__.update(state)
-        self._lock_arrays()
-
-    def _lock_arrays(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
 
     @abstractmethod
     def response(self, X: MatrixLike) -> Any:

@@ -88,14 +88,14 @@ def _canonical(
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     kind = column.dtype.kind
     if order == "numbers" and kind in "biuf":
-        numbers = column.astype(np.float64)
+        numbers = column.astype(np.float64, copy=False)
         if np.isnan(numbers).any():
             raise _MissingError
-        return numbers, np.ones(len(column), dtype=bool)
+        return numbers, np.broadcast_to(np.True_, len(column))
     if order == "dates" and kind in "mM":
         if np.isnat(column).any():
             raise _MissingError
-        return _microseconds(column), np.ones(len(column), dtype=bool)
+        return _microseconds(column), np.broadcast_to(np.True_, len(column))
     cell: Callable[[Any], Any] = {"numbers": _number, "text": _text, "dates": _moment}[
         order
     ]

@@ -275,8 +275,8 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
         values, fits = ordered_column(cells, column.order, column.name)
         # Numbers are compared; looking each label up would take longer than a sort.
         numbers = y.dtype.kind in "biuf"
-        ones = y == labels.classes[1] if numbers else labels.indices(y) == 1
-        distinct, steps = _balances(values, np.asarray(ones)[fits])
+        ones = np.asarray(y == labels.classes[1] if numbers else labels.indices(y) == 1)
+        distinct, steps = _balances(values, ones if fits.all() else ones[fits])
         self.law_: WalkLaw = WalkLaw(
             certificate=projected_walk(premise, public_labels=self.classes is None),
             source=source,
