@@ -378,3 +378,23 @@ def test_an_interrupt_by_hand_stops_a_query_and_says_nothing():
         assert guard.queries_left == 50
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert sys.exc_info() == (None, None, None)
+
+
+def test_what_ends_an_audit_passes_and_nothing_else_does():
+    class StopError(BaseException):
+        """Raised by a listener: programs must not catch it."""
+
+    class Stopping(Listener):
+        def drawn(self, draw, sample):
+            raise StopError
+
+    def query(X, y):
+        raise StopError
+
+    with listen(Stopping()):
+        with pytest.raises(StopError):
+            session().mean(lambda X, y: y, epsilon=0.1)
+        with pytest.raises(StopError):
+            holdout(method="laplace").query(lambda X, y: y, guess=0.5)
+    with pytest.raises(SolverError):  # nobody listens, so it is a failure like others
+        session().choose(query, [0, 1])

@@ -21,6 +21,7 @@ import numpy as np
 
 from reticent.errors import InternalError, InvalidParameterError, ReticentError
 from reticent.guarantees import Assumption
+from reticent.mechanisms.listening import stops_audit
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -66,8 +67,9 @@ def quietly(compute: Callable[[], T]) -> T | Failed:
         ):
             warnings.simplefilter("ignore")
             return compute()
-    except BaseException:  # noqa: BLE001, S110 - any failure may tell about a record
-        pass
+    except BaseException as error:
+        if stops_audit(error):
+            raise
     finally:
         _inside.reset(inside)
     # An error that is raised in the block above would keep what was caught there.
@@ -138,7 +140,9 @@ def sealed(method: Callable[P, T]) -> Callable[P, T]:
             failure.__context__ = failure.__cause__ = None
         except (KeyboardInterrupt, SystemExit) as error:
             failure = type(error)(*error.args)  # not of a query: those are failures
-        except BaseException as error:  # noqa: BLE001 - nobody knows what it says
+        except BaseException as error:
+            if stops_audit(error):
+                raise
             failure = InternalError(
                 f"{type(error).__name__} in {method.__qualname__}; what it said is "
                 "withheld, because it may describe a record."

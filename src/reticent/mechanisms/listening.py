@@ -115,6 +115,16 @@ def listen(listener: Listener) -> Iterator[Listener]:
         _listening.reset(token)
 
 
+def stops_audit(error: BaseException) -> bool:
+    """Return whether a listener ends a program with this, so that it must pass.
+
+    Audits use errors that are no `Exception`, because programs must not catch them.
+    What a program raises itself in order to end is not among them.
+    """
+    own = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit, BaseExceptionGroup)
+    return _listening.get() is not None and not issubclass(type(error), own)
+
+
 def reach(
     mechanism: str,
     values: NDArray[np.int64],
