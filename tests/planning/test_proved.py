@@ -304,7 +304,7 @@ def wrong_answers(option, facts, noise, seed):
 
 @pytest.mark.parametrize("method", ["selection", "public-cover", "rrspm"])
 @pytest.mark.parametrize(
-    ("features", "noise"), [(1, 0.1), pytest.param(3, 0.2, marks=pytest.mark.long)]
+    ("features", "noise"), [(1, 0.1), pytest.param(3, 0.1, marks=pytest.mark.long)]
 )
 def test_classes_err_no_more_than_is_proved(method, features, noise, seed):
     facts, found = options(
