@@ -8,19 +8,6 @@ from reticent.hypotheses import Thresholds
 from reticent.planning import bounds
 
 
-def sauer(d, m):
-    """Labelings of m points by a class of dimension d, at most."""
-    return sum(math.comb(m, i) for i in range(d + 1))
-
-
-@pytest.mark.parametrize("d", [1, 3, 10])
-@pytest.mark.parametrize("m", [1, 5, 40, 1000])
-def test_a_class_known_by_its_dimension_has_at_least_sauers_labelings(d, m):
-    bound = bounds.log_growth(bounds.AnyOfDimension(d), m)
-    assert bound >= math.log(sauer(d, m)) - 1e-9
-    assert bound <= m * math.log(2) * 1.0001 or m > d
-
-
 def test_sizes_of_a_vote_are_those_of_the_theorem():
     family = Thresholds()
     error, failure, epsilon = 0.2, 0.1, 0.5
@@ -34,19 +21,6 @@ def test_sizes_of_a_vote_are_those_of_the_theorem():
 
     assert enough(m)
     assert not enough(m - 1)
-
-
-@pytest.mark.parametrize("n", [3_000, 100_000, 10**7])
-def test_the_error_for_n_rows_inverts_the_rows_for_an_error(n):
-    family = bounds.AnyOfDimension(3)
-    for error_of, sizes in (
-        (bounds.vote_error, bounds.vote_sizes),
-        (bounds.average_error, bounds.average_sizes),
-    ):
-        error = error_of(family, n, 1.0, 0.05)
-        if error < 1:
-            assert sizes(family, error * (1 + 1e-6), 0.05, 1.0)[1] <= n
-            assert sizes(family, error * (1 - 1e-6), 0.05, 1.0)[1] > n
 
 
 def test_the_walks_error_solves_its_inequality():
@@ -69,3 +43,35 @@ def test_a_cover_pays_for_its_size():
     few, many = (bounds.cover_bound(family, 10**6, m, 1.0, 0.05) for m in (100, 2000))
     assert many < few
     assert bounds.cover_bound(family, 10**6, 2000, 0.1, 0.05) > many
+
+
+@pytest.mark.parametrize("n", [100, 10_000])
+def test_the_uniform_gap_is_that_of_vapnik_and_chervonenkis(n):
+    family = Thresholds()
+    gap = bounds.uniform_gap(family, n, 0.05)
+    chance = 4 * family.growth(2 * n) * math.exp(-n * gap**2 / 8)
+    assert chance == pytest.approx(0.05, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.0])
+def test_the_excess_of_a_stable_minimiser_is_penalty_stability_and_noise(epsilon):
+    lipschitz, radius, n = 1.3, 2.0, 500
+    weight = 2 * lipschitz / (radius * math.sqrt(n * epsilon / (1 + epsilon)))
+    penalty = weight / 2 * radius**2
+    stability = 2 * lipschitz**2 / (weight * n)
+    expected = penalty + stability + stability / epsilon
+    found = bounds.erm_excess_loss(lipschitz, radius, n, epsilon, 0.0)
+    assert found == pytest.approx(expected, rel=1e-12)
+    more = bounds.erm_excess_loss(lipschitz, radius, n, epsilon, 0.01)
+    assert more == pytest.approx(1.01 * expected, rel=1e-12)
+
+
+def test_a_cover_s_bound_is_the_sum_of_its_steps():
+    family, n, points, epsilon, failure = Thresholds(), 10**6, 900, 0.7, 0.01
+    net = bounds.net_error(family, points)
+    chance = 2 * family.growth(2 * points) ** 2 * 2 ** (-net * points / 2)
+    assert chance == pytest.approx(net, rel=1e-6)
+    chosen = 2 * math.log(family.growth(points)) / (epsilon * n)
+    gap = 2 * bounds.uniform_gap(family, n, failure)
+    found = bounds.cover_bound(family, n, points, epsilon, failure)
+    assert found == pytest.approx(2 * net + chosen + gap, rel=1e-9)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from reticent.datasets import adult_sample_files
 from reticent.errors import InvalidParameterError, ReticentError
 from reticent.guarantees import Budget, repeat
-from reticent.planning import Plan, plan
+from reticent.planning import Plan, bounds, plan
+from reticent.planning.classes import hypotheses_for
 from reticent.planning.methods import METHODS
 from reticent.planning.planner import smallest
 from reticent.prediction import ConsensusInterface
@@ -45,11 +46,15 @@ def test_no_option_costs_more_than_the_budget(n, epsilon, delta, queries, **fact
 def test_the_lower_bound_is_below_every_proved_bound(
     n, epsilon, delta, queries, features, labels
 ):
-    found = plan("classification", n, epsilon, delta, queries, features=features)
+    found = plan(
+        *("classification", n, epsilon, delta, queries), features=features, public=500
+    )
+    dimension = hypotheses_for(found.facts).on(features).vc_dimension
     for option in found.options:
-        # Selection, walk and cover speak of their own, smaller class.
-        if option.method in ("vote-trees", "vote-linear", "average-trees"):
-            assert found.lower_bound <= option.bound
+        if option.bound is not None and option.bound_on == "error":
+            # Bounds speak of the option's own class, and of one answer or release.
+            lowest = bounds.lower_bound(dimension, n, option.settings["epsilon"])
+            assert min(1 / 4, lowest) <= option.bound
 
 
 def best_estimates(facts):

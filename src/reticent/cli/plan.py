@@ -50,7 +50,7 @@ def plan(
         int, typer.Option(help="Number of labels; 1 to predict a number.")
     ] = 2,
     dimension: Annotated[
-        int | None, typer.Option(help="VC dimension for the bounds.")
+        int | None, typer.Option(help="VC dimension for the lower bound.")
     ] = None,
     public: Annotated[int, typer.Option(help="Public rows without labels.")] = 0,
     unit_rows: Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from reticent.learners.candidates import (
     select,
 )
 from reticent.learners.exponential import CandidateClassifier
+from reticent.learners.public_points import first_rows
 from reticent.mechanisms import noise_source
 
 # Labels held at a time while distances between labelings are compared.
@@ -65,6 +66,9 @@ class PublicCoverClassifier(CandidateClassifier):
         Keep hypotheses so that every labeling differs from that of a kept one on at
         most this share of the public points. 0 keeps one for each labeling; more
         makes fewer candidates, hence less noise, and costs up to `radius` in error.
+    n_public : int or None, default=None
+        How many of the public rows are used: the first ones. None uses all. It is for
+        plans, whose bounds on the error are about so many.
     penalty, selection, classes, random_state
         As for `ExponentialMechanismClassifier`; a `penalty` is a function of a
         hypothesis.
@@ -101,6 +105,7 @@ class PublicCoverClassifier(CandidateClassifier):
         "hypotheses": [HypothesisClass],
         "epsilon": [Interval(Real, 0, None, closed="neither")],
         "radius": [Interval(Real, 0, 1, closed="left")],
+        "n_public": [Interval(Integral, 1, None, closed="left"), None],
         "penalty": [callable, None],
         "selection": [StrOptions(set(SELECTIONS))],
         "classes": ["array-like", None],
@@ -112,6 +117,7 @@ class PublicCoverClassifier(CandidateClassifier):
         epsilon: float = 1.0,
         *,
         radius: float = 0.0,
+        n_public: int | None = None,
         penalty: Any = None,
         selection: str = "exponential",
         classes: ArrayLike | None = None,
@@ -120,6 +126,7 @@ class PublicCoverClassifier(CandidateClassifier):
         self.hypotheses = hypotheses
         self.epsilon = epsilon
         self.radius = radius
+        self.n_public = n_public
         self.penalty = penalty
         self.selection = selection
         self.classes = classes
@@ -165,7 +172,7 @@ class PublicCoverClassifier(CandidateClassifier):
         radius = real("PublicCoverClassifier", "radius", self.radius)
         if not 0 <= radius < 1:
             raise InvalidParameterError(f"radius={radius!r} must be in [0, 1).")
-        given = np.asarray(public)
+        given = first_rows("PublicCoverClassifier", np.asarray(public), self.n_public)
         columns = 1 if given.ndim == 1 else int(given.shape[-1])
         projection = self.hypotheses.on(columns).project(given)
         kept = cover_of(projection, radius) if radius > 0 else None

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from reticent.errors import InvalidDataError
+from reticent.guarantees.numbers import whole
 from reticent.learners.candidates import refuse_the_data
 
 
@@ -28,3 +29,21 @@ def public_rows(
             f"{n_features}."
         )
     return np.asarray(rows)
+
+
+def first_rows(owner: str, public: Any, n_public: int | None) -> Any:
+    """Return the first so many public rows, or all of them for None.
+
+    Fewer than asked for are refused: the accuracy that a plan promises is about that
+    many.
+    """
+    if public is None or n_public is None:
+        return public
+    count = whole(owner, "n_public", n_public)
+    rows = np.asarray(public)
+    if not len(rows) >= count:
+        raise InvalidDataError(
+            f"public has {len(rows)} rows; n_public={count} needs as many at least. "
+            "Give more, or lower n_public."
+        )
+    return rows[:count]

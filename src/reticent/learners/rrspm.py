@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from reticent.guarantees.numbers import below_one, nonnegative
 from reticent.hypotheses import HypothesisClass
 from reticent.hypotheses.points import distinct_rows, matrix
 from reticent.learners.candidates import refuse_the_data
+from reticent.learners.public_points import first_rows
 from reticent.learners.separator_noise import (
     NOISES,
     Separator,
@@ -186,6 +187,9 @@ class RRSPMClassifier(SeparatorClassifier):
         By how many weighted mistakes the oracle's result may be off the minimum. The
         noise grows by the factor ``1 + slack``, and a certificate that is conditional
         on an exact oracle is then conditional on one that is this good.
+    n_public : int or None, default=None
+        How many of the public rows are used: the first ones. None uses all. It is for
+        plans, whose bounds on the error are about so many.
     classes : array-like of shape (2,), default=None
         The two public labels. None reads them from `y` and assumes them public.
     random_state : int, RandomState instance or None, default=None
@@ -246,6 +250,11 @@ class RRSPMClassifier(SeparatorClassifier):
     1-DP for the model, replace one unit of 5000; proved
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SeparatorClassifier._parameter_constraints,
+        "n_public": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
     def __init__(
         self,
         hypotheses: Any,
@@ -255,6 +264,7 @@ class RRSPMClassifier(SeparatorClassifier):
         noise: str = "auto",
         scale_by: str = "teaching",
         slack: float = 0.0,
+        n_public: int | None = None,
         classes: ArrayLike | None = None,
         random_state: Any = None,
     ) -> None:
@@ -264,6 +274,7 @@ class RRSPMClassifier(SeparatorClassifier):
         self.noise = noise
         self.scale_by = scale_by
         self.slack = slack
+        self.n_public = n_public
         self.classes = classes
         self.random_state = random_state
 
@@ -295,7 +306,8 @@ class RRSPMClassifier(SeparatorClassifier):
                 "public=None; RRSPMClassifier needs public unlabelled rows: "
                 "fit(X, y, public=Z)."
             )
-        return self._release(X, y, units, public)
+        points = first_rows("RRSPMClassifier", public, self.n_public)
+        return self._release(X, y, units, points)
 
 
 def _variance(noise: SeparatorNoise) -> float:

@@ -11,9 +11,9 @@ from reticent.mechanisms import geometric_vote_certificate as geometric_certific
 from reticent.mechanisms import (
     permute_and_flip_vote_certificate as permute_and_flip_certificate,
 )
-from reticent.planning import bounds, curves, prices
+from reticent.planning import curves, prices
 from reticent.planning.facts import Facts
-from reticent.planning.method import FAILURE, Method, shard_model
+from reticent.planning.method import Method, shard_model
 from reticent.planning.option import Sketch
 from reticent.prediction import (
     PrivateAveragingClassifier,
@@ -26,6 +26,7 @@ _CERTIFY: dict[str, Any] = {
     "geometric": geometric_certificate,
     "permute-and-flip": permute_and_flip_certificate,
 }
+_WHAT = {"trees": "boosted trees", "linear": "linear models"}
 _LEARNERS = {"trees": "boosting", "linear": "linear"}  # as `reticent fit` calls them
 
 
@@ -49,8 +50,7 @@ class Vote(Method):
     def __init__(self, learner: str) -> None:
         self.learner = learner
         self.key = f"vote-{learner}"
-        what = "boosted trees" if learner == "trees" else "linear models"
-        self.title = f"ask: votes of {what} on shards"
+        self.title = f"ask: votes of {_WHAT[learner]} on shards"
 
     def sketch(self, facts: Facts) -> Sketch | None:
         """Try both ways to add up, each with its best number of shards."""
@@ -72,15 +72,11 @@ class Vote(Method):
             "n_shards": shards,
             "budget": {"epsilon": facts.epsilon, "delta": delta},
         }
-        proved = None
-        if facts.labels == 2:
-            family = bounds.AnyOfDimension(facts.d)
-            proved = bounds.vote_error(family, facts.units, step, FAILURE)
         return Sketch(
             settings,
             estimate=error,
-            bound=proved,
-            bound_says="if the class fits the data without error; S1 Thm 4.1",
+            bound_says="none: S1 Thm 4.1 is about learners that fit their shard "
+            f"without error, which {_WHAT[self.learner]} need not",
             reason=f"{shards} shards of {facts.n // shards} rows, each answer "
             f"{step:.3g}-DP by the {rule} rule",
         )
@@ -158,7 +154,6 @@ class Average(Method):
             return float(1 - weights @ curves.average_right(shards, step))
 
         shards, found = curves.best_shards(facts.n, facts.units, error)
-        family = bounds.AnyOfDimension(facts.d)
         return Sketch(
             {
                 "epsilon": step,
@@ -167,8 +162,8 @@ class Average(Method):
                 "basic": step == basic,
             },
             estimate=found,
-            bound=bounds.average_error(family, facts.units, step, FAILURE),
-            bound_says="above the best of the class; S1 Cor. 4.7",
+            bound_says="none: S1 Cor. 4.7 is about learners that make the fewest "
+            f"mistakes on their shard, which {_WHAT['trees']} need not",
             reason=f"{shards} shards of {facts.n // shards} rows",
         )
 

@@ -6,9 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from reticent._rounding import up
 from reticent.guarantees import ApproxDP
 from reticent.guarantees.convert import stability
-from reticent.guarantees.numbers import whole
+
+# Our choice: costs little as an error, and little in the bounds.
+_FAILURE = 0.001
 
 # How a sample of m rows speaks for its distribution, for a class whose labelings of m
 # points number at most growth(m):
@@ -21,30 +24,8 @@ from reticent.guarantees.numbers import whole
 #   4 growth(2m) e^(-m t^2 / 8).
 
 
-class AnyOfDimension:
-    """Any class of a VC dimension, known by that number alone (Sauer and Shelah).
-
-    Parameters
-    ----------
-    d : int
-        The VC dimension.
-    """
-
-    def __init__(self, d: int) -> None:
-        self.vc_dimension = whole("AnyOfDimension", "d", d)
-
-    def log_growth(self, m: int) -> float:
-        """Return the logarithm of a bound on the labelings of `m` points."""
-        d = self.vc_dimension
-        if m <= d:
-            return m * math.log(2)
-        return d * math.log(math.e * m / d)
-
-
 def log_growth(hypotheses: Any, m: int) -> float:
     """Return the logarithm of how many labelings of `m` points there are at most."""
-    if isinstance(hypotheses, AnyOfDimension):
-        return hypotheses.log_growth(m)
     return math.log(hypotheses.growth(m))
 
 
@@ -103,20 +84,6 @@ def average_sizes(
     return shards, shards * rows
 
 
-def vote_error(hypotheses: Any, n: int, epsilon: float, failure: float) -> float:
-    """Return the smallest error that S1 Thm 4.1 proves for `n` rows, at most 1."""
-    return _smallest_error(
-        lambda error: vote_sizes(hypotheses, error, failure, epsilon)[1] <= n
-    )
-
-
-def average_error(hypotheses: Any, n: int, epsilon: float, failure: float) -> float:
-    """Return the smallest excess that S1 Cor. 4.7 proves for `n` rows, at most 1."""
-    return _smallest_error(
-        lambda error: average_sizes(hypotheses, error, failure, epsilon)[1] <= n
-    )
-
-
 def cover_bound(
     hypotheses: Any, n: int, public: int, epsilon: float, failure: float
 ) -> float:
@@ -128,6 +95,19 @@ def cover_bound(
     chosen = 2 * log_growth(hypotheses, public) / (epsilon * n)
     gap = 2 * uniform_gap(hypotheses, n, failure)
     return 2 * net_error(hypotheses, public) + chosen + gap
+
+
+def expected(bound: Callable[[float], float]) -> float:
+    """Return a bound on the expected error from one that may fail.
+
+    Where it fails, with a small probability, the error is one at most.
+
+    Parameters
+    ----------
+    bound : callable
+        From the probability of failure to the bound.
+    """
+    return min(1.0, up(bound(_FAILURE) + _FAILURE))
 
 
 def walk_reach(error: float, epsilon: float) -> int:

@@ -15,7 +15,7 @@ from reticent.learners import (
 )
 from reticent.planning import bounds, prices
 from reticent.planning.facts import Facts
-from reticent.planning.method import FAILURE, Method
+from reticent.planning.method import Method
 from reticent.planning.option import Sketch
 from reticent.prediction import (
     ProjectedWalkClassifier,
@@ -24,6 +24,8 @@ from reticent.prediction import (
 )
 from reticent.prediction.stability import plan_for_privacy
 
+# What the walk aims for where its theorem says nothing.
+_AIM = 0.05
 # Beyond this epsilon an answer is as good as without privacy.
 _ENOUGH = 50.0
 
@@ -64,14 +66,24 @@ class Walk(_OfClass):
         if not (self.fits(facts) and facts.features == 1):
             return None
         step = prices.added(facts)
+        # The theorem aims for this accuracy, and so must the model that is built.
         error = bounds.walk_error(1, facts.n, step)
+        settings = {"epsilon": step, "error": error if error < 0.5 else _AIM}
         return Sketch(
-            {"epsilon": step},
-            bound=min(1.0, math.exp(step) * error),
-            bound_says="if a threshold fits without error, else e^eps times its error "
-            "more; S1 Thm 5.3",
+            settings,
+            bound=self.proved(facts, settings),
+            bound_says="expected, if a threshold fits without error, else e^eps times "
+            "its error more; S1 Thm 5.3",
             reason="one sort at fit, one search a query",
         )
+
+    def proved(self, facts: Facts, settings: dict[str, Any]) -> float | None:
+        """Return S1 Thm 5.3 for the accuracy that the walk is clipped for."""
+        epsilon, error = settings["epsilon"], settings["error"]
+        if bounds.walk_size(1, error, epsilon) > facts.n:
+            return None
+        # Beyond, the exponential is of no use, and of no size.
+        return float(min(1.0, math.exp(min(epsilon, _ENOUGH)) * error))
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the walk."""
@@ -90,25 +102,32 @@ class Selection(_OfClass):
         if not self.fits(facts):
             return None
         step = min(prices.added(facts), _ENOUGH)
-        family = hypotheses_for(facts).on(facts.features)
         tried = []
         for flip in (0.01, 0.02, 0.05, 0.1, 0.2):
+            settings = {"epsilon": step, "flip": flip, "features": facts.features}
             try:
-                found = plan_for_privacy(facts.n, step, flip)
+                tried.append((self.proved(facts, settings), flip, settings))
             except InvalidParameterError:
                 continue
-            bound = bounds.selection_bound(
-                family, facts.n, found, FAILURE, population=True
-            )
-            tried.append((min(1.0, bound), flip))
         if not tried:
             return None
-        bound, flip = min(tried)
+        bound, flip, settings = min(tried, key=lambda found: found[:2])
+        family = type(hypotheses_for(facts)).__name__
         return Sketch(
-            {"epsilon": step, "flip": flip, "features": facts.features},
+            settings,
             bound=bound,
-            bound_says=f"above the best of {type(family).__name__}; S2 Lemma 7",
+            bound_says=f"expected, above the best of {family}; S2 Lemma 7",
             reason=f"answers flipped with probability {flip:g}",
+        )
+
+    def proved(self, facts: Facts, settings: dict[str, Any]) -> float:
+        """Return S2 Lemma 7 for the subset and exponent that these settings give."""
+        family = hypotheses_for(facts).on(facts.features)
+        found = plan_for_privacy(facts.n, settings["epsilon"], settings["flip"])
+        return bounds.expected(
+            lambda failure: bounds.selection_bound(
+                family, facts.n, found, failure, population=True
+            )
         )
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
@@ -156,13 +175,23 @@ class PublicCover(_OfClass):
         if not (self.fits(facts) and facts.public):
             return None
         points = min(facts.public, self._most_points)
-        family = hypotheses_for(facts).on(facts.features)
-        bound = bounds.cover_bound(family, facts.n, points, facts.epsilon, FAILURE)
+        settings = _release(facts, points)
+        family = type(hypotheses_for(facts)).__name__
         return Sketch(
-            {"epsilon": facts.epsilon, "features": facts.features, "points": points},
-            bound=min(1.0, bound),
-            bound_says=f"above the best of {type(family).__name__}; S0 Ex. 7",
+            settings,
+            bound=self.proved(facts, settings),
+            bound_says=f"expected, above the best of {family}, if public and private "
+            "rows have one distribution; S0 Ex. 7",
             reason=f"candidates from {points} public rows",
+        )
+
+    def proved(self, facts: Facts, settings: dict[str, Any]) -> float:
+        """Return L1 on the cover of so many public points."""
+        family = hypotheses_for(facts).on(facts.features)
+        return bounds.expected(
+            lambda failure: bounds.cover_bound(
+                family, facts.n, settings["n_public"], settings["epsilon"], failure
+            )
         )
 
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
@@ -171,8 +200,7 @@ class PublicCover(_OfClass):
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the learner; give `public` rows to its fit."""
-        kept = {k: v for k, v in settings.items() if k != "points"}
-        return PublicCoverClassifier(**_with_class(kept, changes))
+        return PublicCoverClassifier(**_with_class(settings, changes))
 
 
 class PublicPoints(_OfClass):
@@ -188,27 +216,31 @@ class PublicPoints(_OfClass):
         """State M4 for the best number of public points; needs public rows."""
         if not (self.fits(facts) and facts.public):
             return None
-        family = hypotheses_for(facts)
         sizes = [m for m in self._sizes if m < facts.public] or [facts.public]
-        bound, points = min(
-            (
-                rrspm_error_at_most(
-                    family,
-                    n=facts.n,
-                    m=points,
-                    epsilon=facts.epsilon,
-                    failure=FAILURE,
-                    n_features=facts.features,
-                ).total,
-                points,
-            )
-            for points in sizes
-        )
+        tried = [(self.proved(facts, _release(facts, m)), m) for m in sizes]
+        bound, points = min(tried)
+        family = type(hypotheses_for(facts)).__name__
         return Sketch(
-            {"epsilon": facts.epsilon, "features": facts.features, "points": points},
+            _release(facts, points),
             bound=bound,
-            bound_says=f"above the best of {type(family).__name__}; S4 Thm 4",
+            bound_says=f"expected, above the best of {family}, if public and private "
+            "rows have one distribution; S4 Thm 4",
             reason=f"{points} of the public rows",
+        )
+
+    def proved(self, facts: Facts, settings: dict[str, Any]) -> float:
+        """Return M4 for so many public points."""
+        return bounds.expected(
+            lambda failure: (
+                rrspm_error_at_most(
+                    hypotheses_for(facts),
+                    n=facts.n,
+                    m=settings["n_public"],
+                    epsilon=settings["epsilon"],
+                    failure=failure,
+                    n_features=facts.features,
+                ).total
+            )
         )
 
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
@@ -217,8 +249,16 @@ class PublicPoints(_OfClass):
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the learner; give `public` rows to its fit."""
-        kept = {k: v for k, v in settings.items() if k != "points"}
-        return RRSPMClassifier(**_with_class(kept, changes))
+        return RRSPMClassifier(**_with_class(settings, changes))
+
+
+def _release(facts: Facts, points: int) -> dict[str, Any]:
+    """Return the settings of a release through so many public points."""
+    return {
+        "epsilon": facts.epsilon,
+        "features": facts.features,
+        "n_public": points,
+    }
 
 
 def _with_class(settings: dict[str, Any], changes: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from reticent.planning.method import Method, shard_model
 from reticent.planning.option import LOSS, Sketch
 from reticent.planning.releasing import encoded
 from reticent.prediction import PrivateVotingClassifier, StableLinearClassifier
+from reticent.prediction.linear_plan import row_bound
 
 # As the interface has it: noise that a unanimous query passes nearly always.
 _SAFE_SCALES = 18.0
@@ -133,7 +134,7 @@ class StableLinear(Method):
     job = "ask"
     title = "ask: stable linear model, noise on each score"
     estimator = "reticent.prediction.StableLinearClassifier"
-    _radius = 3.0
+    _radius, _tolerance = 3.0, 1e-3
     # Measured: excess error per root of the effective number of units.
     _excess = 3.0
 
@@ -147,18 +148,33 @@ class StableLinear(Method):
         if math.sqrt(2) * ratio > step:
             step, delta, worth = epsilon, facts.delta, math.sqrt(2) * ratio
         excess = self._excess / math.sqrt(facts.units * worth / (1 + worth))
-        proved = None
-        if delta == 0:
-            proved = bounds.erm_excess_loss(
-                math.sqrt(2), self._radius, facts.units, step, 1e-3
-            )
+        settings = {
+            "epsilon": step,
+            "delta": delta,
+            "radius": self._radius,
+            "tolerance": self._tolerance,
+        }
         return Sketch(
-            {"epsilon": step, "delta": delta, "radius": self._radius},
+            settings,
             estimate=curves.noisy_error(facts.linear_error, facts.chance_error, excess),
-            bound=proved,
+            bound=self.proved(facts, settings),
             bound_on=LOSS,
-            bound_says="hinge loss above the best in the ball; S1 Cor. 4.11",
+            bound_says="expected smooth hinge loss of a noisy score, above the best in "
+            "the ball, for rows scaled to norm 1; S1 Cor. 4.11",
             reason="no shards; one regularised model",
+        )
+
+    def proved(self, facts: Facts, settings: dict[str, Any]) -> float | None:
+        """Return S1 Cor. 4.11, which is about Laplace noise."""
+        if settings["delta"]:
+            return None
+        # The hinge has slope one; rows have a constant beside them.
+        return bounds.erm_excess_loss(
+            row_bound(True),
+            settings["radius"],
+            facts.units,
+            settings["epsilon"],
+            settings["tolerance"],
         )
 
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:

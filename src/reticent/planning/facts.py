@@ -41,7 +41,7 @@ class Facts:
     alpha : float or None
         Error to be reached.
     d : int
-        VC dimension for the bounds; that of a linear model if left out.
+        VC dimension for the lower bound; that of a linear model if left out.
     features, labels : int
         Columns of the table, and labels of a classification.
     linear_columns, spline_columns : int

@@ -17,8 +17,6 @@ from reticent.planning.facts import Facts
 from reticent.planning.option import Sketch
 from reticent.schemas import SchemaEncoder
 
-# Chance that the data are so unlucky that a proved bound fails.
-FAILURE = 0.05
 # Settings for a shard's few rows, as in `reticent fit`.
 _TREES = {
     "max_iter": 60,
@@ -52,6 +50,14 @@ class Method(ABC):
     @abstractmethod
     def sketch(self, facts: Facts) -> Sketch | None:
         """Return settings and expected error, or None if it does not fit the facts."""
+
+    def proved(self, facts: Facts, settings: dict[str, Any]) -> float | None:
+        """Return a bound on the expected error of what `build` makes of `settings`.
+
+        None if no theorem speaks of that learner. What is merely likely of it is an
+        estimate.
+        """
+        return None
 
     @abstractmethod
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:

@@ -24,11 +24,12 @@ class Sketch:
         Expected error by the model of `reticent.planning.curves`; None if no honest
         model is at hand.
     bound : float or None
-        Proved bound, with probability 0.95 over the data or in expectation.
+        Proved bound on what is expected over data, model and query, for the learner
+        and the settings that `build` sets; None if there is no theorem for them.
     bound_on : {"error", "loss"}
         What is bounded: the share of wrong answers, or a surrogate loss.
     bound_says : str
-        In what setting, above what, and by which theorem.
+        In what setting, above what, and by which theorem; or why there is none.
     reason : str
         Why these settings.
     """

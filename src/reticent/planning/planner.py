@@ -164,7 +164,7 @@ def plan(
     alpha : float, default=None
         Error to be reached; the plan then says how many rows each option needs.
     d : int, default=None
-        VC dimension for the bounds. None takes that of a linear model.
+        VC dimension for the lower bound. None takes that of a linear model.
     features, labels : int
         Columns of the table, and labels.
     public : int, default=0
