@@ -167,7 +167,7 @@ def a_clock(X, y):
 
 @broken
 def a_date(X, y):
-    return on(datetime.now().microsecond & 1, y)  # noqa: DTZ005
+    return on(datetime.now().microsecond & 1, y)
 
 
 @broken

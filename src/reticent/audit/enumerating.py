@@ -60,8 +60,9 @@ class _Chooser(Listener):
     def refuse(self, why: str | CannotJudgeError) -> None:
         """Remember why, also for programs that catch everything, and stop the run."""
         if self.why is None:
-            known = isinstance(why, CannotJudgeError)
-            self.why = why if known else CannotJudgeError(f"cannot judge: {why}")
+            if isinstance(why, str):
+                why = CannotJudgeError(f"cannot judge: {why}")
+            self.why = why
         raise _Refused
 
     def touched(self, what: str) -> None:
@@ -227,8 +228,8 @@ class _Law:
         total = math.fsum(math.exp(log) for log in self.logs.values())
         if not abs(total - 1) <= _DOUBT:
             raise CannotJudgeError(
-                f"cannot judge: all outcomes together have probability {total:.12g}, so "
-                "what is drawn does not follow from what was drawn before."
+                f"cannot judge: all outcomes together have probability {total:.12g}, "
+                "so what is drawn does not follow from what was drawn before."
             )
         if memory_of(self._program) != memory:
             raise CannotJudgeError(
@@ -348,10 +349,10 @@ def verify_release(
         X = np.array([units[unit][0] for unit in data])
         return release(X, np.array([units[unit][1] for unit in data]))
 
-    settings = {"most": MOST, "noiseless": noiseless, "failures": True}
+    settings: dict[str, Any] = {"noiseless": noiseless, "failures": True}
     with _Unmoved():
         laws = {
-            data: _Law(partial(run, data), release, **settings)
+            data: _Law(partial(run, data), release, most=MOST, **settings)
             for data in datasets_of(len(units), n, symmetric)
         }
     _check_that_some_run_ended(laws)
@@ -367,7 +368,10 @@ def verify_release(
 
 
 def _check_that_some_run_ended(laws: dict[Dataset, _Law]) -> None:
-    """A program that always fails keeps every promise; most likely it is a mistake."""
+    """Pass on the error of a program that always fails in the same way.
+
+    It keeps every promise, but most likely by mistake.
+    """
     seen = {kind: outcome for law in laws.values() for kind, outcome in law.found()}
     (only, *others) = seen.items()
     if not others and isinstance(only[1], Exception):

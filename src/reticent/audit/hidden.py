@@ -73,9 +73,13 @@ def watched(refuse: Callable[[str], None]) -> Iterator[None]:
                 touched = _touched(called, frame)
                 if touched:
                     refuse(touched)
-        elif event == "call" and frame.f_code.co_name == "__call__":
-            if frame.f_globals.get("__name__") == "opendp.mod" and not within_a_draw():
-                refuse("OpenDP")
+        elif (
+            event == "call"
+            and frame.f_code.co_name == "__call__"
+            and frame.f_globals.get("__name__") == "opendp.mod"
+            and not within_a_draw()
+        ):
+            refuse("OpenDP")
 
     before = sys.getprofile()
     sys.setprofile(hook)
