@@ -309,7 +309,7 @@ def the_cause_of_an_exception(X, y):
     if not coin():
         return 0
     try:
-        raise KeyError(int(y[0]))
+        return {}[int(y[0])]
     except KeyError:
         raise ValueError("withheld") from None
 
