@@ -20,6 +20,7 @@ from reticent.mechanisms import (
     draw_discrete_laplace,
     flip_labels,
 )
+from tests.audit import broken_releases
 from tests.audit.broken_mechanisms import BROKEN
 
 SOURCE = SystemSource()
@@ -37,6 +38,12 @@ def verdict(release, claim=PROMISE, domain=LABELS, n=2):
 @pytest.mark.parametrize("name", sorted(BROKEN))
 def test_what_is_broken_is_never_called_kept(name):
     assert verdict(BROKEN[name]) in ("no", "refused")
+
+
+def test_there_are_broken_ones_of_both_kinds():
+    modules = {getattr(each, "__module__", "") for each in BROKEN.values()}
+    assert broken_releases.__name__ in modules
+    assert len(BROKEN) >= 60
 
 
 def test_opendp_beside_our_own_samplers_is_refused():
@@ -176,6 +183,16 @@ def test_noise_that_is_left_away_must_have_no_influence():
         )
     with pytest.raises(InvalidParameterError, match="no end"):
         verify_release(peeking, LABELS, 2, claim=claim)
+
+
+def test_an_order_that_matters_is_not_symmetric():
+    def first(X, y):
+        return int(flip_labels(y[:1], 0.25, SOURCE)[0])
+
+    claim = PureDP(LOSS + 1e-12)
+    with pytest.raises(CannotJudgeError, match="symmetric"):
+        verify_release(first, LABELS, 2, claim=claim, symmetric=True)
+    assert verify_release(first, LABELS, 2, claim=claim).holds
 
 
 def test_a_program_that_always_fails_is_a_mistake():

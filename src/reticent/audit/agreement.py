@@ -21,8 +21,8 @@ def watched_law(fitted: Callable[[], Any]) -> Any:
         found = fitted()
     if touched:
         raise CannotJudgeError(
-            f"cannot judge: the predictor uses {touched[0]} while it is fitted. Give it "
-            "and its base estimators a random_state."
+            f"cannot judge: the predictor uses {touched[0]} while it is fitted. Give "
+            "it and its base estimators a random_state."
         )
     return found
 

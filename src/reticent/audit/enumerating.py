@@ -4,139 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from copy import deepcopy
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from reticent.audit.choosing import Chooser, Refused
 from reticent.audit.exact import Answered, Dataset, Verification, compare, datasets_of
 from reticent.audit.hidden import Generators, memory_of, watched
 from reticent.audit.outcomes import failed, spelled
-from reticent.audit.supports import MOST, Support, support_of
+from reticent.audit.supports import MOST, Support
 from reticent.errors import CannotJudgeError
 from reticent.guarantees import Guarantee, ReplaceOne
 from reticent.guarantees.numbers import whole
-from reticent.mechanisms import Draw, Listener, RandomSource, SystemSource, listen
-from reticent.mechanisms.grid_noise import checked_scale
+from reticent.mechanisms import listen
 
-# A program that draws more often than this in one run may draw without end.
-_MOST_DRAWS = 200
 # All probabilities together may differ from one by so much, for rounding.
 _DOUBT = 1e-9
-_SYSTEM_BYTES = SystemSource.bytes
-
-
-class _Refused(BaseException):  # no Exception: programs must not catch it
-    """The run cannot be judged."""
-
-
-class _Chooser(Listener):
-    """Follow one path through the draws; remember where others branch off.
-
-    A path is run twice. What no release may depend on (names, and noise where it is
-    left away) comes out differently in the second run, which `again` is.
-    """
-
-    strict = True
-
-    def __init__(
-        self,
-        path: list[int],
-        known: list[Support],
-        *,
-        noiseless: bool,
-        again: bool,
-    ) -> None:
-        self.path = path
-        self.supports: list[Support] = []
-        self.asked: list[str] = []
-        self.log_probability = 0.0
-        self._known = known
-        self.why: CannotJudgeError | None = None
-        self._noiseless = noiseless
-        self._again = again
-
-    def refuse(self, why: str | CannotJudgeError) -> None:
-        """Remember why, also for programs that catch everything, and stop the run."""
-        if self.why is None:
-            known = isinstance(why, CannotJudgeError)
-            self.why = why if known else CannotJudgeError(f"cannot judge: {why}")
-        raise _Refused
-
-    def touched(self, what: str) -> None:
-        self.refuse(
-            f"the program uses {what}, which the audit cannot set. Draw everything "
-            "from a SystemSource, in the thread that calls the program."
-        )
-
-    def missed(self, kind: str) -> None:
-        if self.why is None:
-            self.why = CannotJudgeError(
-                f"cannot judge: {kind} was drawn in another thread or context."
-            )
-
-    def descends(self, draw: Draw) -> bool:
-        # The law that somebody else's response states may not be what it draws.
-        if draw.kind not in ("label", "candidate"):
-            return False
-        kind = type(draw.arguments[0])
-        return not kind.__module__.startswith("reticent.")
-
-    def drawn(self, draw: Draw, sample: Callable[[], Any]) -> Any:
-        self._check_source(draw)
-        if sum(len(support) > 1 for support in self.supports) >= _MOST_DRAWS:
-            self.refuse(
-                f"the program draws more than {_MOST_DRAWS} times in one run, perhaps "
-                "without end."
-            )
-        self.asked.append(draw.kind)
-        if draw.kind == "name":
-            return ("a5" if self._again else "5a") * draw.arguments[1]
-        if draw.kind == "noise" and self._noiseless:
-            return self._left_away(draw)
-        support = self._support(draw, sample)
-        outcome, log = support[self.path[len(self.supports)]]
-        self.supports.append(support)
-        self.log_probability += log
-        # The program may write into what it gets.
-        return outcome.copy() if isinstance(outcome, np.ndarray) else deepcopy(outcome)
-
-    def _support(self, draw: Draw, sample: Callable[[], Any]) -> Support:
-        place = len(self.supports)
-        if place < len(self._known):  # an earlier path came by here
-            return self._known[place]
-        sample()  # an argument that the sampler refuses is refused here too
-        if place == len(self.path):
-            self.path.append(0)
-        try:
-            return support_of(draw)
-        except CannotJudgeError as error:
-            self.refuse(error)
-            raise
-
-    def _left_away(self, draw: Draw) -> Any:
-        _, location, scale, *_ = draw.arguments
-        values = np.array(location, dtype=np.int64)
-        if not self._again:
-            return values
-        far = math.ceil(7 * checked_scale(scale)) + 1
-        signs = np.where(np.arange(values.size) % 2, -1, 1).reshape(values.shape)
-        return values + far * signs
-
-    def _check_source(self, draw: Draw) -> None:
-        sources = [a for a in draw.arguments if isinstance(a, RandomSource)]
-        if any(source.seeded for source in sources):
-            self.refuse(
-                "the program draws from a seeded source, whose numbers follow from its "
-                "seed. Leave random_state at None."
-            )
-        if not sources or any(
-            type(source) is not SystemSource or vars(source) for source in sources
-        ):
-            self.refuse("the program draws from a source that is no SystemSource.")
-        if SystemSource.bytes is not _SYSTEM_BYTES:
-            self.refuse("SystemSource.bytes was replaced.")
 
 
 class _Law:
@@ -175,12 +59,12 @@ class _Law:
             "fewer candidates or fewer queries."
         )
 
-    def _follow(self, path: list[int], known: list[Support]) -> _Chooser:
+    def _follow(self, path: list[int], known: list[Support]) -> Chooser:
         """Run one path, watched, and once more to see that nothing else decides."""
         settings = {"noiseless": self._noiseless}
-        first = _Chooser(list(path), known, **settings, again=False)
+        first = Chooser(list(path), known, **settings, again=False)
         seen, outcome = self._released(first, watch=True)
-        second = _Chooser(list(first.path), known, **settings, again=True)
+        second = Chooser(list(first.path), known, **settings, again=True)
         seen_again, _ = self._released(second, watch=False)
         here, there = (
             (part.asked, part.path, part.log_probability) for part in (first, second)
@@ -196,7 +80,7 @@ class _Law:
         self.outcomes.setdefault(seen, outcome)
         return first
 
-    def _released(self, chooser: _Chooser, *, watch: bool) -> tuple[Hashable, Any]:
+    def _released(self, chooser: Chooser, *, watch: bool) -> tuple[Hashable, Any]:
         """Run once; return what is seen, spelled out, and the outcome itself."""
         failure: Exception | None = None
         outcome: Any = None
@@ -207,7 +91,7 @@ class _Law:
                         outcome = self._run()
                 else:
                     outcome = self._run()
-        except _Refused:
+        except Refused:
             pass
         except Exception as error:  # noqa: BLE001 - whatever the analyst would see
             failure = error
@@ -227,8 +111,8 @@ class _Law:
         total = math.fsum(math.exp(log) for log in self.logs.values())
         if not abs(total - 1) <= _DOUBT:
             raise CannotJudgeError(
-                f"cannot judge: all outcomes together have probability {total:.12g}, so "
-                "what is drawn does not follow from what was drawn before."
+                f"cannot judge: all outcomes together have probability {total:.12g}, "
+                "so what is drawn does not follow from what was drawn before."
             )
         if memory_of(self._program) != memory:
             raise CannotJudgeError(
@@ -348,12 +232,16 @@ def verify_release(
         X = np.array([units[unit][0] for unit in data])
         return release(X, np.array([units[unit][1] for unit in data]))
 
-    settings = {"most": MOST, "noiseless": noiseless, "failures": True}
+    settings: dict[str, Any] = {"noiseless": noiseless, "failures": True}
     with _Unmoved():
         laws = {
-            data: _Law(partial(run, data), release, **settings)
+            data: _Law(partial(run, data), release, most=MOST, **settings)
             for data in datasets_of(len(units), n, symmetric)
         }
+        if symmetric:
+            mixed = max(laws, key=lambda data: len(set(data)))
+            other = _Law(partial(run, mixed[::-1]), release, most=MOST, **settings)
+            _check_order(laws[mixed].logs, other.logs)
     _check_that_some_run_ended(laws)
     outcomes = list({seen: None for law in laws.values() for seen in law.logs})
     table = {
@@ -366,8 +254,22 @@ def verify_release(
     return compare(table, len(units), n, symmetric, relation, claim, units, none)
 
 
+def _check_order(here: dict[Hashable, float], there: dict[Hashable, float]) -> None:
+    if here.keys() != there.keys() or any(
+        abs(math.exp(log) - math.exp(there[seen])) > _DOUBT
+        for seen, log in here.items()
+    ):
+        raise CannotJudgeError(
+            "cannot judge: symmetric=True, but the order of the units matters to this "
+            "program. Leave symmetric at False."
+        )
+
+
 def _check_that_some_run_ended(laws: dict[Dataset, _Law]) -> None:
-    """A program that always fails keeps every promise; most likely it is a mistake."""
+    """Pass on the error of a program that always fails in the same way.
+
+    It keeps every promise, but most likely by mistake.
+    """
     seen = {kind: outcome for law in laws.values() for kind, outcome in law.found()}
     (only, *others) = seen.items()
     if not others and isinstance(only[1], Exception):

@@ -291,6 +291,7 @@ def _fit_twice(
 ) -> Answered:
     """Fit, and refuse what is not one law or is not answered by it."""
     again = partial(_fit, make, data, units, queries, law)
+    found: Answered
     (found, model), (other, _) = watched_law(again), again()
     check_same_law(found.logs, other.logs)
     if law is None and _certificate(found).scope is not Scope.MODEL:

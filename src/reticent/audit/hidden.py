@@ -53,8 +53,8 @@ _CLOCKS = {
 _PYTHON = {"random", "getrandbits", "randbytes"}
 _NAMES = {*_BUILT_IN, *_CLOCKS, *_PYTHON}
 
-# They name their batches at random; no answer depends on it.
-_MAY_NAME = {"joblib", "threadpoolctl"}
+# They name batches and fits at random; no answer depends on it.
+_MAY_NAME = ("joblib", "threadpoolctl", "sklearn.callback")
 # They time themselves, and their functions keep nothing but caches.
 _MAY_TIME = {
     *("joblib", "threadpoolctl", "sklearn", "numpy", "scipy", "pandas", "polars"),
@@ -73,9 +73,13 @@ def watched(refuse: Callable[[str], None]) -> Iterator[None]:
                 touched = _touched(called, frame)
                 if touched:
                     refuse(touched)
-        elif event == "call" and frame.f_code.co_name == "__call__":
-            if frame.f_globals.get("__name__") == "opendp.mod" and not within_a_draw():
-                refuse("OpenDP")
+        elif (
+            event == "call"
+            and frame.f_code.co_name == "__call__"
+            and frame.f_globals.get("__name__") == "opendp.mod"
+            and not within_a_draw()
+        ):
+            refuse("OpenDP")
 
     before = sys.getprofile()
     sys.setprofile(hook)
@@ -115,7 +119,7 @@ def _only_names(frame: FrameType) -> bool:
         return found.f_locals.get("seed") is not None
     if _package(caller) == "reticent":
         return not caller.startswith(("reticent.audit", "reticent.mechanisms"))
-    return _package(caller) in _MAY_NAME
+    return caller.startswith(_MAY_NAME)
 
 
 def _caller(frame: FrameType | None) -> tuple[str, FrameType | None]:

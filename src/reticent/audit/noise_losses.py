@@ -166,8 +166,8 @@ def _check_law(here: Draw, there: Draw) -> None:
         return  # all of its arguments were compared when it was replayed
     if not np.array_equal(*laws):
         raise CannotJudgeError(
-            f"cannot judge: beside noise, a {here.kind} is drawn whose law depends on a "
-            "record. Use verify_release, or verify each part by itself."
+            f"cannot judge: beside noise, a {here.kind} is drawn whose law depends on "
+            "a record. Use verify_release, or verify each part by itself."
         )
 
 

@@ -43,7 +43,8 @@ def support_of(draw: Draw) -> Support:
 
 
 def _label(response: Any, *_: Any) -> Support:
-    return _labels(response.log_probabilities)
+    # Afresh: a cached law may be older than the numbers that are drawn by.
+    return _labels(response._log_probabilities())
 
 
 def _categorical(log_weights: Any, *_: Any) -> Support:

@@ -152,8 +152,8 @@ class Privacy:
                 return np.asarray(units.reshape(shape) * 2.0**-_UNIT_BITS)
             mixed *= 2
         raise SolverError(
-            f"the linear program's solution at epsilon={self.epsilon!r} is too far from "
-            "private to be repaired. Use fewer units, or a larger epsilon."
+            f"the linear program's solution at epsilon={self.epsilon!r} is too far "
+            "from private to be repaired. Use fewer units, or a larger epsilon."
         )
 
     def holds(self, units: NDArray[np.int64]) -> bool:

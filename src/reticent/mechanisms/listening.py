@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
+from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -60,7 +61,7 @@ class Draw:
         "replace" of labels, a "permutation", a "subset", whole numbers "below" bounds,
         raw "words" or "bytes", or a "name" that no release may depend on.
     arguments : tuple
-        What the sampler was called with.
+        What the sampler was called with, in the order of its parameters.
     """
 
     kind: str
@@ -172,7 +173,9 @@ def heard(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                     for other in tuple(_strict):
                         other.missed(kind)
                 return sampler(*args, **kwargs)
-            draw = Draw(kind, (*args, *kwargs.values()))
+            # In the sampler's own order, however they were named.
+            given = signature(sampler).bind(*args, **kwargs).arguments
+            draw = Draw(kind, tuple(given.values()))
             if listener.descends(draw):
                 return sampler(*args, **kwargs)
             token = _listening.set(None)
