@@ -235,6 +235,7 @@ def consensus_answers(
         public_labels=teacher.classes is None,
         seeded=teacher._source.seeded,
         frozen=keeps_what_it_learned(teacher.estimator),
+        public_types=bool(teacher.certificate_.parameter("public_types", False)),
     )
     labels = np.asarray(teacher.classes_)[places[sure]]
     return Answers(rows[sure], labels, len(rows), certificate)

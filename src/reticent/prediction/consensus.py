@@ -218,6 +218,7 @@ class ConsensusInterface:
             public_labels=model.classes is None,
             seeded=model._source.seeded,
             frozen=keeps_what_it_learned(model.estimator),
+            public_types=bool(model.certificate_.parameter("public_types", False)),
         )
 
     def _pay(self, ledger: Ledger, dataset: str) -> None:
