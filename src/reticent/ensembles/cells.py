@@ -98,4 +98,3 @@ def is_missing(cell: Any) -> bool:
     except Exception:  # noqa: BLE001 (a cell of any class may raise anything)
         # The missing value of pandas answers no question, an array too many.
         return type(cell).__name__ == "NAType"
-

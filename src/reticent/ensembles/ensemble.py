@@ -213,7 +213,7 @@ class ClassifierEnsemble(_Ensemble):
             given = model_probabilities(self.models[shard], X, self.labels)
             return probability_steps(given)
 
-        fusable = self.fusion is not None and self.fusion.models.gives_probabilities
+        fusable = self.fusion is None or self.fusion.models.gives_probabilities
         if self._loops(X, fused and fusable):
             shards: Iterable[Any] = range(self.n_shards)
         else:

@@ -202,7 +202,9 @@ def fit_spooled(
 
     def shard_rows(shard: int) -> tuple[NDArray[Any], NDArray[Any]]:
         X, targets = rows.shard(shard)
-        return canonical(X), targets if labels is None else labels[targets.astype(np.int64)]
+        return canonical(X), targets if labels is None else labels[
+            targets.astype(np.int64)
+        ]
 
     fitted = _fit_each(
         estimator, shard_rows, rows.n_shards, source, n_jobs=n_jobs, verbose=verbose

@@ -167,14 +167,15 @@ class ShardedPredictor(BaseEstimator):
                 raise InvalidDataError("Found array with 0 sample(s); one is needed.")
         else:
             missing = "allow-nan" if _takes_missing(self.estimator) else True
-            X = validate_data(
-                self,
-                X,
-                accept_sparse="csr",
-                dtype=None,
-                ensure_all_finite=missing,
-                reset=reset,
-            )
+            with np.errstate(all="ignore"):  # sums that overflow while being checked
+                X = validate_data(
+                    self,
+                    X,
+                    accept_sparse="csr",
+                    dtype=None,
+                    ensure_all_finite=missing,
+                    reset=reset,
+                )
         if reset:
             check_types(X, public_types=bool(self.public_types))
         return X

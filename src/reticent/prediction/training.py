@@ -76,9 +76,7 @@ def regressors_of_shards(
             model.estimator, X, y, partition, bounds, n_jobs=model.n_jobs
         )
     shards = _fit_one_by_one(model, X, y, partition, source)
-    return RegressorEnsemble(
-        shards.models, shards.columns, bounds, n_jobs=model.n_jobs
-    )
+    return RegressorEnsemble(shards.models, shards.columns, bounds, n_jobs=model.n_jobs)
 
 
 def ensemble_of_spooled(
