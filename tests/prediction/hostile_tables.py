@@ -46,7 +46,9 @@ def rows(n, *, seed=0):
 def labels_of(cells):
     """Return labels that the cells decide, mostly."""
     age, income, code, *_ = cells
-    return [int(a / 20 + i / 4 + c > 5) for a, i, c in zip(age, income, code)]
+    return [
+        int(a / 20 + i / 4 + c > 5) for a, i, c in zip(age, income, code, strict=True)
+    ]
 
 
 def _plain(number, text):
@@ -96,16 +98,17 @@ def contained(cells, kind, *, mixed, retyped=None):
     chosen = cells if mixed else cells[:N_NUMBERS]
     names = MIXED_NAMES[: len(chosen)]
     if kind == "pandas":
-        frame = pd.DataFrame({n: pd.Series(c) for n, c in zip(names, chosen)})
+        frame = pd.DataFrame(
+            {n: pd.Series(c) for n, c in zip(names, chosen, strict=True)}
+        )
         if retyped == "object":
             return frame.astype(object)
         if retyped == "wide":
             return frame.convert_dtypes().set_axis(range(len(frame))[::-1])
-        if retyped is not None and not mixed:
-            return frame.astype({"single": "float32", "fortran": "float64"}[retyped])
-        return frame
+        single = retyped == "single" and "object" not in frame.dtypes.astype(str).values
+        return frame.astype("float32") if single and not mixed else frame
     if kind == "polars":
-        return pl.DataFrame([_polars(n, c) for n, c in zip(names, chosen)])
+        return pl.DataFrame([_polars(n, c) for n, c in zip(names, chosen, strict=True)])
     table = np.empty((len(chosen[0]), len(chosen)), dtype=object)
     for place, column in enumerate(chosen):
         for row, cell in enumerate(column):

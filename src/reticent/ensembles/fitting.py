@@ -144,8 +144,9 @@ def fit_shards(
     Guarantee
     ---------
     The model of a shard is a function of that shard's rows, of its own seeds and of
-    public facts (the estimator, the container, names and order of columns): every ``random_state`` parameter left None is set to a number drawn from `source`
-    for this shard before any record is seen. An exception while a shard is fitted
+    public facts (the estimator, the container, names and order of columns). Every
+    ``random_state`` parameter left None is set to a number drawn from `source` for
+    this shard before any record is seen. An exception while a shard is fitted
     ends that shard's fit and nothing else; warnings and output are suppressed. If a
     worker dies, its shards are fitted again from the same rows and seeds. Base
     estimators that draw from a generator shared by the process are covered in

@@ -127,7 +127,7 @@ def own_copy(X: Any) -> Any:
     copied = X.copy()
     if kind == "pandas":
         for place, dtype in enumerate(X.dtypes):
-            if dtype == object:
+            if isinstance(dtype, np.dtype) and dtype.kind == "O":
                 copied.isetitem(place, own_cells(X.iloc[:, place].to_numpy()))
     return copied
 
