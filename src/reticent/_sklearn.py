@@ -25,8 +25,10 @@ __all__ = [
     "StrOptions",
     "boosted_categories",
     "boosted_rounds",
+    "changes_output",
     "check_parameters",
     "fit_context",
+    "imputer_types",
     "safe_indexing",
     "takes_missing",
 ]
@@ -77,3 +79,18 @@ def boosted_categories(model: Any) -> tuple[Any, list[Any]] | None:
 def takes_missing(tree: Any) -> bool:
     """Whether a decision tree predicts dense rows in which values are missing."""
     return bool(tree._support_missing_values(np.empty((0, 0))))
+
+
+def imputer_types(step: Any) -> tuple[Any, ...]:
+    """Return the types that a fitted `SimpleImputer` reads rows and fillings as.
+
+    None where this version of scikit-learn keeps no such thing.
+    """
+    read = getattr(step, "_fit_dtype", None)
+    return read, getattr(step, "_fill_dtype", read)
+
+
+def changes_output(step: Any) -> bool:
+    """Whether `set_output` asks a step for data frames."""
+    asked = getattr(step, "_sklearn_output_config", {})
+    return any(form != "default" for form in asked.values())

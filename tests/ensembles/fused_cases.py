@@ -31,10 +31,10 @@ def problem(seed, *, n_classes=2, n_rows=600, n_features=6):
     return X * np.logspace(-3, 3, n_features) + 5, y
 
 
-def classifiers(estimator, X, y, classes, *, n_shards=12, seed=0):
+def classifiers(estimator, X, y, classes, *, n_shards=12, seed=0, **settings):
     source = noise_source(seed)
     partition = partition_rows(len(y), n_shards, source)
-    fitted = fit_shards(estimator, X, y, partition, source)
+    fitted = fit_shards(estimator, X, y, partition, source, **settings)
     return ClassifierEnsemble(fitted.models, fitted.columns, classes)
 
 

@@ -217,14 +217,14 @@ def with_categories(seed, kind):
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_categories_that_shards_number_by_themselves_are_fused(kind, seed):
     frame, y = with_categories(seed, kind)
-    ensemble = classifiers(boosted(), frame, y, [0, 1], n_shards=8)
+    ensemble = classifiers(boosted(), frame, y, [0, 1], n_shards=8, public_types=True)
     assert len(ensemble.fusion.models.branches) > 0
     assert_same_votes(ensemble, frame[:40])
 
 
 def test_categories_unknown_to_some_or_all_shards_take_the_models_turn(seed):
     frame, y = with_categories(seed, "pandas")
-    ensemble = classifiers(boosted(), frame, y, [0, 1], n_shards=30)
+    ensemble = classifiers(boosted(), frame, y, [0, 1], n_shards=30, public_types=True)
     known = [
         set(model._preprocessor.named_transformers_["encoder"].categories_[0])
         for model in ensemble.models
@@ -377,7 +377,7 @@ def test_fused_probabilities_are_the_models_up_to_a_step(estimator, n_classes, s
 
 def test_arrays_are_stored_without_pickle(seed):
     frame, y = with_categories(seed, "pandas")
-    ensemble = classifiers(boosted(), frame, y, [0, 1], n_shards=6)
+    ensemble = classifiers(boosted(), frame, y, [0, 1], n_shards=6, public_types=True)
     file = io.BytesIO()
     np.savez(file, **ensemble.fusion.models.to_arrays())
     file.seek(0)

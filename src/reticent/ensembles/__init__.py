@@ -27,6 +27,7 @@ from reticent.ensembles.steps import (
     output_steps,
     probability_steps,
 )
+from reticent.ensembles.tables import as_table, canonical, check_types
 from reticent.ensembles.training import (
     linear_fusion,
     train_classifiers,
@@ -57,8 +58,11 @@ __all__ = [
     "Partition",
     "RegressorEnsemble",
     "RowSpool",
+    "as_table",
+    "canonical",
     "check_base_estimator",
     "check_bounds",
+    "check_types",
     "deal_units",
     "fit_shards",
     "fit_spooled",

@@ -41,12 +41,16 @@ class _Ensemble:
         *,
         labels: Labels | None,
         fusion: Fusion | None,
+        only_arrays: bool,
         n_jobs: int | None,
     ) -> None:
         self.models = tuple(models)
         self.columns = columns
         self.n_jobs = n_jobs
-        self.fusion = fuse(self.models, labels) if fusion is None else fusion
+        if fusion is not None:
+            only_arrays = all(self.models[shard] is None for shard in fusion.shards)
+        self._only_arrays = only_arrays
+        self.fusion = fusion if fusion or only_arrays else fuse(self.models, labels)
         self._fused_shards = np.arange(0) if self.fusion is None else self.fusion.shards
 
     @property
@@ -55,17 +59,20 @@ class _Ensemble:
         return len(self.models)
 
     def _loops(self, X: MatrixLike, fused: bool) -> bool:
-        """Check a batch, and whether it is answered by asking model after model."""
-        self.columns.check(X)
-        only = any(self.models[shard] is None for shard in self._fused_shards)
-        if fused and self.fusion is not None and self.fusion.suits(X, only=only):
-            return False
-        if only:
+        """Whether a batch is answered by asking model after model.
+
+        Follows from how the ensemble was made and from the batch. Models that are
+        held as arrays answer every batch, and so do shards that have none: whether
+        any of them could be trained is not to be seen.
+        """
+        if not self._only_arrays:
+            suits = fused and self.fusion is not None and self.fusion.suits(X)
+            return not suits
+        if not fused:
             raise InvalidParameterError(
-                "these models are held as arrays only: they answer dense rows, with "
-                "fused=True and scikit-learn's assume_finite=False."
+                "these models are held as arrays only: they answer with fused=True."
             )
-        return True
+        return self.fusion is None
 
     def _present_fusion(self) -> Fusion:
         if self.fusion is None:
@@ -104,6 +111,8 @@ class ClassifierEnsemble(_Ensemble):
         The public labels.
     fusion : Fusion, default=None
         The models as arrays. None fuses them if their kind allows it.
+    only_arrays : bool, default=False
+        Whether models, were there any, would be held as arrays only.
     n_jobs : int, default=None
         Threads that ask models which are not fused, as in joblib.
 
@@ -124,11 +133,17 @@ class ClassifierEnsemble(_Ensemble):
         classes: Any,
         *,
         fusion: Fusion | None = None,
+        only_arrays: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.labels = Labels(classes)
         super().__init__(
-            models, columns, labels=self.labels, fusion=fusion, n_jobs=n_jobs
+            models,
+            columns,
+            labels=self.labels,
+            fusion=fusion,
+            only_arrays=only_arrays,
+            n_jobs=n_jobs,
         )
         self._fixed = fixed_ballots(self.n_shards, len(self.labels))
 
@@ -147,6 +162,7 @@ class ClassifierEnsemble(_Ensemble):
         ndarray of int of shape (n_rows, n_classes)
             Votes, `n_shards` in each row.
         """
+        X = self.columns.read(X)
         if self._loops(X, fused):
             counts = np.zeros((n_rows(X), len(self.labels)), dtype=np.int64)
             self._add_ballots(counts, X, range(self.n_shards))
@@ -189,6 +205,7 @@ class ClassifierEnsemble(_Ensemble):
         norm. Sums of whole numbers do not depend on their order. Fused results may
         differ from looped ones by a step for each shard.
         """
+        X = self.columns.read(X)
         n_classes = len(self.labels)
         sums = np.zeros((n_rows(X), n_classes), dtype=np.int64)
 
@@ -196,7 +213,7 @@ class ClassifierEnsemble(_Ensemble):
             given = model_probabilities(self.models[shard], X, self.labels)
             return probability_steps(given)
 
-        fusable = self.fusion is not None and self.fusion.models.gives_probabilities
+        fusable = self.fusion is None or self.fusion.models.gives_probabilities
         if self._loops(X, fused and fusable):
             shards: Iterable[Any] = range(self.n_shards)
         else:
@@ -267,6 +284,8 @@ class RegressorEnsemble(_Ensemble):
         Public bounds on the outputs.
     fusion : Fusion, default=None
         The models as arrays. None fuses them if their kind allows it.
+    only_arrays : bool, default=False
+        Whether models, were there any, would be held as arrays only.
     n_jobs : int, default=None
         Threads that ask models which are not fused, as in joblib.
     """
@@ -278,10 +297,18 @@ class RegressorEnsemble(_Ensemble):
         bounds: tuple[float, float],
         *,
         fusion: Fusion | None = None,
+        only_arrays: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.bounds = check_bounds(bounds)
-        super().__init__(models, columns, labels=None, fusion=fusion, n_jobs=n_jobs)
+        super().__init__(
+            models,
+            columns,
+            labels=None,
+            fusion=fusion,
+            only_arrays=only_arrays,
+            n_jobs=n_jobs,
+        )
 
     def output_sums(self, X: MatrixLike, *, fused: bool = True) -> NDArray[np.int64]:
         """Add up the clipped outputs of all shards, in steps of the public range.
@@ -306,6 +333,7 @@ class RegressorEnsemble(_Ensemble):
         not depend on their order. Fused results may differ from looped ones by a
         step for each shard.
         """
+        X = self.columns.read(X)
         sums = np.zeros(n_rows(X), dtype=np.int64)
 
         def ask(shard: int) -> NDArray[np.int64]:

@@ -14,7 +14,6 @@ import numpy as np
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -24,6 +23,7 @@ from reticent.ensembles.looped import n_rows
 from reticent.ensembles.progress import with_progress
 from reticent.ensembles.silence import without_streams, without_warnings
 from reticent.ensembles.spool import DealtRows
+from reticent.ensembles.tables import as_table, canonical, check_types
 from reticent.ensembles.units import Partition
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.mechanisms import RandomSource
@@ -106,6 +106,7 @@ def fit_shards(
     partition: Partition,
     source: RandomSource,
     *,
+    public_types: bool = False,
     n_jobs: int | None = None,
     verbose: bool = False,
 ) -> FittedShards:
@@ -119,13 +120,17 @@ def fit_shards(
     estimator : object
         The base estimator or pipeline, unfitted; it is cloned, never changed.
     X : array, sparse matrix or data frame of shape (n_rows, n_features)
-        The rows.
+        The rows. Each shard sees its own in canonical form: numbers as float64, and
+        columns with other cells as text or objects.
     y : array-like of shape (n_rows,)
-        The labels or targets.
+        The labels or targets; their type is public.
     partition : Partition
         The shard of each row.
     source : RandomSource
         Where the seeds of randomised base estimators come from.
+    public_types : bool, default=False
+        Whether types that cells do not show, such as categories with their levels,
+        are public. They are kept then, and refused otherwise.
     n_jobs : int, default=None
         As in joblib.
     verbose : bool, default=False
@@ -138,17 +143,18 @@ def fit_shards(
 
     Guarantee
     ---------
-    The model of a shard is a function of that shard's rows and of its own seeds:
-    every ``random_state`` parameter left None is set to a number drawn from `source`
-    for this shard before any record is seen. An exception while a shard is fitted
+    The model of a shard is a function of that shard's rows, of its own seeds and of
+    public facts (the estimator, the container, names and order of columns). Every
+    ``random_state`` parameter left None is set to a number drawn from `source` for
+    this shard before any record is seen. An exception while a shard is fitted
     ends that shard's fit and nothing else; warnings and output are suppressed. If a
     worker dies, its shards are fitted again from the same rows and seeds. Base
     estimators that draw from a generator shared by the process are covered in
     distribution, but a seed does not make them repeat.
     """
     check_base_estimator(estimator)
-    if sparse.issparse(X):
-        X = X.tocsr()
+    X = as_table(X)
+    check_types(X, public_types=public_types)
     targets = np.asarray(y)
     if not n_rows(X) == len(targets) == len(partition.shard_of_row):
         raise InvalidDataError(
@@ -158,13 +164,16 @@ def fit_shards(
     rows = partition.rows_by_shard()
     fitted = _fit_each(
         estimator,
-        lambda shard: (safe_indexing(X, rows[shard]), targets[rows[shard]]),
+        lambda shard: (
+            canonical(safe_indexing(X, rows[shard]), public_types=public_types),
+            targets[rows[shard]],
+        ),
         partition.n_shards,
         source,
         n_jobs=n_jobs,
         verbose=verbose,
     )
-    return _collected(fitted, Columns.of(X))
+    return _collected(fitted, Columns.of(X, public_types=public_types))
 
 
 def fit_spooled(
@@ -194,7 +203,9 @@ def fit_spooled(
 
     def shard_rows(shard: int) -> tuple[NDArray[Any], NDArray[Any]]:
         X, targets = rows.shard(shard)
-        return X, targets if labels is None else labels[targets.astype(np.int64)]
+        return canonical(X), targets if labels is None else labels[
+            targets.astype(np.int64)
+        ]
 
     fitted = _fit_each(
         estimator, shard_rows, rows.n_shards, source, n_jobs=n_jobs, verbose=verbose

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.ensembles.labels import NO_BALLOT, Labels
 from reticent.ensembles.silence import without_warnings
+from reticent.ensembles.tables import canonical, own_copy
 
 Answer = TypeVar("Answer")
 Number = TypeVar("Number", np.int64, np.float64)
@@ -82,16 +83,19 @@ def by_halves(
     """Yield groups of rows with what `ask` returns for them; drop rows that raise.
 
     An exception on many rows may be due to one, so the two halves are asked again:
-    whether a row is answered does not depend on the rows it came with.
+    whether a row is answered does not depend on the rows it came with. `X` is in
+    canonical form, and `ask` gets copies: what it writes to them is not seen by the
+    next model, nor by the caller.
     """
     everything = np.arange(n_rows(X))
     pending = [everything]
     with without_warnings:
         while pending:
             rows = pending.pop()
-            batch = X if len(rows) == len(everything) else safe_indexing(X, rows)
+            whole = len(rows) == len(everything)
+            batch = X if whole else _some_rows(X, rows)
             try:
-                answer = ask(batch)
+                answer = ask(own_copy(batch))
             except Exception:  # noqa: BLE001 (a failure must not be seen from outside)
                 if len(rows) > 1:
                     pending += np.array_split(rows, 2)
@@ -107,3 +111,8 @@ def _fill(
     for rows, answer in by_halves(ask, X):
         answers[rows] = answer
     return answers
+
+
+def _some_rows(X: MatrixLike, rows: NDArray[np.int64]) -> Any:
+    # Types that cells do not show were dropped before, or are public.
+    return canonical(safe_indexing(X, rows), public_types=True)

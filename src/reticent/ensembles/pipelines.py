@@ -3,7 +3,7 @@
 A pipeline can be fused if it encodes rows by *declared* steps, the same in every
 shard because parameters and not records decide what they do, and then moves columns
 by *affine* steps of its own (scalers, imputers) into a fusable predictor. Whether it
-can depends on types and parameters alone.
+can depends on its parameters and on what its own shard made of it, never on others.
 """
 
 from __future__ import annotations
@@ -15,30 +15,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
-from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
-    Binarizer,
-    FunctionTransformer,
     MaxAbsScaler,
     MinMaxScaler,
-    Normalizer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PolynomialFeatures,
     RobustScaler,
     StandardScaler,
 )
 
-# Steps that keep nothing of the records they were fitted on.
-_STATELESS = (
-    Binarizer,
-    FunctionTransformer,
-    HashingVectorizer,
-    Normalizer,
-    PolynomialFeatures,
+from reticent.ensembles.declared import (
+    alike,
+    is_declared,
+    is_identity,
+    writes_nothing,
 )
+
 _SCALERS = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)
 
 
@@ -71,8 +63,7 @@ class Parts:
         """Whether both pipelines encode the same columns in the same way."""
         return len(self.blocks) == len(other.blocks) and all(
             _selection(mine.columns) == _selection(theirs.columns)
-            and [type(step) for step in mine.encoders]
-            == [type(step) for step in theirs.encoders]
+            and alike(mine.encoders, theirs.encoders)
             for mine, theirs in zip(self.blocks, other.blocks, strict=True)
         )
 
@@ -80,7 +71,7 @@ class Parts:
 def take_apart(model: Any) -> Parts | None:
     """Return the parts of a fitted model, or None if it does not have this shape."""
     *steps, predictor = _steps(model)
-    if steps and type(steps[0]) is ColumnTransformer and not _is_declared(steps[0]):
+    if steps and type(steps[0]) is ColumnTransformer:
         blocks = _blocks(steps[0])
         tail = _split(steps[1:])
         if blocks is None or tail is None or tail[0]:
@@ -185,7 +176,7 @@ def _steps(model: Any) -> list[Any]:
         return [model]
     steps: list[Any] = []
     for _, step in model.steps:
-        if step is not None and not _is_identity(step):
+        if step is not None and not is_identity(step):
             steps += _steps(step)
     return steps
 
@@ -195,47 +186,34 @@ def _split(steps: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     start = len(steps)
     while start > 0 and _is_affine(steps[start - 1]):
         start -= 1
-    if not all(_is_declared(step) for step in steps[:start]):
+    if not all(is_declared(step) for step in steps[:start]):
         return None
     return tuple(steps[:start]), tuple(steps[start:])
 
 
 def _blocks(transformer: ColumnTransformer) -> tuple[Block, ...] | None:
-    if transformer.transformer_weights:
+    """Return what a ColumnTransformer does to which columns.
+
+    None if a function chooses the columns: it may choose by the rows it sees.
+    """
+    if transformer.transformer_weights or not writes_nothing(transformer):
+        return None
+    if any(callable(columns) for _, _, columns in transformer.transformers):
         return None
     blocks = []
     for _, step, columns in transformer.transformers_:
         if (isinstance(step, str) and step == "drop") or _n_selected(columns) == 0:
             continue
-        split = _split([part for part in _steps(step) if not _is_identity(part)])
+        split = _split([part for part in _steps(step) if not is_identity(part)])
         if split is None:
             return None
         blocks.append(Block(columns=columns, encoders=split[0], movers=split[1]))
     return tuple(blocks)
 
 
-def _is_identity(step: Any) -> bool:
-    if isinstance(step, str):
-        return step == "passthrough"
-    return type(step) is FunctionTransformer and step.func is None
-
-
-def _is_declared(step: Any) -> bool:
-    kind = type(step)
-    if kind in (OneHotEncoder, OrdinalEncoder):
-        given = not isinstance(step.categories, str)
-        return given and step.min_frequency is None and step.max_categories is None
-    if kind is SimpleImputer:
-        return step.strategy == "constant" and not step.add_indicator
-    if kind is ColumnTransformer:
-        return all(
-            _is_identity(part) or part == "drop" or all(map(_is_declared, _steps(part)))
-            for _, part, _ in step.transformers_
-        )
-    return kind in _STATELESS
-
-
 def _is_affine(step: Any) -> bool:
+    if not writes_nothing(step):
+        return False
     if type(step) is SimpleImputer:
         missing = step.missing_values
         nan = isinstance(missing, float) and np.isnan(missing)

@@ -26,6 +26,7 @@ from reticent.ensembles.stacking import (
     stack,
     standardise,
 )
+from reticent.ensembles.tables import numbers_by_shard
 from reticent.ensembles.units import Partition
 from reticent.errors import InvalidDataError, InvalidParameterError
 
@@ -84,6 +85,7 @@ def train_classifiers(
         Columns.of(Z),
         classes,
         fusion=linear_fusion(recipe, fused),
+        only_arrays=True,
     )
 
 
@@ -126,6 +128,7 @@ def train_regressors(
         Columns.of(Z),
         bounds,
         fusion=linear_fusion(recipe, fused),
+        only_arrays=True,
     )
 
 
@@ -159,7 +162,8 @@ def train_linear(
     -------
     FusedLinear or None
         The models. Shards that scikit-learn could not be fitted on (a single label,
-        values that are not finite or overflow) are left out; None if all are.
+        cells that are no numbers, or not finite, or overflow) are left out; None if
+        all are.
 
     Guarantee
     ---------
@@ -167,13 +171,14 @@ def train_linear(
     Coefficients are those of scikit-learn's solvers run to convergence: no entry of
     the gradient of the average loss exceeds 1e-9.
     """
-    Z = np.asarray(Z, dtype=np.float64)
+    Z = np.asarray(Z)
     if Z.ndim != 2 or len(Z) != len(partition.shard_of_row) or len(targets) != len(Z):
         raise InvalidDataError(
             f"Z of shape {Z.shape} and targets of length {len(targets)} must have the "
             f"{len(partition.shard_of_row)} rows of the partition."
         )
-    models = _train_shards(recipe, Z, targets, partition, n_classes, n_jobs)
+    numbers = numbers_by_shard(Z, partition)
+    models = _train_shards(recipe, numbers, targets, partition, n_classes, n_jobs)
     return _joined(recipe, models, n_classes)
 
 

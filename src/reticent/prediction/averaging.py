@@ -41,6 +41,7 @@ AVERAGING_CONSTRAINTS: dict[str, list[Any]] = {
     "epsilon": [Interval(Real, 0, None, closed="neither")],
     "n_shards": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     "delta": [Interval(Real, 0, 1, closed="left")],
+    "public_types": ["boolean"],
     "verbose": ["verbose"],
 }
 
@@ -70,7 +71,7 @@ class PrivateAveragingClassifier(ClassifierMixin, BatchFitting):
         Number of shards.
     delta : float, default=0.0
         Above 0, probabilities carry Gaussian instead of Laplace noise.
-    random_state, n_jobs, verbose
+    public_types, random_state, n_jobs, verbose
         As for `PrivateVotingClassifier`.
 
     Attributes
@@ -110,6 +111,7 @@ class PrivateAveragingClassifier(ClassifierMixin, BatchFitting):
         n_shards: int | str = "auto",
         *,
         delta: float = 0.0,
+        public_types: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -119,6 +121,7 @@ class PrivateAveragingClassifier(ClassifierMixin, BatchFitting):
         self.classes = classes
         self.n_shards = n_shards
         self.delta = delta
+        self.public_types = public_types
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -168,6 +171,7 @@ class PrivateAveragingClassifier(ClassifierMixin, BatchFitting):
             "public_labels": self.classes is None,
             "seeded": source.seeded,
             "frozen": keeps_what_it_learned(self.estimator),
+            "public_types": ensemble.columns.public_types,
         }
         # Two probabilities are one number.
         width = 1 if len(classes) == 2 else len(classes)

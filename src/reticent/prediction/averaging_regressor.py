@@ -86,7 +86,7 @@ class PrivateAveragingRegressor(RegressorMixin, BatchFitting):
         Number of shards; the noise shrinks in proportion to it.
     delta : float, default=0.0
         Above 0 the noise is Gaussian, and the certificate states its zCDP.
-    random_state, n_jobs, verbose
+    public_types, random_state, n_jobs, verbose
         As for `PrivateVotingClassifier`.
 
     Attributes
@@ -129,6 +129,7 @@ class PrivateAveragingRegressor(RegressorMixin, BatchFitting):
         n_shards: int | str = "auto",
         *,
         delta: float = 0.0,
+        public_types: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -138,6 +139,7 @@ class PrivateAveragingRegressor(RegressorMixin, BatchFitting):
         self.bounds = bounds
         self.n_shards = n_shards
         self.delta = delta
+        self.public_types = public_types
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -190,6 +192,7 @@ class PrivateAveragingRegressor(RegressorMixin, BatchFitting):
                 public_labels=False,
                 seeded=source.seeded,
                 frozen=keeps_what_it_learned(self.estimator),
+                public_types=ensemble.columns.public_types,
             ),
             source=source,
             form=self._form(),

@@ -20,7 +20,10 @@ from sklearn.utils.validation import (
 from reticent._sklearn import MatrixLike
 from reticent.ensembles import (
     Labels,
+    as_table,
+    canonical,
     check_base_estimator,
+    check_types,
     partition_rows,
     unit_positions,
 )
@@ -62,12 +65,14 @@ def over_shards(
     public_labels: bool,
     seeded: bool,
     frozen: bool = False,
+    public_types: bool = False,
 ) -> Conclusion[Any]:
     """Carry a mechanism's promise over to the rows behind its voters.
 
     `public_labels` says that the labels were read from the data, `seeded` that the
     deal and the noise follow from a seed, `frozen` that parts of the base pipeline
-    came fitted; each is an assumption then.
+    came fitted, `public_types` that shards see types of columns that their cells do
+    not show; each is an assumption then.
     """
     return Conclusion(
         premise.guarantee,
@@ -77,6 +82,7 @@ def over_shards(
             (PUBLIC_LABELS, public_labels),
             (SEEDED_NOISE, seeded),
             (PUBLIC_PARTS, frozen),
+            (PUBLIC_TYPES, public_types),
         ),
     )
 
@@ -85,6 +91,10 @@ PUBLIC_PARTS = Assumption(
     "PUBLIC_PARTS",
     "the parts of the pipeline that keep what they learned when cloned learned it "
     "from public data",
+)
+PUBLIC_TYPES = Assumption(
+    "PUBLIC_TYPES",
+    "the types of the table's columns, lists of categories included, are public",
 )
 
 
@@ -153,7 +163,16 @@ class ShardedPredictor(LawfulPredictor):
     """Common parts of predictors that train one model a shard.
 
     Subclasses set the constructor parameters `estimator`, `epsilon`, `n_shards`,
-    `random_state`, `n_jobs` and `verbose`.
+    `public_types`, `random_state`, `n_jobs` and `verbose`.
+
+    Guarantee
+    ---------
+    What a shard's model is, and what it says to a query, is a function of the shard's
+    rows and of public facts, to the bit. Public are the parameters, the number of
+    rows and units, the kind of container (array, sparse matrix, frame of pandas or
+    polars), the number of columns, their names and order; types are read off each
+    shard's own cells (`reticent.ensembles.tables`). Whether a query is refused is a
+    function of the query and of public facts.
     """
 
     def _deal(
@@ -182,7 +201,10 @@ class ShardedPredictor(LawfulPredictor):
         Numbers in arrays must be finite unless the base estimator takes missing
         values; what is inside a data frame is for its pipeline to judge.
         """
-        return _checked_table(self, X, _takes_missing(self.estimator), reset=reset)
+        X = _checked_table(self, X, _takes_missing(self.estimator), reset=reset)
+        if reset:
+            check_types(X, public_types=bool(self.public_types))
+        return X
 
     def _form(self) -> TableForm:
         """Return which queries are taken, as the rows of the fit were."""
@@ -201,19 +223,23 @@ class ShardedPredictor(LawfulPredictor):
 def _checked_table(
     model: Any, X: MatrixLike, missing: bool, *, reset: bool
 ) -> MatrixLike:
+    X = as_table(X)
+    if isinstance(X, np.ndarray) and X.dtype.kind == "O":
+        X = canonical(X)  # numbers in a list are checked as numbers
     if hasattr(X, "columns"):
         validate_data(model, X, skip_check_array=True, reset=reset)
         if X.shape[0] < 1:
             raise InvalidDataError("Found array with 0 sample(s); one is needed.")
         return X
-    return validate_data(
-        model,
-        X,
-        accept_sparse="csr",
-        dtype=None,
-        ensure_all_finite="allow-nan" if missing else True,
-        reset=reset,
-    )
+    with np.errstate(all="ignore"):  # sums that overflow while being checked
+        return validate_data(
+            model,
+            X,
+            accept_sparse="csr",
+            dtype=None,
+            ensure_all_finite="allow-nan" if missing else True,
+            reset=reset,
+        )
 
 
 def plain_rows(model: Any, X: Any) -> bool:

@@ -48,15 +48,17 @@ def classifiers_of_shards(
 
     `model` holds the parameters `estimator`, `n_jobs` and `verbose`.
     """
-    if _is_matrix(X) and _trains_fused(
+    if isinstance(X, np.ndarray) and _trains_fused(
         model.estimator, X.shape[1], len(classes), classifies=True
     ):
         return train_classifiers(
             model.estimator, X, y, partition, classes, n_jobs=model.n_jobs
         )
-    shards = _fit_one_by_one(model, X, y, partition, source)
+    # In the type of the public labels, which is not that of what happens to occur.
+    places = Labels(classes).indices(y)
+    shards = _fit_one_by_one(model, X, classes[places], partition, source)
     return ClassifierEnsemble(
-        shards.models, Columns.of(X), classes, n_jobs=model.n_jobs
+        shards.models, shards.columns, classes, n_jobs=model.n_jobs
     )
 
 
@@ -69,14 +71,14 @@ def regressors_of_shards(
     bounds: tuple[float, float],
 ) -> RegressorEnsemble:
     """Train one regressor a shard; ridge models all at once."""
-    if _is_matrix(X) and _trains_fused(
+    if isinstance(X, np.ndarray) and _trains_fused(
         model.estimator, X.shape[1], 1, classifies=False
     ):
         return train_regressors(
             model.estimator, X, y, partition, bounds, n_jobs=model.n_jobs
         )
     shards = _fit_one_by_one(model, X, y, partition, source)
-    return RegressorEnsemble(shards.models, Columns.of(X), bounds, n_jobs=model.n_jobs)
+    return RegressorEnsemble(shards.models, shards.columns, bounds, n_jobs=model.n_jobs)
 
 
 def ensemble_of_spooled(
@@ -92,9 +94,10 @@ def ensemble_of_spooled(
     recipe = linear_recipe(model.estimator)
     fusion: Fusion | None = None
     models: tuple[Any, ...] = (None,) * rows.n_shards
-    if recipe is not None and _trains_fused(
+    only_arrays = recipe is not None and _trains_fused(
         model.estimator, rows.n_columns, n_labels, classifies=labels is not None
-    ):
+    )
+    if recipe is not None and only_arrays:
         n_classes = None if labels is None else n_labels
         trained = train_spooled(recipe, rows, n_classes=n_classes, n_jobs=model.n_jobs)
         fusion = linear_fusion(recipe, trained)
@@ -107,15 +110,14 @@ def ensemble_of_spooled(
             n_jobs=model.n_jobs,
             verbose=bool(model.verbose),
         ).models
+    held: dict[str, Any] = {
+        "fusion": fusion,
+        "only_arrays": only_arrays,
+        "n_jobs": model.n_jobs,
+    }
     if isinstance(task, Labels):
-        return ClassifierEnsemble(
-            models, columns, task.classes, fusion=fusion, n_jobs=model.n_jobs
-        )
-    return RegressorEnsemble(models, columns, task, fusion=fusion, n_jobs=model.n_jobs)
-
-
-def _is_matrix(X: MatrixLike) -> bool:
-    return isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
+        return ClassifierEnsemble(models, columns, task.classes, **held)
+    return RegressorEnsemble(models, columns, task, **held)
 
 
 def _trains_fused(
@@ -138,6 +140,7 @@ def _fit_one_by_one(
         y,
         partition,
         source,
+        public_types=bool(model.public_types),
         n_jobs=model.n_jobs,
         verbose=bool(model.verbose),
     )

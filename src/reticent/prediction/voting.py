@@ -59,6 +59,8 @@ class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
     ----------
     estimator : classifier or pipeline
         What is trained on each shard, preprocessing included: nothing crosses shards.
+        It sees numbers of any type as float64, missing values as NaN, and columns
+        with other cells as text or objects, as far as its own shard's cells show.
     epsilon : float
         Privacy cost of one predicted label.
     classes : array-like of shape (n_classes,), default=None
@@ -78,6 +80,10 @@ class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
         What all answers together may cost, for ``rule="auto"``.
     queries : int, default=None
         How many answers are expected, for ``rule="auto"``.
+    public_types : bool, default=False
+        Whether columns of a data frame keep types that their cells do not show, such
+        as categories or dates; such columns are refused otherwise. The certificate
+        then assumes that the types of all columns are public.
     random_state : int, RandomState instance or None, default=None
         None draws from the operating system. Anything else is for experiments and
         makes the certificate conditional.
@@ -138,6 +144,7 @@ class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
         "delta": [Interval(Real, 0, 1, closed="left")],
         "budget": [Budget, None],
         "queries": [Interval(Integral, 1, None, closed="left"), None],
+        "public_types": ["boolean"],
         "verbose": ["verbose"],
     }
 
@@ -152,6 +159,7 @@ class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
         delta: float = 0.0,
         budget: Budget | None = None,
         queries: int | None = None,
+        public_types: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -164,6 +172,7 @@ class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
         self.delta = delta
         self.budget = budget
         self.queries = queries
+        self.public_types = public_types
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -217,6 +226,7 @@ class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
                 public_labels=self.classes is None,
                 seeded=source.seeded,
                 frozen=keeps_what_it_learned(self.estimator),
+                public_types=ensemble.columns.public_types,
             ),
             source=source,
             classes=task.classes,
