@@ -225,8 +225,8 @@ def pld_composition(
     if not math.isfinite(epsilon):
         raise RuleError(
             f"rule G22-pld cannot reach delta={delta!r}; the steps bring "
-            f"{float(own_slack(premises, numbers)):.3g} themselves, and rounding needs a "
-            "little."
+            f"{float(own_slack(premises, numbers)):.3g} themselves, and rounding needs "
+            "a little."
         )
     return Conclusion(ApproxDP(epsilon, delta), relation, scope)
 

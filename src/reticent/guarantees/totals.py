@@ -9,10 +9,10 @@ and
 - (a) the sum of epsilons stays within `E`, *or*
 - (b) the sum of rhos stays within `R`, where R-zCDP is `(E, conversion)`-DP.
 
-*Then all answers together are* `(E, slack + conversion)`-*DP.* Proof. Let `P` and `Q` be
-the laws of the transcript for two neighbours, and `P0`, `Q0` the parts of them on which
-no exceptional event happened; `P` has at most `slack` outside of `P0`, because the sum
-of deltas never exceeds it, and `Q >= Q0`. Sums only grow, so a transcript that
+*Then all answers together are* `(E, slack + conversion)`-*DP.* Proof. Let `P` and `Q`
+be the laws of the transcript for two neighbours, and `P0`, `Q0` the parts of them on
+which no exceptional event happened; `P` has at most `slack` outside of `P0`, because
+the sum of deltas never exceeds it, and `Q >= Q0`. Sums only grow, so a transcript that
 satisfies (a) in the end satisfied it throughout: there `P0 <= e^E Q0`, point by point.
 All others satisfy (b) in the end, hence throughout: on them `P0` and `Q0` are, up to
 one factor of at most 1, those of the process that a filter on rhos stops, which is
@@ -330,20 +330,36 @@ def spent_total(
         "other_rho": rest.rho,
         "other_answers": rest.answers,
     }
+    found = _totals(premises, cap, known)
+    if not found:  # the cap was lowered below what is spent
+        wide = _widened(cap, _sums(premises, counts, rest))
+        parts = {"delta": wide.delta, "slack": wide.slack, "totals": wide.totals}
+        found = [running_total(*premises, **{**known, **parts})]
+    best = min(
+        found, key=lambda c: (c.guarantee.epsilon, type(c.guarantee) is ApproxDP)
+    )
+    if (
+        isinstance(best.guarantee, PureDP)
+        and rest == Others()
+        and best.rule != "G22-filter"
+    ):
+        return basic_composition(*premises, counts=counts, answers=answers)
+    return best
+
+
+def _totals(
+    premises: Sequence[Certificate[Any]], cap: Filter, known: Mapping[str, Any]
+) -> list[Certificate[Any]]:
     found = []
     for total, more in ((running_total, {}), (within_filter, {"epsilon": cap.epsilon})):
         try:
             found.append(total(*premises, **known, **more))
         except RuleError:
             continue
-    if not found:
-        raise RuleError(
-            f"what was charged is more than {cap}, the cap now in force, and cannot be "
-            "added up otherwise. Ask the ledger for its sums."
-        )
-    best = min(
-        found, key=lambda c: (c.guarantee.epsilon, type(c.guarantee) is ApproxDP)
-    )
-    if isinstance(best.guarantee, PureDP) and rest == Others() and best is found[0]:
-        return basic_composition(*premises, counts=counts, answers=answers)
-    return best
+    return found
+
+
+def _widened(cap: Filter, sums: _Sums) -> Filter:
+    """Return a cap with room for these deltas and for a total."""
+    totals, slack = cap.totals or cap.delta, ceil_float(sums.delta)
+    return Filter(cap.epsilon, ceil_float(exact(slack) + exact(totals)), slack, totals)
