@@ -34,6 +34,8 @@ from reticent.prediction import (
     PrivateVotingClassifier,
 )
 
+from tests.prediction.stated import stated as stated_over
+
 X, Y = load_breast_cancer(return_X_y=True)
 BASE = make_pipeline(StandardScaler(), LogisticRegression())
 DATA = AccountId(AccountScope.DATASET, "data")
@@ -48,16 +50,8 @@ SMALL, LARGE = voting(0.1), voting(0.25)
 SOFT = voting(0.2, rule="soft")
 
 
-class Stated:
-    """A predictor that is nothing but its certificate, for kinds that none has."""
-
-    def __init__(self, guarantee):
-        relation = ReplaceOne(len(Y))
-        self.certificate_ = claim(guarantee, relation, Scope.ANSWER, statement="test")
-        self.classes_ = np.array([0, 1])
-
-    def predict(self, rows):
-        return np.zeros(len(rows), dtype=int)
+def stated(guarantee):
+    return stated_over(guarantee, len(Y))
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -89,7 +83,7 @@ def test_models_with_different_epsilons_share_a_budget(ledger):
 
 @pytest.mark.parametrize("first", range(4))
 def test_all_kinds_of_guarantee_share_a_budget_in_any_order(ledger, first):
-    kinds = [SOFT, SMALL, Stated(ZCDP(0.01)), Stated(ApproxDP(0.2, 1e-9))]
+    kinds = [SOFT, SMALL, stated(ZCDP(0.01)), stated(ApproxDP(0.2, 1e-9))]
     kinds = kinds[first:] + kinds[:first]
     budget = Budget(3.0, 1e-6)
     asked = [
@@ -208,7 +202,7 @@ def test_a_model_that_can_never_be_paid_for_opens_nothing(ledger):
 def test_an_account_without_room_for_deltas_says_so(ledger):
     ledger.open_account(DATA, Cap.either(epsilon=1.0, delta=1e-6, slack=0.0))
     with pytest.raises(BudgetExhaustedError, match="keeps 0 of its delta"):
-        PredictionInterface(Stated(ApproxDP(0.1, 1e-8)), Budget(1.0, 1e-6), ledger)
+        PredictionInterface(stated(ApproxDP(0.1, 1e-8)), Budget(1.0, 1e-6), ledger)
 
 
 @pytest.mark.parametrize("budget", [Budget(1.0), Budget(3.0, 1e-6)])
@@ -250,7 +244,7 @@ def test_accounts_of_older_versions_go_on(ledger):
     assert older.spent().guarantee == ApproxDP(3.0, 1e-6)
     # A changed cap turns the account into one that any model can share.
     ledger.set_cap(zcdp, Cap.within(Budget(4.0, 1e-6)))
-    noisy = Stated(ZCDP(0.001))
+    noisy = stated(ZCDP(0.001))
     PredictionInterface(noisy, Budget(4.0, 1e-6), ledger, dataset="zcdp").predict(X[:1])
     ledger.verify()
 

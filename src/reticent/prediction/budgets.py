@@ -84,7 +84,7 @@ def open_shared(
     cap = Cap.within(budget, relation=charge.relation, charge=charge)
     if cap.answers_left(charge) < 1:
         raise BudgetExhaustedError(
-            f"one answer costs {_shown(charge)}; the budget of {budget} covers none. "
+            f"one answer costs {charge}; the budget of {budget} covers none. "
             "Raise the budget or fit with a smaller epsilon."
         )
     try:
@@ -99,7 +99,7 @@ def open_shared(
         )
     if known.answers_left(charge) < 1:
         raise BudgetExhaustedError(
-            f"one answer costs {_shown(charge)}, and {account}, whose cap is "
+            f"one answer costs {charge}, and {account}, whose cap is "
             f"{known.budget}, can never pay for it: {_why(known, charge)}. Fit with a "
             "smaller epsilon or delta, or open an account for it."
         )
@@ -120,19 +120,6 @@ def _why(known: Cap, charge: Charge) -> str:
         kept = as_float(known.limits.delta, DELTA_UNITS)
         return f"it keeps {kept:.3g} of its delta for answers that bring one"
     return "one is more than all of it"
-
-
-def _shown(charge: Charge) -> str:
-    parts = [
-        f"{name} {as_float(count, units):.6g}"
-        for name, count, units in (
-            ("epsilon", charge.epsilon, EPSILON_UNITS),
-            ("rho", None if charge.epsilon is not None else charge.rho, RHO_UNITS),
-            ("delta", charge.delta or None, DELTA_UNITS),
-        )
-        if count is not None
-    ]
-    return ", ".join(parts)
 
 
 def remember_certificate(certificate: Certificate[Any]) -> None:

@@ -321,8 +321,8 @@ def price_problem(cap: Cap, charge: Charge) -> str | None:
         if cap.answers_left(charge) >= 1:
             return None
         return (
-            f"it costs {loss_of(charge)}, more than the whole cap of {cap.budget}. "
-            "Raise the cap, or fit it again with a smaller epsilon."
+            f"it costs {charge}, and the whole cap is {cap.budget}. Raise the cap, or "
+            "fit with a smaller epsilon."
         )
     except (InvalidParameterError, RuleError) as error:
         return str(error)
