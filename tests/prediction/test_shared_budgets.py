@@ -33,7 +33,6 @@ from reticent.prediction import (
     PrivateAveragingRegressor,
     PrivateVotingClassifier,
 )
-
 from tests.prediction.stated import stated as stated_over
 
 X, Y = load_breast_cancer(return_X_y=True)

@@ -46,7 +46,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from reticent.errors import RuleError
@@ -84,6 +84,10 @@ OTHER_CHARGES = Assumption(
 )
 
 _STEPS = (PureDP, BoundedRange, ApproxDP, ZCDP)
+
+
+# Caps are read, and totals worked out, far more often than caps change.
+_rho_within = lru_cache(maxsize=1024)(rho_within)
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ class Filter:
     def rho(self) -> float:
         """The largest sum of rhos, rounded down."""
         conversion = self.conversion
-        return rho_within(self.epsilon, conversion) if conversion > 0 else 0.0
+        return _rho_within(self.epsilon, conversion) if conversion > 0 else 0.0
 
     def __str__(self) -> str:
         return str(Budget(self.epsilon, self.delta))

@@ -69,6 +69,17 @@ def ledger_for(identity: str, dataset: str) -> MemoryLedger:
         return _ledgers.setdefault((identity, dataset), MemoryLedger())
 
 
+def cap_for(budget: Budget, charge: Charge) -> Cap:
+    """Return the cap of a budget that covers at least one answer, or refuse it."""
+    cap = Cap.within(budget, relation=charge.relation, charge=charge)
+    if cap.answers_left(charge) < 1:
+        raise BudgetExhaustedError(
+            f"one answer costs {charge}; the budget of {budget} covers none. "
+            "Raise the budget or fit with a smaller epsilon."
+        )
+    return cap
+
+
 def open_shared(
     ledger: Ledger, account: AccountId, budget: Budget, charge: Charge
 ) -> Cap:
@@ -81,12 +92,7 @@ def open_shared(
     InvalidParameterError
         If the account is open under another budget, or cannot count the charge.
     """
-    cap = Cap.within(budget, relation=charge.relation, charge=charge)
-    if cap.answers_left(charge) < 1:
-        raise BudgetExhaustedError(
-            f"one answer costs {charge}; the budget of {budget} covers none. "
-            "Raise the budget or fit with a smaller epsilon."
-        )
+    cap = cap_for(budget, charge)
     try:
         return ledger.open_account(account, cap).cap
     except InvalidParameterError:

@@ -16,7 +16,6 @@ from reticent.guarantees import Budget, Certificate
 from reticent.ledger import (
     AccountId,
     AccountScope,
-    Cap,
     Charge,
     Ledger,
     Outcome,
@@ -24,6 +23,7 @@ from reticent.ledger import (
 )
 from reticent.prediction.budgets import (
     Tally,
+    cap_for,
     identity_of,
     ledger_for,
     open_shared,
@@ -123,6 +123,8 @@ class PredictionInterface:
         self._tally = Tally(self.ledger)
         self._clients: set[str] = set()
         self._lock = threading.Lock()
+        if client_budget is not None:
+            cap_for(client_budget, self.charge)
         open_shared(self.ledger, self._dataset, budget, self.charge)
         remember_certificate(certificate)
 
@@ -190,14 +192,18 @@ class PredictionInterface:
         client : str, default=None
             What this client was charged, instead.
         """
-        account = self._account(client)
+        account = self._dataset
+        if client is not None:
+            account = AccountId(AccountScope.CLIENT, client)
         charged = self._tally.of(account)  # first, so that the balance covers it
+        if not charged and client is not None:
+            return None  # nobody of that name has asked
         return total_of(self.ledger.balance(account), charged, self.certificate)
 
     def remaining(self, *, client: str | None = None) -> int:
         """Return how many new queries are left, in all or for one client."""
         accounts = [self._dataset]
-        accounts += [] if client is None else [self._account(client)]
+        accounts += [] if client is None else self._client_accounts(client)
         balances = [self.ledger.balance(account) for account in accounts]
         return min(balance.answers_left(self.charge) for balance in balances)
 
@@ -213,12 +219,6 @@ class PredictionInterface:
         drawn = (self.predictor.predict if self._law is None else self._law.draw)(X)
         return np.asarray(drawn)
 
-    def _account(self, client: str | None) -> AccountId:
-        if client is None:
-            return self._dataset
-        (account,) = self._client_accounts(client)
-        return account
-
     def _client_accounts(self, client: str) -> tuple[AccountId, ...]:
         """Open the client's account when it is first heard of."""
         account = AccountId(AccountScope.CLIENT, client)
@@ -232,8 +232,7 @@ class PredictionInterface:
         if self.client_budget is not None:
             open_shared(self.ledger, account, self.client_budget, self.charge)
             return
-        relation = self.charge.relation
-        cap = Cap.within(self.budget, relation=relation, charge=self.charge)
+        cap = cap_for(self.budget, self.charge)
         with contextlib.suppress(InvalidParameterError):  # open; any cap will do
             self.ledger.open_account(account, cap)
 

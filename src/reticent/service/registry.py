@@ -318,11 +318,12 @@ def _unpayable(model: ServedModel, known: Mapping[AccountId, Balance]) -> str | 
 def price_problem(cap: Cap, charge: Charge) -> str | None:
     """Say why an account under a cap can never pay for a charge, if so."""
     try:
-        if cap.answers_left(charge) >= 1:
-            return None
-        return (
-            f"it costs {charge}, and the whole cap is {cap.budget}. Raise the cap, or "
-            "fit with a smaller epsilon."
-        )
+        payable = cap.answers_left(charge) >= 1
     except (InvalidParameterError, RuleError) as error:
         return str(error)
+    if payable:
+        return None
+    return (
+        f"it costs {charge}, and the whole cap is {cap.budget}. Raise the cap, or fit "
+        "with a smaller epsilon."
+    )
