@@ -141,7 +141,9 @@ def _numbers(budget: Budget) -> dict[str, float]:
     return {"epsilon": budget.epsilon, "delta": budget.delta}
 
 
-def planned(epsilon: float, cap: Cap, *, release: bool, number: bool) -> Certificate:
+def planned(
+    epsilon: float, cap: Cap, *, release: bool, number: bool
+) -> Certificate[Any]:
     """Return what a model will promise, before it is trained.
 
     Parameters

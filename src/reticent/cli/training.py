@@ -99,8 +99,8 @@ def train_and_store(place: Home, data: Path, schema: Schema, order: Order) -> An
             "--replace it."
         )
     account = DatasetBudget(place, order.dataset)
-    known = account.balance()
-    cap = Cap.within(order.budget) if known is None else known.cap
+    balance = account.balance()
+    cap = Cap.within(order.budget) if balance is None else balance.cap
     number = isinstance(schema.label, NumericTarget)
     expected = planned(order.epsilon, cap, release=order.release, number=number)
     account.check(expected, order.budget)

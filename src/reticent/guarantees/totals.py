@@ -277,15 +277,15 @@ def running_total(
             f"got {float(sums.delta):.3g}."
         )
     level = None if sums.rho is None else level_epsilon(sums.rho, totals)
-    if sums.epsilon is None and level is None:
-        raise RuleError(
-            "rule G22-odometer has no total for these charges: some have no epsilon, "
-            f"and no level above their rhos is paid for by totals={totals!r}."
-        )
     if sums.epsilon is not None and (level is None or sums.epsilon <= exact(level)):
         added = ceil_float(sums.epsilon)
         total: Any = ApproxDP(added, delta) if sums.delta > 0 else PureDP(added)
         return Conclusion(total, relation, scope, assumed)
+    if level is None:
+        raise RuleError(
+            "rule G22-odometer has no total for these charges: some have no epsilon, "
+            f"and no level above their rhos is paid for by totals={totals!r}."
+        )
     return Conclusion(ApproxDP(level, delta), relation, scope, assumed)
 
 
@@ -337,7 +337,11 @@ def spent_total(
     found = _totals(premises, cap, known)
     if not found:  # the cap was lowered below what is spent
         wide = _widened(cap, _sums(premises, counts, rest))
-        parts = {"delta": wide.delta, "slack": wide.slack, "totals": wide.totals}
+        parts: dict[str, Any] = {
+            "delta": wide.delta,
+            "slack": wide.slack,
+            "totals": wide.totals,
+        }
         found = [running_total(*premises, **{**known, **parts})]
     best = min(
         found, key=lambda c: (c.guarantee.epsilon, type(c.guarantee) is ApproxDP)

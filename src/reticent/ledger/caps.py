@@ -243,10 +243,10 @@ class Cap:
         With a `charge` that brings a delta of its own, the part of the budget's delta
         that is kept for such answers is the one that covers most of them.
         """
-        numbers = {"epsilon": budget.epsilon, "delta": budget.delta}
-        if not budget.delta > 0:
-            return cls.basic(**numbers, relation=relation)
-        cap = cls.either(**numbers, relation=relation)
+        epsilon, delta = budget.epsilon, budget.delta
+        if not delta > 0:
+            return cls.basic(epsilon=epsilon, relation=relation)
+        cap = cls.either(epsilon=epsilon, delta=delta, relation=relation)
         if charge is None or not charge.delta:
             return cap
         caps = [with_shares(cap, share, TOTALS_SHARE) for share in _SLACK_SHARES]

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reticent.errors import BudgetExhaustedError, InvalidParameterError, LedgerError
-from reticent.ledger.accounts import AccountId, Balance, Cap
+from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.cap_changes import successor
+from reticent.ledger.caps import Cap
 from reticent.ledger.entries import (
     ACCOUNT,
     ANSWER,

@@ -63,7 +63,7 @@ class BudgetSettings(_Strict):
 
     def cap(self) -> Cap:
         """Return the cap that this budget sets."""
-        numbers = {"epsilon": self.epsilon, "delta": self.delta}
+        numbers: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta}
         if self.method == "zcdp":
             return Cap.zcdp(**numbers, slack=self.slack or 0.0)
         if self.method == "either" or (self.method == "auto" and self.delta > 0):
