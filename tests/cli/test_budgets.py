@@ -26,8 +26,8 @@ def files(tmp_path_factory):
     schema = folder / "schema.json"
     sample = folder / "public.csv"
     sample.write_text("age,sick\n0,no\n100,yes\n50,no\n")
+    words = ["schema", "draft", str(sample), "--public", "--label", "sick"]
     with pytest.raises(SystemExit) as ended:
-        words = ["schema", "draft", str(sample), "--public", "--label", "sick"]
         main([*words, "-o", str(schema)])
     assert ended.value.code == 0
     return folder

@@ -44,6 +44,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -337,12 +338,8 @@ def spent_total(
     found = _totals(premises, cap, known)
     if not found:  # the cap was lowered below what is spent
         wide = _widened(cap, _sums(premises, counts, rest))
-        parts: dict[str, Any] = {
-            "delta": wide.delta,
-            "slack": wide.slack,
-            "totals": wide.totals,
-        }
-        found = [running_total(*premises, **{**known, **parts})]
+        known.update(delta=wide.delta, slack=wide.slack, totals=wide.totals)
+        found = [running_total(*premises, **known)]
     best = min(
         found, key=lambda c: (c.guarantee.epsilon, type(c.guarantee) is ApproxDP)
     )
@@ -358,12 +355,11 @@ def spent_total(
 def _totals(
     premises: Sequence[Certificate[Any]], cap: Filter, known: Mapping[str, Any]
 ) -> list[Certificate[Any]]:
-    found = []
-    for total, more in ((running_total, {}), (within_filter, {"epsilon": cap.epsilon})):
-        try:
-            found.append(total(*premises, **known, **more))
-        except RuleError:
-            continue
+    found: list[Certificate[Any]] = []
+    with suppress(RuleError):
+        found.append(running_total(*premises, **known))
+    with suppress(RuleError):
+        found.append(within_filter(*premises, epsilon=cap.epsilon, **known))
     return found
 
 
