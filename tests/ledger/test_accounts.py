@@ -19,6 +19,7 @@ from reticent.guarantees import (
     zcdp_epsilon,
 )
 from reticent.ledger import AccountId, AccountScope, Balance, Cap, Charge, Method, Spend
+from reticent.ledger.cap_changes import successor
 from reticent.ledger.units import LARGEST
 
 CLIENT = AccountId(AccountScope.CLIENT, "a")
@@ -103,7 +104,90 @@ def test_count_cap_needs_a_total_of_equal_answers():
 
 def test_cap_within_a_budget_chooses_the_method_in_advance():
     assert Cap.within(Budget(1.0)) == Cap.basic(epsilon=1.0)
-    assert Cap.within(Budget(1.0, 1e-6)) == Cap.zcdp(epsilon=1.0, delta=1e-6)
+    assert Cap.within(Budget(1.0, 1e-6)) == Cap.either(epsilon=1.0, delta=1e-6)
+
+
+def test_a_cap_by_either_sum_keeps_two_parts_of_its_delta():
+    cap = Cap.either(epsilon=1.0, delta=1e-6)
+    assert (cap.slack, cap.totals) == (5 * 10**10, 5 * 10**10)
+    assert cap.limits.rho == int(cap.filter.rho * 10**12)
+    assert zcdp_epsilon(cap.limits.rho / 10**12, 9e-7) <= 1.0
+    assert cap.budget == Budget(1.0, 1e-6)
+    assert Cap.either(epsilon=1.0, delta=1e-6, slack=1e-6).rho == 0
+    with pytest.raises(InvalidParameterError, match="parts of delta"):
+        Cap.either(epsilon=1.0, delta=1e-6, slack=8e-7, totals=3e-7)
+    with pytest.raises(InvalidParameterError, match="epsilon > 0"):
+        Cap.either(epsilon=0.0, delta=1e-6)
+
+
+def test_either_sum_admits_what_fits_it():
+    cap = Cap.either(epsilon=1.0, delta=1e-6)
+    most = cap.limits.rho
+    for spent, allowed in (
+        (Spend(10**9, 0, LARGEST, 5), True),
+        (Spend(LARGEST, 0, most, 5), True),
+        (Spend(10**9 + 1, 0, most + 1, 5), False),
+        (Spend(0, cap.slack + 1, 0, 5), False),
+    ):
+        assert cap.allows(spent) is allowed
+    large = Charge.loss(epsilon=0.6, rho=0.18, certificate="large")
+    small = Charge.loss(epsilon=0.01, rho=0.00005, certificate="small")
+    noise = Charge.loss(rho=0.001, certificate="noise")
+    plain = Charge.loss(epsilon=0.25, certificate="plain")
+    assert cap.answers_left(large) == 1
+    assert cap.answers_left(small) == most // 50_000_000 > 100
+    assert cap.answers_left(noise) == most // 10**9
+    assert cap.answers_left(plain) == 4
+    # What has no epsilon leaves the sum of rhos, and the other way round.
+    spent = cap.cost(noise, 1)
+    assert spent.epsilon == LARGEST
+    assert cap.answers_left(plain, spent) == 0
+    assert cap.answers_left(noise, cap.cost(plain, 1)) == 0
+
+
+def test_a_cap_is_opened_for_answers_with_a_delta():
+    charge = Charge.loss(epsilon=0.1, rho=0.005, delta=1e-7, certificate="c")
+    budget = Budget(1.0, 1e-6)
+    assert Cap.within(budget).answers_left(charge) == 0
+    assert Cap.within(budget, charge=charge).answers_left(charge) == 10
+    assert Cap.basic(epsilon=1.0, delta=1e-6).answers_left(charge) == 10
+
+
+@pytest.mark.parametrize("budget", [Budget(1.0), Budget(1.0, 1e-6), Budget(6.0, 1e-9)])
+@pytest.mark.parametrize(
+    "kind", [PureDP(0.4), PureDP(0.01), BoundedRange(0.5), BoundedRange(0.02)]
+)
+def test_sharing_costs_a_lone_model_next_to_nothing(budget, kind):
+    step = claim(kind, ReplaceOne(100), Scope.ANSWER, statement="test")
+    charge, numbers = Charge.of(step), {"epsilon": budget.epsilon}
+    alone = [Cap.basic(**numbers).answers_left(charge)]
+    if budget.delta:
+        alone.append(Cap.zcdp(**numbers, delta=budget.delta).answers_left(charge))
+    shared = Cap.within(budget).answers_left(charge)
+    assert shared >= alone[0]
+    assert shared >= 0.99 * max(alone) - 1
+
+
+def test_caps_follow_on_each_other():
+    basic, zcdp = Cap.basic(epsilon=1.0), Cap.zcdp(epsilon=1.0, delta=1e-6)
+    either = Cap.either(epsilon=2.0, delta=1e-6)
+    spent = Spend(epsilon=5 * 10**8, answers=5)
+    assert successor(basic, zcdp, spent) is None
+    assert successor(zcdp, basic, spent) is None
+    assert successor(either, Cap.count(repeat(STEP, 5)), spent) is None
+    assert successor(basic, either, spent) is None
+    assert successor(either, Cap.basic(epsilon=1.0, delta=1e-6), spent) is None
+    assert successor(either, Cap.basic(epsilon=1.0, relation="x"), spent) is None
+    # Half of the epsilons' square is more than their rhos can be.
+    cap, then = successor(either, basic, spent)
+    assert cap == either
+    assert then == Spend(5 * 10**8, 0, 125 * 10**9, 5)
+    cap, then = successor(either, zcdp, Spend(rho=10**9, answers=2))
+    assert (cap.slack, cap.totals) == (0, 0)  # as the account was opened
+    assert then == Spend(LARGEST, 0, 10**9, 2)
+    raised = Cap.either(epsilon=3.0, delta=2e-6)
+    cap, then = successor(raised, Cap.either(epsilon=1.0, delta=1e-6, slack=5e-7), then)
+    assert (cap.promise, cap.slack) == (raised.promise, 10**12)
 
 
 @pytest.mark.parametrize("method", Method)
@@ -117,6 +201,7 @@ def test_cap_without_limits_is_refused(method):
     [
         Cap.basic(epsilon=1.0, delta=1e-6, relation="add-remove"),
         Cap.zcdp(epsilon=1.0, delta=1e-6, slack=1e-7),
+        Cap.either(epsilon=1.0, delta=1e-6, slack=1e-7),
         Cap.count(repeat(STEP, 5)),
     ],
 )
@@ -125,6 +210,30 @@ def test_cap_round_trips_through_json(cap):
     assert again == cap
     assert again.limits == cap.limits
     assert again.same_kind(cap)
+
+
+def test_caps_of_older_ledgers_are_spelt_as_they_were():
+    """Accounts and chains hold these texts, and every start compares them."""
+    rest = '"relation":"replace-one"'
+    start = '{"answers":null,"certificate":null,"delta":1000000000000,'
+    for cap, text in (
+        (
+            Cap.basic(epsilon=1.0, delta=1e-6),
+            f'{start}"epsilon":1000000000,"method":"basic",{rest},"rho":null,"slack":0}}',
+        ),
+        (
+            Cap.zcdp(epsilon=1.0, delta=1e-6, slack=1e-7),
+            f'{start}"epsilon":1000000000,"method":"zcdp",{rest},"rho":24129622344,'
+            '"slack":100000000000}',
+        ),
+        (
+            Cap.count(repeat(STEP, 5)),
+            f'{{"answers":5,"certificate":"{STEP.id}","delta":0,"epsilon":500000000,'
+            f'"method":"count",{rest},"rho":null,"slack":0}}',
+        ),
+    ):
+        assert cap.to_json() == text
+        assert Cap.from_json(text) == cap
 
 
 def test_cap_refuses_hostile_units():
@@ -156,6 +265,14 @@ def test_balances_of_other_methods_print():
     count = Balance(CLIENT, Cap.count(repeat(STEP, 5)), Spend(answers=2))
     assert str(count) == "client:a: answers 2 of 5"
     rho = claim(ZCDP(0.1), ReplaceOne(9), Scope.ANSWER, statement="test")
+    either = Cap.either(epsilon=1.0, delta=1e-6)
+    spent = Spend(10**8, 0, 5 * 10**9, 1)
+    shown = str(Balance(CLIENT, either, spent))
+    assert shown.startswith("client:a: epsilon 0.1 of 1 or rho 0.005 of 0.024")
+    unknown = Balance(CLIENT, either, spent._replace(epsilon=LARGEST))
+    assert str(unknown).startswith("client:a: rho 0.005 of 0.024")
+    assert unknown.as_dict()["spent"]["epsilon"] is None
+    assert unknown.share[1] == "rho"
     unpromised = Cap(method=Method.ZCDP, rho=Charge.of(rho).rho)
     assert Balance(CLIENT, unpromised).as_dict()["promise"]["epsilon"] is None
 

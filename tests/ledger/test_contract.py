@@ -26,6 +26,7 @@ from reticent.ledger import (
     Outcome,
     Spend,
 )
+from reticent.ledger.units import LARGEST
 from tests.ledger.book import (
     ALICE,
     BOB,
@@ -394,6 +395,60 @@ def test_zcdp_account_counts_rho(ledger):
     assert ledger.balance(DATASET).spent == Spend(0, 6 * 10**10, 5 * 10**9, 1)
     with pytest.raises(BudgetExhaustedError):  # delta: 1.2e-7 > 1e-7
         ledger.charge(asking("k2", accounts=(DATASET,), charge=charge))
+
+
+def test_either_account_counts_both_ways(ledger):
+    cap = Cap.either(epsilon=1.0, delta=1e-6)
+    ledger.open_account(DATASET, cap)
+
+    def ask(key, charge, times=1):
+        queries = [f"{key}{n}".encode() for n in range(times)]
+        return ledger.charge(asking(key, *queries, accounts=(DATASET,), charge=charge))
+
+    tenth = Charge.loss(epsilon=0.1, rho=0.00125, certificate="soft")
+    large = Charge.loss(epsilon=0.5, rho=0.125, certificate="large")
+    noise = Charge.loss(rho=0.001, certificate="noise")
+    approximate = Charge.loss(epsilon=0.01, delta=4e-8, rho=5e-5, certificate="delta")
+    ask("a", large)  # its rho is more than the cap holds, its epsilon is not
+    assert ledger.balance(DATASET).spent == Spend(5 * 10**8, 0, 125 * 10**9, 1)
+    ask("b", tenth, 5)
+    with pytest.raises(BudgetExhaustedError, match="epsilon 1 of 1 or rho"):
+        ask("c", tenth)
+    ledger.open_account(MODEL, cap)
+
+    def other(key, charge, times=1):
+        queries = [f"{key}{n}".encode() for n in range(times)]
+        return ledger.charge(asking(key, *queries, accounts=(MODEL,), charge=charge))
+
+    other("d", tenth, 15)  # more than the sum of epsilons admits
+    other("e", noise)
+    assert ledger.balance(MODEL).spent.epsilon == LARGEST
+    other("f", approximate)
+    with pytest.raises(BudgetExhaustedError):  # delta: 8e-8 > 5e-8
+        other("g", approximate)
+    left = ledger.balance(MODEL).answers_left(noise)
+    other("h", noise, left)
+    with pytest.raises(BudgetExhaustedError):
+        other("i", noise)
+    assert ledger.balance(MODEL).spent.epsilon == LARGEST
+    ledger.verify()
+
+
+def test_older_accounts_go_on_by_either_sum(ledger):
+    ledger.open_account(ALICE, Cap.basic(epsilon=1.0))
+    ledger.open_account(BOB, Cap.zcdp(epsilon=1.0, delta=1e-6))
+    charge = Charge.loss(epsilon=0.1, rho=0.005, certificate="c")
+    for key, account in (("a", ALICE), ("b", BOB)):
+        ledger.charge(asking(key, accounts=(account,), charge=charge))
+    wider = Cap.either(epsilon=2.0, delta=1e-6)
+    assert ledger.set_cap(ALICE, wider).spent == Spend(10**8, 0, 5 * 10**9, 1)
+    assert ledger.set_cap(BOB, wider).spent == Spend(LARGEST, 0, 5 * 10**9, 1)
+    assert ledger.balance(BOB).cap.promise == wider.promise
+    for key, account in (("c", ALICE), ("d", BOB)):
+        ledger.charge(asking(key, accounts=(account,), charge=charge))
+    with pytest.raises(InvalidParameterError, match="whether it has a delta"):
+        ledger.set_cap(BOB, Cap.either(epsilon=1.0, delta=0.0))
+    ledger.verify()
 
 
 def test_charge_that_an_account_cannot_count_is_refused(ledger):

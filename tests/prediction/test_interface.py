@@ -31,8 +31,13 @@ BASE = make_pipeline(StandardScaler(), LogisticRegression())
 MODEL = PrivateVotingClassifier(BASE, 0.1, [0, 1], 9).fit(X, Y)
 
 
+def asking(model, budget, **settings):
+    """Return an interface with a ledger of its own, so that tests do not share one."""
+    return PredictionInterface(model, budget, MemoryLedger(), **settings)
+
+
 def test_the_budget_covers_exactly_its_capacity():
-    interface = PredictionInterface(MODEL, Budget(1.0))
+    interface = asking(MODEL, Budget(1.0))
     assert interface.capacity == 10
     assert interface.predict(X[:10]).size == 10
     assert interface.spent().guarantee == PureDP(1.0)
@@ -42,7 +47,7 @@ def test_the_budget_covers_exactly_its_capacity():
 
 
 def test_a_refused_batch_costs_nothing():
-    interface = PredictionInterface(MODEL, Budget(1.0))
+    interface = asking(MODEL, Budget(1.0))
     with pytest.raises(BudgetExhaustedError):
         interface.predict(X[:11])
     assert interface.spent() is None
@@ -50,7 +55,7 @@ def test_a_refused_batch_costs_nothing():
 
 
 def test_a_repeated_query_is_free_and_the_same():
-    interface = PredictionInterface(MODEL, Budget(1.0))
+    interface = asking(MODEL, Budget(1.0))
     first = interface.predict(X[:5], client="a")
     for _ in range(20):
         np.testing.assert_array_equal(interface.predict(X[:5], client="a"), first)
@@ -58,7 +63,7 @@ def test_a_repeated_query_is_free_and_the_same():
 
 
 def test_a_client_who_sees_an_answer_first_is_charged():
-    interface = PredictionInterface(MODEL, Budget(1.0), client_budget=Budget(0.5))
+    interface = asking(MODEL, Budget(1.0), client_budget=Budget(0.5))
     first = interface.predict(X[:5], client="a")
     np.testing.assert_array_equal(interface.predict(X[:5], client="b"), first)
     assert interface.remaining() == 5
@@ -70,14 +75,14 @@ def test_a_client_who_sees_an_answer_first_is_charged():
 
 
 def test_duplicates_in_a_batch_are_answered_once():
-    interface = PredictionInterface(MODEL, Budget(1.0))
+    interface = asking(MODEL, Budget(1.0))
     answers = interface.predict(np.repeat(X[:1], 50, axis=0))
     assert len(set(answers)) == 1
     assert interface.remaining() == 9
 
 
 def test_colluding_clients_do_not_multiply_the_budget():
-    interface = PredictionInterface(MODEL, Budget(1.0))
+    interface = asking(MODEL, Budget(1.0))
     answered = 0
     for number in range(200):
         with contextlib.suppress(BudgetExhaustedError):
@@ -86,7 +91,7 @@ def test_colluding_clients_do_not_multiply_the_budget():
 
 
 def test_threads_do_not_overdraw():
-    interface = PredictionInterface(MODEL, Budget(1.0))
+    interface = asking(MODEL, Budget(1.0))
     granted = []
 
     def ask(number):
@@ -123,7 +128,7 @@ def test_refusal_does_not_depend_on_the_data():
 
 
 def test_an_idempotency_key_is_charged_once():
-    interface = PredictionInterface(MODEL, Budget(1.0))
+    interface = asking(MODEL, Budget(1.0))
     first = interface.predict(X[:2], key="k")
     np.testing.assert_array_equal(interface.predict(X[:2], key="k"), first)
     with pytest.raises(InvalidParameterError, match="key"):
@@ -135,15 +140,16 @@ def test_many_answers_cost_less_with_a_delta():
     soft = PrivateVotingClassifier(BASE, 0.2, [0, 1], 9, "soft").fit(X, Y)
     interface = PredictionInterface(soft, Budget(7.8, 1e-6))
     assert interface.capacity >= 200
-    total = repeat(soft.certificate_, interface.capacity + 1, delta=1e-6)
+    # What is set aside for other models and for totals costs one answer in a hundred.
+    more = repeat(soft.certificate_, interface.capacity + 3, delta=1e-6)
     closed = repeat(
         soft.certificate_,
-        interface.capacity + 1,
+        interface.capacity + 3,
         delta=1e-6,
         methods=("basic", "exact", "zcdp"),
     )
     assert closed.guarantee.epsilon > 7.8
-    assert total.guarantee.epsilon <= closed.guarantee.epsilon
+    assert more.guarantee.epsilon <= closed.guarantee.epsilon
 
 
 def test_spending_survives_in_a_sql_ledger(tmp_path):
@@ -177,7 +183,7 @@ def test_wrong_uses_are_named():
     with pytest.raises(BudgetExhaustedError, match="covers none"):
         PredictionInterface(MODEL, Budget(0.05))
     with pytest.raises(InvalidDataError, match="rows and columns"):
-        PredictionInterface(MODEL, Budget(1.0)).predict(X[0])
+        asking(MODEL, Budget(1.0)).predict(X[0])
 
 
 def test_canonical_rows_tell_values_apart_and_nothing_else():

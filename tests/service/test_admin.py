@@ -108,7 +108,7 @@ def test_lowering_caps_below_what_is_spent_takes_no_answer_back(running):
 
 
 def test_a_cap_of_another_method_is_refused(running):
-    body = {"epsilon": 30, "delta": 1e-6}
+    body = {"epsilon": 30, "delta": 1e-6, "method": "zcdp"}
     refused = admin(running, "PUT", "/accounts/client:ward-7", json=body)
     assert refused.status_code == 422
     assert "method is fixed" in refused.json()["error"]["message"]

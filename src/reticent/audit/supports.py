@@ -12,6 +12,7 @@ import numpy as np
 
 from reticent.errors import CannotJudgeError
 from reticent.mechanisms import Draw, SoftmaxResponse
+from reticent.mechanisms.fixed_point import exp_bounds
 
 #: More outcomes of one draw, or paths of one program, than this are refused.
 MOST = 200_000
@@ -85,6 +86,14 @@ def _bernoulli(low: Any, high: Any, refine: Any, *_: Any) -> Support:
     return _products(rows, bool)
 
 
+def _bernoulli_exp(near: Any, error: float, exact: Any, *_: Any) -> Support:
+    def refine(index: int, bits: int) -> tuple[int, int]:
+        return exp_bounds(exact(index), bits)
+
+    rows = [_coin(0.0, 1.0, index, refine) for index in range(len(near))]
+    return _products(rows, bool)
+
+
 def _coin(least: float, most: float, index: int, refine: Any) -> _Row:
     """Return both outcomes of one coin, whose probability `refine` knows exactly."""
     bits = _BITS
@@ -151,6 +160,7 @@ _SUPPORTS: dict[str, Callable[..., Support]] = {
     "flip": _flip,
     "replace": _replace,
     "bernoulli": _bernoulli,
+    "bernoulli exp": _bernoulli_exp,
     "below": _below,
     "permutation": _subset,
     "subset": _subset,

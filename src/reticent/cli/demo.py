@@ -115,7 +115,7 @@ def _export(folder: Path) -> list[str]:
 def _spent(budget: dict[str, Any]) -> list[str]:
     lines = []
     for account in budget["accounts"]:
-        used = account["spent"]["rho"] / account["cap"]["rho"]
+        used = min(account["spent"][k] / account["cap"][k] for k in ("epsilon", "rho"))
         promise = account["promise"]
         lines.append(
             f"{account['account']}: {account['answers']} answers, "

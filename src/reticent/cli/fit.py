@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from reticent.cli.budgets import DatasetBudget
 from reticent.cli.home import Home
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
 from reticent.cli.training import LEARNERS, Order, train_and_store
 from reticent.errors import InvalidParameterError
-from reticent.guarantees import Budget, Certificate
-from reticent.ledger import AccountId, AccountScope, Balance, Cap, Charge
+from reticent.ledger import Charge
+from reticent.ledger.units import NOTHING
 from reticent.schemas import Schema
 
 Release = Annotated[
@@ -38,6 +39,27 @@ Learner = Annotated[
         show_default="boosting, or linear for a release",
     ),
 ]
+BudgetOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Epsilon of all that is made from the dataset.",
+        show_default="the dataset's, or 50",
+    ),
+]
+DeltaOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Delta of all of it; 0 for pure privacy.",
+        show_default="the dataset's, or 1e-6",
+    ),
+]
+ChangeBudget = Annotated[
+    bool,
+    typer.Option(
+        "--change-budget",
+        help="Change the budget of a dataset that has another one, for all its models.",
+    ),
+]
 Scratch = Annotated[
     Path | None,
     typer.Option(
@@ -56,12 +78,9 @@ def fit(
     epsilon: Annotated[
         float, typer.Option(help="Privacy cost of one answer, or of the release.")
     ] = 1.0,
-    budget: Annotated[
-        float, typer.Option(help="Epsilon of all that is made from the dataset.")
-    ] = 50.0,
-    delta: Annotated[
-        float, typer.Option(help="Delta of all of it; 0 for pure privacy.")
-    ] = 1e-6,
+    budget: BudgetOption = None,
+    delta: DeltaOption = None,
+    change_budget: ChangeBudget = False,
     dataset: Annotated[
         str, typer.Option(help="Whose budget is spent; one name a population.")
     ] = "data",
@@ -91,11 +110,13 @@ def fit(
         )
     output = Output(as_json)
     declared = Schema.read(schema)
+    place = Home.at(home)
+    spent = DatasetBudget(place, dataset)
     order = Order(
         name=name,
         dataset=dataset,
         epsilon=epsilon,
-        budget=Budget(budget, delta),
+        budget=spent.settle(budget, delta, change=change_budget),
         learner=learner or ("linear" if release or public else "boosting"),
         release=release or public is not None,
         public=public,
@@ -105,22 +126,29 @@ def fit(
         replace=replace,
     )
     output.note(f"training on {data} ...")
-    place = Home.at(home)
     model = train_and_store(place, data, declared, order)
     _report(output, place, model, order)
 
 
 def _report(output: Output, place: Home, model: Any, order: Order) -> None:
-    answers = None if order.release else _covered(model.certificate_, order.budget)
+    known = DatasetBudget(place, order.dataset).balance()
+    answers = per_client = None
     lines = [str(model.certificate_)]
-    if answers is None:
+    if order.release or known is None:
         lines.append(
             f"{order.name}: released, and charged to the dataset {order.dataset!r}. "
             "Its answers are free."
         )
     else:
+        charge = Charge.of(model.certificate_)
+        answers = known.answers_left(charge)
+        more = "answers" if known.spent == NOTHING else "more answers"
         lines.insert(0, f"{order.name}: {model.shard_choice_.reason}.")
-        lines.append(f"A budget of {order.budget} covers {answers} answers.")
+        lines.append(f"A budget of {known.cap.budget} covers {answers} {more}.")
+        client = place.settings().client_budget
+        per_client = None if client is None else client.cap().answers_left(charge)
+        if per_client is not None and per_client < answers:
+            lines.append(f"One client may have at most {per_client} of them.")
     lines.append(f"Serve it with: reticent serve --home {place.path}")
     found = {
         "model": order.name,
@@ -129,11 +157,7 @@ def _report(output: Output, place: Home, model: Any, order: Order) -> None:
         "shards": getattr(model, "n_shards_", None),
         "units": model.n_units_,
         "answers": answers,
+        "answers_per_client": per_client,
+        "budget": None if known is None else known.as_dict(),
     }
     output.result(found, lines)
-
-
-def _covered(certificate: Certificate[Any], budget: Budget) -> int:
-    """Return how many answers the ledger will grant under a budget."""
-    account = AccountId(AccountScope.DATASET, "plan")
-    return Balance(account, Cap.within(budget)).answers_left(Charge.of(certificate))

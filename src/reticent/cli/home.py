@@ -86,6 +86,27 @@ class Home:
         found.setdefault("client_budget", budget)
         self._write(found)
 
+    def budgets(self) -> dict[str, Any]:
+        """Return the budgets of datasets that the settings note."""
+        found: dict[str, Any] = self._read()["datasets"] if self.config.exists() else {}
+        return found
+
+    def has_ledger(self) -> bool:
+        """Return whether anything may have been charged here."""
+        if not self.config.exists():
+            return False
+        url = str(self._read()["ledger"])
+        file = url.removeprefix("sqlite:///")
+        return file == url or Path(file).exists()
+
+    def set_budget(self, dataset: str, budget: dict[str, float]) -> None:
+        """Change the budget of a dataset, and of new clients if it was the same."""
+        found = self._read()
+        if found.get("client_budget") == found["datasets"].get(dataset):
+            found["client_budget"] = budget
+        found["datasets"][dataset] = budget
+        self._write(found)
+
     def register(self, name: str) -> None:
         """Note a model in the settings."""
         found = self._read()

@@ -6,12 +6,13 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sklearn.linear_model import LogisticRegression
 
+from reticent.cli.budgets import DatasetBudget, planned, release_delta
 from reticent.cli.home import Home
 from reticent.errors import InvalidParameterError, ReticentError
 from reticent.guarantees import Budget
@@ -22,6 +23,7 @@ from reticent.learners import (
     ObjectivePerturbationRegressor,
     StudentClassifier,
 )
+from reticent.ledger import Cap, Charge
 from reticent.prediction import PrivateAveragingRegressor, PrivateVotingClassifier
 from reticent.schemas import Encoder, NumericTarget, Schema, read_batches, read_table
 from reticent.service.parts import build
@@ -44,7 +46,8 @@ class Order:
     epsilon : float
         Privacy cost of one answer, or of the whole model if it is released.
     budget : Budget
-        What everything made from the dataset may cost together.
+        What everything made from the dataset may cost together. It is the dataset's
+        own if that has one; see `DatasetBudget.settle`.
     learner : str
         What is trained: "boosting" or "linear".
     release : bool
@@ -58,6 +61,8 @@ class Order:
     scratch : Path or None
         Where rows lie while shards are trained, for files larger than memory; None
         reads the whole file.
+    delta : float
+        Of a released model, or of the budget; worked out by `train_and_store`.
     """
 
     name: str
@@ -71,10 +76,14 @@ class Order:
     jobs: int | None = None
     replace: bool = False
     scratch: Path | None = None
+    delta: float = 0.0
 
 
 def train_and_store(place: Home, data: Path, schema: Schema, order: Order) -> Any:
-    """Train on a file, store the model in a home, and return the fitted model."""
+    """Train on a file, store the model in a home, and return the fitted model.
+
+    A model that the dataset's budget can never pay for is refused before it is trained.
+    """
     if schema.label is None:
         raise InvalidParameterError(
             "the schema declares no label; name the column to be predicted."
@@ -89,7 +98,14 @@ def train_and_store(place: Home, data: Path, schema: Schema, order: Order) -> An
             f"there is a model {order.name!r} already; give another --name, or "
             "--replace it."
         )
-    encoder, model = _chosen(order)(schema, order)
+    account = DatasetBudget(place, order.dataset)
+    balance = account.balance()
+    cap = Cap.within(order.budget) if balance is None else balance.cap
+    number = isinstance(schema.label, NumericTarget)
+    expected = planned(order.epsilon, cap, release=order.release, number=number)
+    account.check(expected, order.budget)
+    delta = release_delta(order.epsilon, cap) if order.release else order.budget.delta
+    encoder, model = _chosen(order)(schema, replace(order, delta=delta))
     if order.scratch is None:
         rows = read_table(data, schema)
         known = {}
@@ -118,10 +134,11 @@ def _batches(data: Path, encoder: Encoder) -> Iterator[tuple[Any, ...]]:
 def _store(place: Home, model: Any, encoder: Encoder, order: Order) -> None:
     """Write the model; a release is paid for before it gets its name."""
     final = place.models / order.name
-    place.open_dataset(
-        order.dataset,
-        {"epsilon": order.budget.epsilon, "delta": order.budget.delta},
-    )
+    account = DatasetBudget(place, order.dataset)
+    if not order.release:
+        account.check(model.certificate_, order.budget)
+    relation = Charge.of(model.certificate_).relation
+    opened = account.open(order.budget, relation)
     path = place.models / f".{order.name}.unpaid" if order.release else final
     save_model(
         path,
@@ -131,7 +148,7 @@ def _store(place: Home, model: Any, encoder: Encoder, order: Order) -> None:
         encoder=encoder,
         dataset=order.dataset,
         # Accounts with a delta add up zCDP, which Gaussian noise is best described by.
-        concentrated=order.release and order.budget.delta > 0,
+        concentrated=order.release and bool(opened.cap.rho),
         replace=True,
     )
     if order.release:
@@ -164,7 +181,7 @@ def _asked(schema: Schema, order: Order) -> tuple[Encoder, Any]:
             base, order.epsilon, bounds, **settings
         )
     # Accounts with a delta count zCDP, by which a soft vote costs a quarter.
-    rule = "soft" if order.budget.delta > 0 else "auto"
+    rule = "soft" if order.delta > 0 else "auto"
     codes = list(range(len(schema.classes)))
     base = _classifier(linear)
     return encoder, PrivateVotingClassifier(
@@ -185,16 +202,16 @@ def _released(schema: Schema, order: Order) -> tuple[Encoder, Any]:
             "--release needs all rows in memory."
         )
     encoder = Encoder(schema, basis="splines", knots=_KNOTS)
-    privacy = (order.epsilon, order.budget.delta)
+    privacy = (order.epsilon, order.delta)
     known: dict[str, Any] = {"norm_bound": encoder.row_norm_bound}
     target = schema.label
     if isinstance(target, NumericTarget):
         bounds = (target.low, target.high)
-        if order.budget.delta > 0:
+        if order.delta > 0:
             return encoder, NoisyGradientRegressor(*privacy, bounds, **known)
         return encoder, ObjectivePerturbationRegressor(order.epsilon, bounds, **known)
     known["classes"] = list(range(len(schema.classes)))
-    if order.budget.delta > 0:
+    if order.delta > 0:
         return encoder, NoisyGradientClassifier(*privacy, **known)
     return encoder, ObjectivePerturbationClassifier(order.epsilon, **known)
 
@@ -218,7 +235,7 @@ def _taught(schema: Schema, order: Order) -> tuple[Encoder, Any]:
     )
     student = LogisticRegression(max_iter=1000)
     return Encoder(schema), StudentClassifier(
-        teacher, student, order.epsilon, order.budget.delta
+        teacher, student, order.epsilon, order.delta
     )
 
 

@@ -97,6 +97,14 @@ from reticent.guarantees.subject import (
     Scope,
     ZeroOut,
 )
+from reticent.guarantees.totals import (
+    OTHER_CHARGES,
+    Filter,
+    Others,
+    running_total,
+    spent_total,
+    within_filter,
+)
 from reticent.guarantees.types import (
     ZCDP,
     ApproxDP,
@@ -119,6 +127,7 @@ from reticent.guarantees.types import (
 __all__ = [
     "EXACT_ORACLE",
     "INDEPENDENT_RUNS",
+    "OTHER_CHARGES",
     "PUBLIC_BOUNDS",
     "PUBLIC_LABELS",
     "SEEDED_NOISE",
@@ -134,9 +143,11 @@ __all__ = [
     "Conclusion",
     "Consistency",
     "ExpectedGeneralization",
+    "Filter",
     "FiniteRange",
     "GaussianDP",
     "Guarantee",
+    "Others",
     "PerfectGeneralization",
     "PureDP",
     "Relation",
@@ -206,8 +217,11 @@ __all__ = [
     "rho_within",
     "rule",
     "rules",
+    "running_total",
+    "spent_total",
     "subsample",
     "to_replace_one",
+    "within_filter",
     "zcdp_composition",
     "zcdp_epsilon",
     "zcdp_to_approx",

@@ -14,14 +14,10 @@ from reticent.errors import (
 )
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
-from reticent.guarantees.compose import (
-    answers_in,
-    basic_composition,
-    zcdp_composition,
-)
 from reticent.guarantees.concentrated import rho_within, step_rho
 from reticent.guarantees.convert import NEIGHBOURS, epsilon_delta
-from reticent.guarantees.numbers import below_one, exact, whole
+from reticent.guarantees.numbers import below_one, ceil_float, exact, whole
+from reticent.guarantees.totals import Filter, spent_total
 from reticent.guarantees.types import ZCDP, ApproxDP
 
 # Losses are whole numbers of these units, rounded up, so that a million additions
@@ -153,19 +149,19 @@ class Account:
             return self._turn_to(certificate).left
 
     def spent(self) -> Certificate[Any] | None:
-        """Return what everything charged so far costs, or None if nothing was."""
+        """Return what everything charged so far costs, or None if nothing was.
+
+        It is true although you choose the moment by looking at answers: the sum of
+        epsilons, or the budget itself; see `reticent.guarantees.totals`.
+        """
         with self._lock:
             self._settle()
             counts = dict(self._counts)
+            slack = ceil_float(Fraction(self._slack_cap, SLACK_UNITS))
         if not counts:
             return None
-        premises, numbers = tuple(counts), tuple(counts.values())
-        answers = answers_in(premises, numbers)
-        if self.method == "basic":
-            return basic_composition(*premises, counts=numbers, answers=answers)
-        return zcdp_composition(
-            *premises, counts=numbers, delta=self.budget.delta, answers=answers
-        )
+        cap = Filter(self.budget.epsilon, self.budget.delta, slack)
+        return spent_total(counts, cap)
 
     def _caps_at(self, reserve: float) -> tuple[int, int]:
         """Return how many units of loss and of slack the budget holds."""

@@ -33,7 +33,7 @@ _PLD_KINDS = 8
 _MOST_ANSWERS = 10**12
 
 
-def _joined(
+def joined(
     rule_id: str,
     premises: Sequence[Certificate[Any]],
     counts: Sequence[int],
@@ -75,7 +75,7 @@ def answers_in(
     return sum(each * count for each, count in zip(covered, counts, strict=True))
 
 
-def _slack(premises: Sequence[Certificate[Any]], counts: Sequence[int]) -> Fraction:
+def own_slack(premises: Sequence[Certificate[Any]], counts: Sequence[int]) -> Fraction:
     """Sum the deltas that the steps bring themselves."""
     return sum(
         (
@@ -116,7 +116,7 @@ def basic_composition(
     *premises: Certificate[Any], counts: Sequence[int], answers: int | None = None
 ) -> Conclusion[Any]:
     """Add up; the only method without a delta."""
-    numbers, relation, scope = _joined("G22-basic", premises, counts, answers)
+    numbers, relation, scope = joined("G22-basic", premises, counts, answers)
     epsilon = ceil_float(
         sum(
             (
@@ -126,7 +126,7 @@ def basic_composition(
             Fraction(0),
         )
     )
-    slack = _slack(premises, numbers)
+    slack = own_slack(premises, numbers)
     total: Any = PureDP(epsilon)
     if slack > 0:
         if not slack < 1:
@@ -153,7 +153,7 @@ def exact_composition(
     answers: int | None = None,
 ) -> Conclusion[ApproxDP]:
     """Compose equal steps, exactly as well as (epsilon, delta) allows."""
-    (count,), relation, scope = _joined("G22-exact", [premise], counts, answers)
+    (count,), relation, scope = joined("G22-exact", [premise], counts, answers)
     step, slack = epsilon_delta(premise.guarantee)
     probability("rule G22-exact", "delta", delta)
     left = delta_left(delta, slack, count)
@@ -183,7 +183,7 @@ def zcdp_composition(
 
     A step that is only (epsilon, delta)-DP is pure but for its delta, which is added.
     """
-    numbers, relation, scope = _joined("G22-zcdp", premises, counts, answers)
+    numbers, relation, scope = joined("G22-zcdp", premises, counts, answers)
     rho = ceil_float(
         sum(
             (
@@ -193,7 +193,7 @@ def zcdp_composition(
             Fraction(0),
         )
     )
-    slack = _slack(premises, numbers)
+    slack = own_slack(premises, numbers)
     if delta is None:
         if slack > 0:
             raise RuleError("rule G22-zcdp needs delta= when a step has a delta.")
@@ -219,14 +219,14 @@ def pld_composition(
     answers: int | None = None,
 ) -> Conclusion[ApproxDP]:
     """Convolve the worst-case losses: randomized response, or the odds pair."""
-    numbers, relation, scope = _joined("G22-pld", premises, counts, answers)
+    numbers, relation, scope = joined("G22-pld", premises, counts, answers)
     probability("rule G22-pld", "delta", delta)
     epsilon = pld_epsilon(_steps(premises, numbers), delta)
     if not math.isfinite(epsilon):
         raise RuleError(
             f"rule G22-pld cannot reach delta={delta!r}; the steps bring "
-            f"{float(_slack(premises, numbers)):.3g} themselves, and rounding needs a "
-            "little."
+            f"{float(own_slack(premises, numbers)):.3g} themselves, and rounding needs "
+            "a little."
         )
     return Conclusion(ApproxDP(epsilon, delta), relation, scope)
 
@@ -328,7 +328,7 @@ def _compose(
     if not found:
         raise RuleError(
             f"no method composes these steps to delta={delta!r}; the steps bring "
-            f"delta={float(_slack(premises, counts)):.3g} themselves. Ask for more."
+            f"delta={float(own_slack(premises, counts)):.3g} themselves. Ask for more."
         )
     return min(found, key=lambda c: (c.guarantee.epsilon, epsilon_delta(c.guarantee)))
 
@@ -344,7 +344,7 @@ def _fits(
     delta: float,
 ) -> bool:
     concentrated = any(isinstance(p.guarantee, ZCDP) for p in premises)
-    slack = _slack(premises, counts)
+    slack = own_slack(premises, counts)
     if method == "basic":
         return bool(premises) and not concentrated and slack <= exact(delta)
     if not slack < exact(delta):

@@ -99,6 +99,7 @@ def rule(
     same_kind: bool = False,
     paper: str = "",
     adaptivity: Adaptivity = "none",
+    later: tuple[str, ...] = (),
 ) -> Callable[[Callable[P, Conclusion[G]]], Callable[P, Certificate[G]]]:
     """Register a function as a rule.
 
@@ -111,6 +112,10 @@ def rule(
     relations, scopes : tuple
         What the premises may be about; anything else is refused with an error that
         names the rule, the condition and the value.
+    later : tuple of str
+        Parameters that the rule got after certificates had been issued by it. They
+        are recorded only where they differ from their default, so that what was
+        issued before is still what the rule concludes.
     """
     taken = takes if isinstance(takes, tuple) else (takes,)
     given = gives if isinstance(gives, tuple) else (gives,)
@@ -137,7 +142,7 @@ def rule(
                 assumptions=conclusion.assumptions.union(
                     *(premise.assumptions for premise in premises)
                 ),
-                details=_details(signature, kwargs),
+                details=_details(signature, kwargs, later),
             )
 
         if id in _REGISTRY:
@@ -220,7 +225,7 @@ def _check_fit(
 
 
 def _details(
-    signature: inspect.Signature, kwargs: Mapping[str, Any]
+    signature: inspect.Signature, kwargs: Mapping[str, Any], later: tuple[str, ...]
 ) -> tuple[tuple[str, Any], ...]:
     values = {
         name: parameter.default
@@ -228,6 +233,9 @@ def _details(
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
     values.update(kwargs)
+    for name in later:
+        if values[name] == signature.parameters[name].default:
+            del values[name]
     return tuple((name, as_detail(name, values[name])) for name in sorted(values))
 
 

@@ -5,7 +5,8 @@ accounts that a request touches. It knows certificates and numbers, nothing abou
 learning.
 """
 
-from reticent.ledger.accounts import AccountId, AccountScope, Balance, Cap, Method
+from reticent.ledger.accounts import AccountId, AccountScope, Balance
+from reticent.ledger.caps import Cap, Method
 from reticent.ledger.charges import Charge
 from reticent.ledger.checkpoints import (
     Checkpoint,

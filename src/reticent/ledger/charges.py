@@ -23,6 +23,7 @@ from reticent.ledger.units import (
     DELTA_UNITS,
     EPSILON_UNITS,
     RHO_UNITS,
+    as_float,
     units_up,
     whole,
 )
@@ -71,6 +72,20 @@ class Charge:
                 raise InvalidParameterError(
                     f"{name}={value!r} must be 1 to 128 letters, digits or ._:@/-."
                 )
+
+    def __str__(self) -> str:
+        """Say what one answer costs."""
+        rho = self.rho if self.epsilon is None else None
+        kinds = (
+            ("epsilon", self.epsilon, EPSILON_UNITS),
+            ("rho", rho, RHO_UNITS),
+            ("delta", self.delta or None, DELTA_UNITS),
+        )
+        return ", ".join(
+            f"{name} {as_float(count, units):.6g}"
+            for name, count, units in kinds
+            if count is not None
+        )
 
     @classmethod
     def of(cls, certificate: Certificate[Any]) -> Charge:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from reticent.errors import InvalidParameterError, LedgerError
-from reticent.ledger.accounts import AccountId, Balance, Cap
+from reticent.ledger.accounts import AccountId, Balance
+from reticent.ledger.caps import Cap
 from reticent.ledger.entries import canonical
 from reticent.ledger.units import Spend
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from reticent.errors import BudgetExhaustedError, InvalidParameterError, LedgerError
-from reticent.ledger.accounts import AccountId, Balance, Cap
+from reticent.ledger.accounts import AccountId, Balance
+from reticent.ledger.cap_changes import successor
+from reticent.ledger.caps import Cap
 from reticent.ledger.entries import (
     ACCOUNT,
     ANSWER,
@@ -135,17 +137,19 @@ def open_account(page: Page, account: AccountId, cap: Cap) -> Balance:
 
 
 def set_cap(page: Page, account: AccountId, cap: Cap) -> Balance:
-    """Change the limits of an account, not its method."""
+    """Change the limits of an account; see `successor` for what stays."""
     known = page.balance(account)
-    if not known.cap.same_kind(cap):
+    following = successor(cap, known.cap, known.spent)
+    if following is None:
         raise InvalidParameterError(
             f"account={str(account)!r} counts by {known.cap.method.value!r} under "
-            f"{known.cap.relation!r}; the method is fixed when an account is opened. "
-            "Open another account instead."
+            f"{known.cap.relation!r}; the method is fixed when an account is opened, "
+            "and so is whether it has a delta. Open another account instead."
         )
-    if known.cap != cap:
-        page.append(CAP, {"account": str(account), "cap": cap.to_json()})
-    return _put(page, replace(known, cap=cap))
+    new, spent = following
+    if known.cap != new:
+        page.append(CAP, {"account": str(account), "cap": new.to_json()})
+    return _put(page, Balance(account, new, spent))
 
 
 def write_off(page: Page, caps: Mapping[str, Cap], epoch: int, reason: str) -> Entry:
@@ -172,8 +176,8 @@ def charge(page: Page, request: Request) -> Receipt:
             continue  # paid for before, and free since, whatever became of the cap
         balance = page.accounts[name]
         cost = balance.cap.cost(request.charge, count)
-        spent = balance.spent.plus(cost)
-        if not spent.within(balance.cap.limits):
+        spent = balance.cap.after(balance.spent, cost)
+        if not balance.cap.allows(spent):
             raise BudgetExhaustedError(_refusal(balance, request, counts))
         costs[name] = cost
         charged[name] = Balance(balance.account, balance.cap, spent)

@@ -9,7 +9,8 @@ from typing import Any
 
 from reticent.errors import LedgerError
 from reticent.ledger import decisions, posts
-from reticent.ledger.accounts import AccountId, Balance, Cap
+from reticent.ledger.accounts import AccountId, Balance
+from reticent.ledger.caps import Cap
 from reticent.ledger.decisions import Page
 from reticent.ledger.entries import LEDGER, Entry
 from reticent.ledger.operations import Draw

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from reticent.ledger import decisions, posts
-from reticent.ledger.accounts import AccountId, Cap
+from reticent.ledger.accounts import AccountId
+from reticent.ledger.caps import Cap
 from reticent.ledger.decisions import Needs, Page
 from reticent.ledger.requests import Outcome, Receipt, Request
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
-from reticent.ledger.accounts import AccountId, Balance, Cap
+from reticent.ledger.accounts import AccountId, Balance
+from reticent.ledger.caps import Cap
 from reticent.ledger.entries import Entry
 from reticent.ledger.operations import Draw
 from reticent.ledger.requests import Receipt, Request

@@ -22,7 +22,8 @@ from sqlalchemy import (
 )
 
 from reticent.errors import LedgerError
-from reticent.ledger.accounts import AccountId, Balance, Cap
+from reticent.ledger.accounts import AccountId, Balance
+from reticent.ledger.caps import Cap
 from reticent.ledger.decisions import Page
 from reticent.ledger.entries import LEDGER, Entry
 from reticent.ledger.units import Spend

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from reticent.errors import InvalidParameterError, LedgerError
 from reticent.ledger import decisions
-from reticent.ledger.accounts import AccountId, Balance, Cap
+from reticent.ledger.accounts import AccountId, Balance
+from reticent.ledger.caps import Cap
 from reticent.ledger.checkpoints import (
     CheckpointStore,
     FileCheckpoints,

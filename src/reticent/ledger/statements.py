@@ -19,16 +19,14 @@ from sqlalchemy.exc import DBAPIError
 from reticent.errors import LedgerError
 from reticent.ledger.entries import Entry
 from reticent.ledger.schema import KINDS
-from reticent.ledger.units import Spend
+from reticent.ledger.units import LARGEST, Spend
 
 T = TypeVar("T")
 
-# Where a connection keeps the names of its prepared statements.
-_PREPARED = "reticent_prepared"
+_PREPARED = "reticent_prepared"  # where a connection keeps its statements' names
 # Values in one IN (...), far below what databases bear.
 CHUNK = 500
-# No text of ours holds it.
-_BETWEEN = "\x1f"
+_BETWEEN = "\x1f"  # no text of ours holds it
 # Rows in one INSERT of SQLite, which numbers its parameters up to 32,766.
 _MOST_ROWS = 256
 
@@ -42,7 +40,13 @@ _ENTRIES = "sequence, kind, request, settles, charges, body, hash"
 _MARKS = "sequence, position, query, account, release"
 # The database has the last word: no row changes if a cap would be exceeded.
 _SPENT = ", ".join(f"spent_{kind} = spent_{kind} + {{{kind}}}" for kind in KINDS)
-_WITHIN = " AND ".join(f"spent_{kind} + {{{kind}}} <= limit_{kind}" for kind in KINDS)
+_FITS = {kind: f"spent_{kind} + {{{kind}}} <= limit_{kind}" for kind in KINDS}
+# Where both sums are limited one of them may be exceeded, see `Cap.allows`.
+_BOTH = f"limit_epsilon < {LARGEST} AND limit_rho < {LARGEST}"
+_WITHIN = (
+    "{delta} AND {answers} AND ({epsilon} AND {rho} OR %s AND ({epsilon} OR {rho}))"
+)
+_WITHIN = (_WITHIN % _BOTH).format(**_FITS)
 
 _SQLITE_SPEND = (
     f"UPDATE ledger_accounts SET {_SPENT} WHERE name = ?5 AND {_WITHIN}"  # noqa: S608

@@ -65,6 +65,14 @@ class Spend(NamedTuple):
             count * self.answers,
         )
 
+    def counted(self) -> Spend:
+        """Return this with sums that are beyond counting as the largest number."""
+        if self.epsilon <= LARGEST and self.rho <= LARGEST:
+            return self
+        return self._replace(
+            epsilon=min(self.epsilon, LARGEST), rho=min(self.rho, LARGEST)
+        )
+
     def within(self, limits: Spend) -> bool:
         """Return whether no kind of loss exceeds its limit."""
         return (

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent.errors import LedgerError
-from reticent.ledger.accounts import AccountId, Balance, Cap
+from reticent.ledger.accounts import AccountId, Balance
+from reticent.ledger.cap_changes import successor
+from reticent.ledger.caps import Cap
 from reticent.ledger.entries import (
     ACCOUNT,
     ANSWER,
@@ -126,7 +128,7 @@ class Replay:
         for charges, count in self._pending.items():
             for name, cost in costs_of(charges).items():
                 known = self._accounts[name]
-                spent = known.spent.plus(cost.times(count))
+                spent = known.cap.after(known.spent, cost.times(count))
                 self._accounts[name] = Balance(known.account, known.cap, spent)
         self._pending.clear()
 
@@ -138,7 +140,15 @@ class Replay:
         elif kind in {ACCOUNT, CAP}:
             name, cap = content["account"], Cap.from_json(content["cap"])
             known = self._accounts.get(name)
-            spent = Spend() if known is None else known.spent
+            spent = Spend()
+            if known is not None:
+                following = successor(cap, known.cap, known.spent)
+                if following is None:
+                    raise LedgerError(
+                        f"sequence={self.sequence} changes a cap as no ledger does. "
+                        "Restore a good copy and write the budget off."
+                    )
+                cap, spent = following
             self._accounts[name] = Balance(AccountId.parse(name), cap, spent)
         elif kind == WRITE_OFF:
             self.epoch = int(content["epoch"])

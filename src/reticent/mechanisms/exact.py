@@ -208,6 +208,7 @@ def draw_bernoulli_exp(x: ArrayLike, source: RandomSource) -> NDArray[np.bool_]:
     return draw_exp(near, error, exact, source).reshape(values.shape)
 
 
+@heard("bernoulli exp")
 def draw_exp(
     near: NDArray[np.float64],
     error: float,

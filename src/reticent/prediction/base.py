@@ -57,6 +57,7 @@ from reticent.prediction.shards import ShardChoice, choose_shards
     takes=(PureDP, BoundedRange, ApproxDP, ZCDP, Sensitivity),
     gives=(PureDP, BoundedRange, ApproxDP, ZCDP, Sensitivity),
     same_kind=True,
+    later=("public_types",),
 )
 def over_shards(
     premise: Certificate[Any],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -58,9 +59,12 @@ class ConsensusInterface:
     vote_share : float, default=0.3
         Part of the budget that pays for the votes on queries in doubt.
     ledger : Ledger, default=None
-        Charged the whole price once, before the first answer.
+        Charged the whole price once, before the first answer. Without one, nobody
+        adds this price to what else is spent on the data.
     dataset : str, default="data"
-        The account that is charged.
+        The account that is charged, which other models may share. It is opened under
+        `budget` if it is not open; an open one must keep enough of its delta for
+        answers that bring one.
 
     Attributes
     ----------
@@ -221,14 +225,15 @@ class ConsensusInterface:
 
     def _pay(self, ledger: Ledger, dataset: str) -> None:
         account = AccountId(AccountScope.DATASET, dataset)
-        ledger.open_account(
-            account, Cap.basic(epsilon=self.budget.epsilon, delta=self.budget.delta)
-        )
+        charge = Charge.of(self.certificate)
+        cap = Cap.within(self.budget, relation=charge.relation, charge=charge)
+        with contextlib.suppress(InvalidParameterError):  # open, under its own cap
+            ledger.open_account(account, cap)
         ledger.charge(
             Request(
                 key=f"consensus-{self.certificate.id}-{SystemSource().name(8)}",
                 accounts=(account,),
-                charge=Charge.of(self.certificate),
+                charge=charge,
                 queries=(b"consensus",),
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
 from typing import Any
@@ -10,22 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._sklearn import MatrixLike, safe_indexing
-from reticent.errors import BudgetExhaustedError
-from reticent.guarantees import (
-    Budget,
-    Certificate,
-    answers_within,
-    repeat,
-)
+from reticent.errors import BudgetExhaustedError, InvalidParameterError
+from reticent.guarantees import Budget, Certificate
 from reticent.ledger import (
     AccountId,
     AccountScope,
-    Cap,
     Charge,
     Ledger,
-    MemoryLedger,
     Outcome,
     Request,
+)
+from reticent.prediction.budgets import (
+    Tally,
+    cap_for,
+    ledger_for,
+    open_shared,
+    remember_certificate,
+    total_of,
 )
 from reticent.prediction.law import law_of
 from reticent.prediction.queries import canonical_rows
@@ -40,32 +42,33 @@ class PredictionInterface:
         Its law is taken as it is now: a later `set_params` or fit changes neither
         what this interface draws nor what it charges.
     budget : Budget
-        The most that all answers to all clients together may cost. Clients may pool
-        what they learn, so this is the promise that counts.
+        The most that everything charged to the dataset's account may cost together,
+        whatever models and clients it is for. Clients may pool what they learn, so
+        this is the promise that counts.
     ledger : Ledger, default=None
-        Where spending is recorded; None keeps it in memory.
+        Where spending is recorded. None takes the one ledger in memory that this
+        process keeps for this fitted model and dataset: a second interface on the same
+        model shares it, so that the budget is not spent twice. It knows nothing of
+        *other* models on the same data; give those a ledger that all of them share.
     client_budget : Budget, default=None
         The most that one client may see. None bounds clients by `budget` alone.
     name : str, default="model"
-        Names the accounts in the ledger. Two predictors on the same data must share
-        the dataset's budget: give both the same `dataset`.
+        Part of the name under which answers are remembered.
     dataset : str, default="data"
-        Names the dataset's account.
-
-    Attributes
-    ----------
-    capacity : int
-        How many different queries the budget covers in all.
+        Names the dataset's account. Predictors on the same data share its budget,
+        whatever their epsilons, deltas and kinds of guarantee: give them one ledger,
+        the same `dataset` and the same `budget`.
 
     Guarantee
     ---------
-    All answers together satisfy `budget`, for every client and for all of them
-    jointly, however the queries are chosen. A query that was asked before is answered
+    All answers together satisfy the cap of the dataset's account, for every client and
+    for all of them jointly, however the queries are chosen, and whatever else is
+    charged to that account. A query that this fitted model was asked before is answered
     from memory with the same bytes: free for a client who has paid for it, charged to
-    a client who sees it first. Refusal depends on counts alone, never on the data.
-    *Proof.* Each answer has fresh randomness, so the answers are an adaptive
-    composition of equal steps (G22), and `capacity` is the largest number of steps
-    whose total is within the budget, fixed in advance.
+    a client who sees it first. No other model, and no other fit, shares that memory.
+    Refusal depends on counts alone, never on the data. *Proof.* Each answer has fresh
+    randomness, so the answers are an adaptive composition (G22), which the account
+    stops like a filter; see `reticent.guarantees.totals`.
 
     Examples
     --------
@@ -104,23 +107,30 @@ class PredictionInterface:
         self.predictor = predictor
         self.budget = budget
         self.client_budget = client_budget
-        self.ledger = MemoryLedger() if ledger is None else ledger
         self.certificate = certificate
         self.charge = Charge.of(certificate)
-        self.capacity = _capacity(certificate, budget)
-        self._client_cap = (
-            None if client_budget is None else _cap(certificate, client_budget)
-        )
+        identity = self.law.identity
+        self.ledger = ledger_for(identity, dataset) if ledger is None else ledger
         self._dataset = AccountId(AccountScope.DATASET, dataset)
-        self._memory = f"{dataset}/{name}/{certificate.id}"
+        self._memory = f"{dataset}/{name}/{identity}"
+        self._tally = Tally(self.ledger)
         self._clients: set[str] = set()
         self._lock = threading.Lock()
-        self.ledger.open_account(self._dataset, _cap(certificate, budget))
+        if client_budget is not None:
+            cap_for(client_budget, self.charge)
+        open_shared(self.ledger, self._dataset, budget, self.charge)
+        remember_certificate(certificate)
+
+    @property
+    def capacity(self) -> int:
+        """How many different queries the account's cap covers in all, if alone."""
+        cap = self.ledger.balance(self._dataset).cap
+        return cap.answers_left(self.charge)
 
     def predict(
         self, X: MatrixLike, *, client: str = "anyone", key: str | None = None
     ) -> NDArray[Any]:
-        """Return one private answer a row, or refuse them all.
+        """Return one private answer per row, or refuse them all.
 
         Parameters
         ----------
@@ -162,36 +172,49 @@ class PredictionInterface:
         return self._labels([answer or b"" for answer in receipt.answers])
 
     def spent(self, *, client: str | None = None) -> Certificate[Any] | None:
-        """Return what was spent in all, or on one client, or None if nothing."""
-        times = self.ledger.balance(self._account(client)).spent.answers
-        budget = self.budget
-        if client is not None and self.client_budget is not None:
-            budget = self.client_budget
-        return _total(self.certificate, times, budget) if times else None
+        """Return what the dataset's account was charged in all, or None if nothing.
+
+        That includes other models on this account. It is true although you choose the
+        moment by looking at answers; the certificate's `rule` says which total it is:
+        "G22-basic", the sum of epsilons; "G22-odometer", a bound that holds at every
+        moment; "G22-filter", the cap itself.
+
+        Parameters
+        ----------
+        client : str, default=None
+            What this client was charged, instead.
+        """
+        account = self._dataset
+        if client is not None:
+            account = AccountId(AccountScope.CLIENT, client)
+        charged = self._tally.of(account)  # first, so that the balance covers it
+        if not charged and client is not None:
+            return None  # nobody of that name has asked
+        return total_of(self.ledger.balance(account), charged, self.certificate)
 
     def remaining(self, *, client: str | None = None) -> int:
         """Return how many new queries are left, in all or for one client."""
-        left = self.ledger.balance(self._dataset).answers_left(self.charge)
-        if client is None or self._client_cap is None:
-            return left
-        (account,) = self._client_accounts(client)
-        return min(left, self.ledger.balance(account).answers_left(self.charge))
-
-    def _account(self, client: str | None) -> AccountId:
-        if client is None:
-            return self._dataset
-        (account,) = self._client_accounts(client)
-        return account
+        accounts = [self._dataset]
+        accounts += [] if client is None else self._client_accounts(client)
+        balances = [self.ledger.balance(account) for account in accounts]
+        return min(balance.answers_left(self.charge) for balance in balances)
 
     def _client_accounts(self, client: str) -> tuple[AccountId, ...]:
         """Open the client's account when it is first heard of."""
         account = AccountId(AccountScope.CLIENT, client)
         with self._lock:
             if client not in self._clients:
-                cap = self._client_cap or _cap(self.certificate, self.budget)
-                self.ledger.open_account(account, cap)
+                self._open_client(account)
                 self._clients.add(client)
         return (account,)
+
+    def _open_client(self, account: AccountId) -> None:
+        if self.client_budget is not None:
+            open_shared(self.ledger, account, self.client_budget, self.charge)
+            return
+        cap = cap_for(self.budget, self.charge)
+        with contextlib.suppress(InvalidParameterError):  # open; any cap will do
+            self.ledger.open_account(account, cap)
 
     def _labels(self, answers: list[bytes]) -> NDArray[Any]:
         texts = [answer.decode() for answer in answers]
@@ -207,27 +230,3 @@ def _encoded(answers: NDArray[Any]) -> list[bytes]:
     if answers.dtype.kind == "f":
         return [repr(float(answer)).encode() for answer in answers]
     return [str(answer).encode() for answer in answers]
-
-
-def _total(
-    certificate: Certificate[Any], times: int, budget: Budget
-) -> Certificate[Any]:
-    """Compose `times` equal answers by the best closed form within a budget."""
-    return repeat(
-        certificate, times, delta=budget.delta, methods=("basic", "exact", "zcdp")
-    )
-
-
-def _capacity(certificate: Certificate[Any], budget: Budget) -> int:
-    capacity = answers_within(certificate, budget)
-    if capacity < 1:
-        raise BudgetExhaustedError(
-            f"one answer costs {certificate.guarantee}; the budget of {budget} covers "
-            "none. Raise the budget or fit with a smaller epsilon."
-        )
-    return capacity
-
-
-def _cap(certificate: Certificate[Any], budget: Budget) -> Cap:
-    total = _total(certificate, _capacity(certificate, budget), budget)
-    return Cap.count(total)

@@ -155,8 +155,8 @@ class BalanceDocument(_Document):
 
     account: str
     method: str
-    spent: dict[str, float]
-    cap: dict[str, float]
+    spent: dict[str, float | None]
+    cap: dict[str, float | None]
     promise: dict[str, float | None]
     answers: int
 

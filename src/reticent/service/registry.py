@@ -243,7 +243,7 @@ def open_accounts(ledger: Ledger, registry: Registry, settings: Settings) -> Non
     for model in registry:
         if model.charge is None:
             _charge_release(ledger, model)
-        _check_price(model, known)
+    _check_prices(registry, known)
 
 
 def _charge_release(ledger: Ledger, model: ServedModel) -> None:
@@ -271,31 +271,59 @@ def _charge_release(ledger: Ledger, model: ServedModel) -> None:
 def _check_cap(balance: Balance, cap: Cap) -> None:
     """Refuse settings that are tighter than the ledger: they would have no effect."""
     kept = balance.cap
-    if kept.same_kind(cap) and kept.limits.within(cap.limits):
-        if kept != cap:
+    promises = zip(kept.promise, cap.promise, strict=True)
+    if kept.relation == cap.relation and all(
+        mine is not None and theirs is not None and mine <= theirs
+        for mine, theirs in promises
+    ):
+        if kept.promise != cap.promise:
             log.warning("cap kept", extra={"fields": {"account": str(balance.account)}})
         return
     raise NotDeployableError(
-        f"{balance.account} is open in the ledger with a larger cap, or with another "
-        f"method, than the settings say ({balance}). Set the cap of the account, or "
+        f"{balance.account} is open in the ledger with a larger cap, or under another "
+        f"relation, than the settings say ({balance}). Set the cap of the account, or "
         "correct the settings."
     )
 
 
-def _check_price(model: ServedModel, known: Mapping[AccountId, Balance]) -> None:
-    """Refuse a model whose answers no account can count."""
+def _check_prices(registry: Registry, known: Mapping[AccountId, Balance]) -> None:
+    """Warn of models whose answers no account can pay for; refuse if all are so.
+
+    Such a model costs the others nothing: whoever asks it is refused.
+    """
+    reasons = {model.name: _unpayable(model, known) for model in registry}
+    for name, reason in reasons.items():
+        if reason:
+            fields = {"model": name, "reason": reason}
+            log.warning("model can never be paid for", extra={"fields": fields})
+    if reasons and all(reasons.values()):
+        raise NotDeployableError(" ".join(filter(None, reasons.values())))
+
+
+def _unpayable(model: ServedModel, known: Mapping[AccountId, Balance]) -> str | None:
+    """Say why no account can ever pay for an answer of a model, if so."""
     if model.charge is None:
-        return
+        return None
     charge = model.charge if model.consensus is None else model.consensus.charge
     for account in model.accounts:
-        cap = known[account].cap
-        try:
-            enough = cap.cost(charge, 1).within(cap.limits)
-            reason = f"it costs {loss_of(charge)}, more than the whole cap."
-        except (InvalidParameterError, RuleError) as error:
-            enough, reason = False, str(error)
-        if not enough:
-            raise NotDeployableError(
+        reason = price_problem(known[account].cap, charge)
+        if reason:
+            return (
                 f"{account} can never pay for an answer of model {model.name!r}: "
                 f"{reason}"
             )
+    return None
+
+
+def price_problem(cap: Cap, charge: Charge) -> str | None:
+    """Say why an account under a cap can never pay for a charge, if so."""
+    try:
+        payable = cap.answers_left(charge) >= 1
+    except (InvalidParameterError, RuleError) as error:
+        return str(error)
+    if payable:
+        return None
+    return (
+        f"it costs {charge}, and the whole cap is {cap.budget}. Raise the cap, or fit "
+        "with a smaller epsilon."
+    )

@@ -48,23 +48,27 @@ class BudgetSettings(_Strict):
     ----------
     epsilon, delta : float
         What all answers together may cost.
-    method : {"auto", "basic", "zcdp"}
-        How answers add up; auto takes zCDP where there is a delta to use.
-    slack : float
+    method : {"auto", "either", "basic", "zcdp"}
+        How answers add up; auto takes "either" where there is a delta to use: sums of
+        epsilon or of zCDP, whichever last longer.
+    slack : float or None
         Part of delta kept for answers that bring a delta of their own, as consensus
-        sessions do; for zCDP only.
+        sessions do; None keeps one twentieth where `method` is "either", else nothing.
     """
 
     epsilon: Loss
     delta: Loss = 0.0
-    method: Literal["auto", "basic", "zcdp"] = "auto"
-    slack: Loss = 0.0
+    method: Literal["auto", "either", "basic", "zcdp"] = "auto"
+    slack: Loss | None = None
 
     def cap(self) -> Cap:
         """Return the cap that this budget sets."""
-        if self.method == "zcdp" or (self.method == "auto" and self.delta > 0):
-            return Cap.zcdp(epsilon=self.epsilon, delta=self.delta, slack=self.slack)
-        return Cap.basic(epsilon=self.epsilon, delta=self.delta)
+        numbers: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta}
+        if self.method == "zcdp":
+            return Cap.zcdp(**numbers, slack=self.slack or 0.0)
+        if self.method == "either" or (self.method == "auto" and self.delta > 0):
+            return Cap.either(**numbers, slack=self.slack)
+        return Cap.basic(**numbers)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -27,11 +27,7 @@ _KINDS = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "answers": "answers"}
 def bar(balance: Balance) -> dict[str, Any]:
     """Return an account as a bar: how much of its scarcest kind of loss is spent."""
     shown = balance.as_dict()
-    shares = [
-        (shown["spent"][kind] / cap if cap else 0.0, kind)
-        for kind, cap in shown["cap"].items()
-    ]
-    share, kind = max(shares)
+    share, kind = balance.share
     percent = min(100.0, 100.0 * share)
     promise = shown["promise"]
     return {
@@ -55,6 +51,7 @@ def _note(balance: Balance, promise: dict[str, float]) -> str:
     how = {
         Method.BASIC: "losses add up",
         Method.ZCDP: "counted by zCDP",
+        Method.EITHER: "losses add up, or zCDP, whichever lasts longer",
         Method.COUNT: "counted answers",
     }[balance.cap.method]
     delta = f", δ = {number(promise['delta'])}" if promise["delta"] else ""

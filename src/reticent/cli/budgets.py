@@ -1,0 +1,180 @@
+"""The budget of a dataset in a home: what ``fit`` prints is what is enforced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from reticent.cli.home import Home
+from reticent.errors import BudgetExhaustedError, InvalidParameterError
+from reticent.guarantees import (
+    ZCDP,
+    BoundedRange,
+    Budget,
+    Certificate,
+    PureDP,
+    ReplaceOne,
+    Scope,
+    claim,
+    rho_within,
+)
+from reticent.ledger import AccountScope, Balance, Cap, Charge, SQLLedger
+from reticent.service.parts import open_ledger
+from reticent.service.registry import dataset_account, price_problem
+from reticent.service.settings import BudgetSettings
+
+#: The budget of a dataset that has none yet and for which none is given.
+EPSILON, DELTA = 50.0, 1e-6
+
+
+@dataclass(frozen=True)
+class DatasetBudget:
+    """What a dataset in a home may cost, and what it has cost.
+
+    Parameters
+    ----------
+    place : Home
+        The home.
+    dataset : str
+        The dataset.
+    """
+
+    place: Home
+    dataset: str
+
+    def balance(self) -> Balance | None:
+        """Return what is enforced: the account in the ledger, else the settings."""
+        account = dataset_account(self.dataset)
+        found = self.place.budgets()
+        if self.place.has_ledger():
+            with self._ledger() as ledger:
+                for balance in ledger.balances():
+                    if balance.account == account:
+                        return balance
+        if self.dataset not in found:
+            return None
+        return Balance(account, BudgetSettings(**found[self.dataset]).cap())
+
+    def settle(
+        self, epsilon: float | None, delta: float | None, *, change: bool
+    ) -> Budget:
+        """Return the dataset's budget; refuse another one unless it is to be changed.
+
+        Parameters
+        ----------
+        epsilon, delta : float or None
+            What was asked for; None takes what there is.
+        change : bool
+            Whether the budget may be changed, for all models on the dataset.
+        """
+        known = self.balance()
+        there = Budget(EPSILON, DELTA) if known is None else known.cap.budget
+        asked = Budget(
+            there.epsilon if epsilon is None else epsilon,
+            there.delta if delta is None else delta,
+        )
+        if known is None or Cap.within(asked).promise == known.cap.promise:
+            return asked
+        if not change:
+            raise InvalidParameterError(
+                f"the dataset {self.dataset!r} has a budget of {there} already, not "
+                f"{asked}. Leave --budget and --delta out, or pass --change-budget to "
+                "change it for all models on the dataset."
+            )
+        self._change(known, asked)
+        return asked
+
+    def _change(self, known: Balance, budget: Budget) -> None:
+        """Set the caps of the dataset and of clients that had the same one."""
+        cap = Cap.within(budget, relation=known.cap.relation)
+        if self.place.has_ledger():
+            with self._ledger() as ledger:
+                for balance in ledger.balances():
+                    same = balance.cap.promise == known.cap.promise
+                    client = balance.account.scope is AccountScope.CLIENT
+                    if balance.account == known.account or (client and same):
+                        ledger.set_cap(balance.account, cap)
+        self.place.set_budget(self.dataset, _numbers(budget))
+
+    def check(self, certificate: Certificate[Any], budget: Budget) -> None:
+        """Refuse a model of which the dataset can never pay for an answer.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            What an answer, or the release, promises.
+        budget : Budget
+            The dataset's, if it has none yet.
+        """
+        charge = Charge.of(certificate)
+        account = dataset_account(self.dataset)
+        known = self.balance() or Balance(account, Cap.within(budget))
+        problem = price_problem(known.cap, charge)
+        if problem is None and known.answers_left(charge) < 1:
+            problem = f"what is left of it does not cover one ({known})."
+        if problem is not None:
+            raise BudgetExhaustedError(
+                f"the budget of the dataset {self.dataset!r} can never pay for this "
+                f"model: {problem}"
+            )
+
+    def open(self, budget: Budget, relation: str) -> Balance:
+        """Note the budget in the settings and open the account, unless it is open."""
+        self.place.open_dataset(self.dataset, _numbers(budget))
+        known = self.balance()
+        cap = Cap.within(budget, relation=relation) if known is None else known.cap
+        with self._ledger() as ledger:
+            account = dataset_account(self.dataset)
+            return ledger.open_account(account, cap)
+
+    @contextmanager
+    def _ledger(self) -> Iterator[SQLLedger]:
+        # The settings may name no model yet; the ledger does not mind.
+        settings = self.place.settings(models={"model": str(self.place.models)})
+        with open_ledger(settings) as ledger:
+            yield ledger
+
+
+def _numbers(budget: Budget) -> dict[str, float]:
+    return {"epsilon": budget.epsilon, "delta": budget.delta}
+
+
+def planned(
+    epsilon: float, cap: Cap, *, release: bool, number: bool
+) -> Certificate[Any]:
+    """Return what a model will promise, before it is trained.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of an answer, or of the release.
+    cap : Cap
+        The dataset's.
+    release : bool
+        Whether the model itself is released.
+    number : bool
+        Whether it answers with numbers.
+    """
+    loss: Any = PureDP(epsilon)
+    if release and cap.rho:
+        delta = release_delta(epsilon, cap)
+        loss = ZCDP(rho_within(epsilon, delta) * (1 - 1e-6))
+    elif not release and not number and cap.rho:
+        loss = BoundedRange(epsilon)
+    scope = Scope.MODEL if release else Scope.ANSWER
+    return claim(loss, ReplaceOne(1), scope, statement="before it is trained")
+
+
+def release_delta(epsilon: float, cap: Cap) -> float:
+    """Return the delta of a release: the budget's, or what its cap can convert.
+
+    A release that takes the whole budget has to leave out what the cap keeps aside.
+    """
+    whole = cap.budget.delta
+    if not cap.rho:
+        return 0.0
+    charge = Charge.loss(rho=rho_within(epsilon, whole), certificate="release")
+    fits = (charge.rho or 0) <= cap.rho
+    return whole if fits else cap.filter.conversion * (1 - 1e-9)

@@ -1,0 +1,37 @@
+"""How one cap follows on another: what stays, and what is then spent."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from reticent.ledger.caps import Cap, Method, with_shares
+from reticent.ledger.units import EPSILON_UNITS, LARGEST, RHO_UNITS, Spend
+
+
+def successor(cap: Cap, known: Cap, spent: Spend) -> tuple[Cap, Spend] | None:
+    """Return `cap` as it follows on the cap `known`, with what is then spent.
+
+    The method stays, except that an account by ``basic`` without a delta, or by
+    ``zcdp``, may go on by ``either``. An account that was charged keeps its split of
+    delta: a split chosen after looking would be no filter. None if `cap` cannot follow.
+    """
+    if cap.relation != known.relation:
+        return None
+    if cap.method is not Method.EITHER:
+        return (cap, spent) if cap.same_kind(known) else None
+    if not spent.answers and known.method in (Method.BASIC, Method.ZCDP, cap.method):
+        return cap, spent
+    if known.method is Method.BASIC and not known.delta:
+        # The squares of epsilons sum to at most the square of their sum.
+        rho = -(-(spent.epsilon**2) * RHO_UNITS // (2 * EPSILON_UNITS**2))
+        return cap, spent._replace(rho=rho).counted()
+    if not (known.delta and cap.delta):
+        return None
+    split = with_shares(
+        cap, Fraction(known.slack, known.delta), Fraction(known.totals, known.delta)
+    )
+    if known.method is Method.EITHER:
+        return split, spent
+    if known.method is Method.ZCDP:  # nobody counted its epsilons
+        return split, spent._replace(epsilon=LARGEST)
+    return None

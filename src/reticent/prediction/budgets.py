@@ -1,0 +1,211 @@
+"""One budget for many models: the accounts that interfaces open, share and add up."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+from weakref import WeakValueDictionary
+
+from reticent.errors import BudgetExhaustedError, InvalidParameterError
+from reticent.guarantees import (
+    ZCDP,
+    ApproxDP,
+    Budget,
+    Certificate,
+    Others,
+    PureDP,
+    Scope,
+    claim,
+    repeat,
+    spent_total,
+)
+from reticent.ledger import (
+    AccountId,
+    Balance,
+    Cap,
+    Charge,
+    Ledger,
+    MemoryLedger,
+    Method,
+    Spend,
+)
+from reticent.ledger.entries import CHARGE
+from reticent.ledger.units import (
+    DELTA_UNITS,
+    EPSILON_UNITS,
+    LARGEST,
+    NOTHING,
+    RHO_UNITS,
+    as_float,
+)
+
+_lock = threading.Lock()
+# The ledgers of interfaces that were given none, by fitted model and dataset. They
+# live as long as the process: a ledger that is forgotten is a budget spent again.
+_ledgers: dict[tuple[str, str], MemoryLedger] = {}
+# Certificates that interfaces of this process charged for, by id.
+_certificates: WeakValueDictionary[str, Certificate[Any]] = WeakValueDictionary()
+
+
+def ledger_for(identity: str, dataset: str) -> MemoryLedger:
+    """Return the one ledger in memory of a fitted model and a dataset."""
+    with _lock:
+        return _ledgers.setdefault((identity, dataset), MemoryLedger())
+
+
+def cap_for(budget: Budget, charge: Charge) -> Cap:
+    """Return the cap of a budget that covers at least one answer, or refuse it."""
+    cap = Cap.within(budget, relation=charge.relation, charge=charge)
+    if cap.answers_left(charge) < 1:
+        raise BudgetExhaustedError(
+            f"one answer costs {charge}; the budget of {budget} covers none. "
+            "Raise the budget or fit with a smaller epsilon."
+        )
+    return cap
+
+
+def open_shared(
+    ledger: Ledger, account: AccountId, budget: Budget, charge: Charge
+) -> Cap:
+    """Open an account under a budget, or find it open under the very same.
+
+    Raises
+    ------
+    BudgetExhaustedError
+        If the budget does not cover a single answer; nothing is opened then.
+    InvalidParameterError
+        If the account is open under another budget, or cannot count the charge.
+    """
+    cap = cap_for(budget, charge)
+    try:
+        return ledger.open_account(account, cap).cap
+    except InvalidParameterError:
+        known = ledger.balance(account).cap
+    if not _keeps(known, cap, charge):
+        raise InvalidParameterError(
+            f"{account} has a budget already: {known.budget}, not {budget}. One "
+            "dataset has one budget, whatever models spend it: give this one the same, "
+            "or change the cap with ledger.set_cap first."
+        )
+    if known.answers_left(charge) < 1:
+        raise BudgetExhaustedError(
+            f"one answer costs {charge}, and {account}, whose cap is "
+            f"{known.budget}, can never pay for it: {_why(known, charge)}. Fit with a "
+            "smaller epsilon or delta, or open an account for it."
+        )
+    return known
+
+
+def _keeps(known: Cap, cap: Cap, charge: Charge) -> bool:
+    """Return whether an open account keeps the promise that is asked for."""
+    if known.method is Method.COUNT and known.certificate == charge.certificate:
+        return (known.epsilon or 0) <= (cap.epsilon or 0) and (
+            (known.delta or 0) <= (cap.delta or 0)
+        )
+    return known.promise == cap.promise
+
+
+def _why(known: Cap, charge: Charge) -> str:
+    if charge.delta > known.limits.delta:
+        kept = as_float(known.limits.delta, DELTA_UNITS)
+        return f"it keeps {kept:.3g} of its delta for answers that bring one"
+    return "one is more than all of it"
+
+
+def remember_certificate(certificate: Certificate[Any]) -> None:
+    """Let totals of this process name a certificate that is charged for."""
+    _certificates[certificate.id] = certificate
+
+
+class Tally:
+    """What each certificate was charged to each account of a ledger, read as it grows.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The ledger.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._after = 0
+        self._spent: dict[str, dict[str, Spend]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, account: AccountId) -> dict[str, Spend]:
+        """Return what was charged to an account, by the id of the certificate."""
+        with self._lock:
+            for entry in self._ledger.entries(after=self._after):
+                self._after = entry.sequence
+                if entry.kind != CHARGE:
+                    continue
+                certificate = str(entry.content()["certificate"])
+                for name, cost in entry.costs().items():
+                    sums = self._spent.setdefault(name, {})
+                    sums[certificate] = sums.get(certificate, NOTHING).plus(cost)
+            return dict(self._spent.get(str(account), {}))
+
+
+def total_of(
+    balance: Balance, charged: dict[str, Spend], own: Certificate[Any]
+) -> Certificate[Any] | None:
+    """Return a total of an account that is true whenever somebody looks, if any.
+
+    Parameters
+    ----------
+    balance : Balance
+        The account.
+    charged : dict
+        What each certificate was charged to it, by id; read before the balance.
+    own : Certificate
+        The certificate of the asking interface, which says what relation it is about.
+    """
+    cap = balance.cap
+    if balance.spent == NOTHING:
+        return None
+    known = {own.id: own, **_certificates}
+    named = {
+        known[name]: spent
+        for name, spent in charged.items()
+        if name in known and known[name].relation == own.relation
+    }
+    counts = {certificate: spent.answers for certificate, spent in named.items()}
+    if cap.method is Method.COUNT and counts:
+        ((certificate, _),) = counts.items()
+        delta = as_float(cap.delta or 0, DELTA_UNITS)
+        closed = ("basic", "exact", "zcdp")
+        return repeat(certificate, cap.answers or 1, delta=delta, methods=closed)
+    rest = balance.spent
+    for spent in named.values():
+        rest = rest.minus(spent)
+    others = _unnamed(rest, cap) if rest != NOTHING else None
+    if not counts and others is not None:
+        return spent_total({_recorded(others, own): 1}, cap.filter)
+    return spent_total(counts, cap.filter, others)
+
+
+def _unnamed(rest: Spend, cap: Cap) -> Others:
+    """Return charges whose certificates are not at hand."""
+    counts_epsilon = cap.method is not Method.ZCDP and rest.epsilon < LARGEST // 2
+    counts_rho = cap.method is not Method.BASIC and rest.rho < LARGEST // 2
+    return Others(
+        as_float(rest.epsilon, EPSILON_UNITS) if counts_epsilon else None,
+        as_float(rest.delta, DELTA_UNITS),
+        as_float(rest.rho, RHO_UNITS) if counts_rho else None,
+        rest.answers,
+    )
+
+
+def _recorded(others: Others, own: Certificate[Any]) -> Certificate[Any]:
+    """Return what the ledger recorded of others, taken on trust."""
+    loss: Any = ZCDP(others.rho or 0.0)
+    if others.epsilon is not None:
+        loss = PureDP(others.epsilon)
+        if others.delta > 0:
+            loss = ApproxDP(others.epsilon, others.delta)
+    return claim(
+        loss,
+        own.relation,
+        Scope.INTERFACE,
+        statement="the ledger's record of what other models were charged",
+    )

@@ -1,0 +1,274 @@
+"""One budget for many models: shared accounts, separate memories, true totals."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from reticent import Budget, BudgetExhaustedError
+from reticent.errors import InvalidParameterError
+from reticent.guarantees import (
+    ZCDP,
+    ApproxDP,
+    PureDP,
+    ReplaceOne,
+    Scope,
+    claim,
+    recheck,
+    repeat,
+)
+from reticent.ledger import (
+    AccountId,
+    AccountScope,
+    Cap,
+    Charge,
+    MemoryLedger,
+    Request,
+    SQLLedger,
+)
+from reticent.prediction import (
+    PredictionInterface,
+    PrivateAveragingRegressor,
+    PrivateVotingClassifier,
+)
+from tests.prediction.stated import stated as stated_over
+
+X, Y = load_breast_cancer(return_X_y=True)
+BASE = make_pipeline(StandardScaler(), LogisticRegression())
+DATA = AccountId(AccountScope.DATASET, "data")
+
+
+def voting(epsilon, labels=Y, rule="auto", shards=9):
+    model = PrivateVotingClassifier(BASE, epsilon, [0, 1], shards, rule)
+    return model.fit(X, labels)
+
+
+SMALL, LARGE = voting(0.1), voting(0.25)
+SOFT = voting(0.2, rule="soft")
+
+
+def stated(guarantee):
+    return stated_over(guarantee, len(Y))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def ledger(request, tmp_path):
+    if request.param == "memory":
+        yield MemoryLedger()
+        return
+    with SQLLedger(f"sqlite:///{tmp_path / 'ledger.db'}") as opened:
+        yield opened
+
+
+def test_models_with_different_epsilons_share_a_budget(ledger):
+    small = PredictionInterface(SMALL, Budget(1.0), ledger, name="small")
+    large = PredictionInterface(LARGE, Budget(1.0), ledger, name="large")
+    small.predict(X[:5])
+    large.predict(X[:2])
+    assert small.remaining() == large.remaining() == 0
+    assert (small.capacity, large.capacity) == (10, 4)
+    for interface in (small, large):
+        total = interface.spent()
+        assert total.guarantee == PureDP(1.0)
+        assert total.answer_count() == 7
+        assert total.proved
+        recheck(total)
+        with pytest.raises(BudgetExhaustedError, match="dataset:data"):
+            interface.predict(X[20:21])
+    ledger.verify()
+
+
+@pytest.mark.parametrize("first", range(4))
+def test_all_kinds_of_guarantee_share_a_budget_in_any_order(ledger, first):
+    kinds = [SOFT, SMALL, stated(ZCDP(0.01)), stated(ApproxDP(0.2, 1e-9))]
+    kinds = kinds[first:] + kinds[:first]
+    budget = Budget(3.0, 1e-6)
+    asked = [
+        PredictionInterface(model, budget, ledger, name=f"model{place}")
+        for place, model in enumerate(kinds)
+    ]
+    for interface in asked:
+        interface.predict(X[:2])
+    totals = {(i.spent().guarantee, i.spent().answer_count()) for i in asked}
+    assert len(totals) == 1
+    ((guarantee, answers),) = totals
+    assert answers == 8
+    assert guarantee.delta == 1e-6
+    assert budget.covers(guarantee)
+    answered = 8
+    for turn in range(2, 400):
+        try:
+            asked[turn % 4].predict(X[[turn]])
+            answered += 1
+        except BudgetExhaustedError:
+            continue
+    assert asked[0].spent().guarantee == ApproxDP(3.0, 1e-6)
+    assert asked[0].spent().rule == "G22-filter"
+    assert 12 < answered < 400
+    ledger.verify()
+
+
+def test_a_release_is_charged_to_the_same_account(ledger):
+    interface = PredictionInterface(SOFT, Budget(3.0, 1e-6), ledger)
+    noisy = claim(ZCDP(0.05), ReplaceOne(len(Y)), Scope.MODEL, statement="test")
+    charge = Charge.of(noisy)
+    ledger.charge(
+        Request(key="release", accounts=(DATA,), charge=charge, queries=(b"x",))
+    )
+    left = interface.remaining()
+    interface.predict(X[:3])
+    assert interface.remaining() == left - 3
+    total = interface.spent()
+    # Nobody told this interface what the release was: it counts, and is assumed.
+    assert "OTHER_CHARGES" in {a.code for a in total.assumptions}
+    assert total.answer_count() == 4
+    recheck(total)
+
+
+def test_models_do_not_answer_for_each_other(ledger):
+    """Two models of equal price on opposite labels keep their own answers."""
+    queries = X[:40]
+    budget = Budget(400.0)
+    yes, no = voting(5.0), voting(5.0, 1 - Y)
+    first = PredictionInterface(yes, budget, ledger).predict(queries)
+    second = PredictionInterface(no, budget, ledger).predict(queries)
+    assert np.mean(first != second) > 0.8
+
+
+def test_a_refitted_model_does_not_serve_stale_answers(ledger):
+    queries = X[:40]
+    model = voting(5.0)
+    before = PredictionInterface(model, Budget(400.0), ledger).predict(queries)
+    model.fit(X, 1 - Y)
+    after = PredictionInterface(model, Budget(400.0), ledger).predict(queries)
+    assert np.mean(before != after) > 0.8
+    assert ledger.balance(DATA).spent.answers == 80
+
+
+def test_a_live_interface_never_charges_one_model_and_draws_another():
+    model = voting(0.1)
+    interface = PredictionInterface(model, Budget(1.0), MemoryLedger())
+    interface.predict(X[:2])
+    model.set_params(epsilon=50.0)
+    model.fit(X, 1 - Y)
+    if hasattr(model, "law_"):  # a frozen law goes on as it was
+        assert interface.predict(X[2:4]).size == 2
+        assert interface.spent().guarantee == PureDP(0.4)
+    else:
+        with pytest.raises(InvalidParameterError, match="fitted again"):
+            interface.predict(X[2:4])
+        assert interface.spent().guarantee == PureDP(0.2)
+
+
+def test_two_interfaces_without_a_ledger_do_not_double_the_budget():
+    model = voting(0.25)
+    first = PredictionInterface(model, Budget(1.0))
+    answers = first.predict(X[:3])
+    again = PredictionInterface(model, Budget(1.0))
+    assert again.remaining() == 1
+    np.testing.assert_array_equal(again.predict(X[:3]), answers)
+    again.predict(X[3:4])
+    with pytest.raises(BudgetExhaustedError):
+        first.predict(X[4:5])
+    assert first.spent().guarantee == again.spent().guarantee == PureDP(1.0)
+    # Another budget for the same answers is a decision, not a second helping.
+    with pytest.raises(InvalidParameterError, match="one budget"):
+        PredictionInterface(model, Budget(2.0))
+    # A new fit is another model, and another dataset has a budget of its own.
+    assert PredictionInterface(model, Budget(1.0), dataset="other").remaining() == 4
+    assert PredictionInterface(model.fit(X, Y), Budget(1.0)).remaining() == 4
+
+
+def test_one_dataset_has_one_budget(ledger):
+    PredictionInterface(SMALL, Budget(1.0), ledger)
+    with pytest.raises(InvalidParameterError, match="has a budget already: 1-DP"):
+        PredictionInterface(LARGE, Budget(2.0), ledger)
+    ledger.set_cap(DATA, Cap.within(Budget(2.0)))
+    assert PredictionInterface(LARGE, Budget(2.0), ledger).remaining() == 8
+
+
+def test_a_model_that_can_never_be_paid_for_opens_nothing(ledger):
+    with pytest.raises(BudgetExhaustedError, match="covers none"):
+        PredictionInterface(LARGE, Budget(0.2), ledger)
+    assert ledger.balances() == []
+    PredictionInterface(SMALL, Budget(0.2), ledger)
+    with pytest.raises(BudgetExhaustedError, match=r"covers none"):
+        PredictionInterface(LARGE, Budget(0.2), ledger)
+
+
+def test_an_account_without_room_for_deltas_says_so(ledger):
+    ledger.open_account(DATA, Cap.either(epsilon=1.0, delta=1e-6, slack=0.0))
+    with pytest.raises(BudgetExhaustedError, match="keeps 0 of its delta"):
+        PredictionInterface(stated(ApproxDP(0.1, 1e-8)), Budget(1.0, 1e-6), ledger)
+
+
+@pytest.mark.parametrize("budget", [Budget(1.0), Budget(3.0, 1e-6)])
+def test_caps_may_move_under_a_live_interface(ledger, budget):
+    interface = PredictionInterface(SOFT, budget, ledger)
+    before = interface.capacity
+    interface.predict(X[:4])
+    ledger.set_cap(DATA, Cap.within(Budget(0.5 * budget.epsilon, budget.delta)))
+    assert interface.capacity < before
+    ledger.set_cap(DATA, Cap.within(Budget(0.1, budget.delta)))
+    assert (interface.capacity, interface.remaining()) == (0, 0)
+    # What is spent stays true below a lowered cap.
+    assert interface.spent().guarantee == PureDP(0.8)
+    with pytest.raises(BudgetExhaustedError):
+        interface.predict(X[4:5])
+    assert interface.predict(X[:4]).size == 4  # remembered, and paid for
+    ledger.set_cap(DATA, Cap.within(budget))
+    assert interface.capacity == before
+    interface.predict(X[4:5])
+    ledger.verify()
+
+
+def test_accounts_of_older_versions_go_on(ledger):
+    """A cap that counts equal answers, and one by zCDP, as they used to be opened."""
+    total = repeat(SOFT.certificate_, 20, delta=1e-6)
+    ledger.open_account(DATA, Cap.count(total))
+    interface = PredictionInterface(SOFT, Budget(3.0, 1e-6), ledger)
+    interface.predict(X[:3])
+    assert interface.remaining() == 17
+    shown = interface.spent()
+    assert shown.guarantee.epsilon <= 3.0
+    assert shown.answer_count() == 20  # the cap's own promise
+    zcdp = AccountId(AccountScope.DATASET, "zcdp")
+    ledger.open_account(zcdp, Cap.zcdp(epsilon=3.0, delta=1e-6))
+    older = PredictionInterface(SOFT, Budget(3.0, 1e-6), ledger, dataset="zcdp")
+    older.predict(X[:3], client="b")
+    assert older.spent().guarantee == PureDP(0.6)
+    older.predict(X[:30], client="b")
+    assert older.spent().guarantee == ApproxDP(3.0, 1e-6)
+    # A changed cap turns the account into one that any model can share.
+    ledger.set_cap(zcdp, Cap.within(Budget(4.0, 1e-6)))
+    noisy = stated(ZCDP(0.001))
+    PredictionInterface(noisy, Budget(4.0, 1e-6), ledger, dataset="zcdp").predict(X[:1])
+    ledger.verify()
+
+
+def test_written_off_budgets_are_not_called_unspent(tmp_path):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with SQLLedger(url) as ledger:
+        PredictionInterface(SMALL, Budget(1.0), ledger).predict(X[:2])
+    SQLLedger.write_off(url, reason="test")
+    with SQLLedger(url) as ledger:
+        interface = PredictionInterface(SMALL, Budget(1.0), ledger)
+        assert interface.remaining() == 0
+        assert interface.spent().guarantee.epsilon >= 1.0
+
+
+def test_numbers_and_labels_share_a_budget(ledger):
+    rows, targets = load_diabetes(return_X_y=True)
+    model = PrivateAveragingRegressor(Ridge(), 0.5, (0, 400), 9).fit(rows, targets)
+    other = PrivateVotingClassifier(LogisticRegression(), 0.1, [0, 1], 9)
+    other.fit(rows, (targets > 150).astype(int))
+    numbers = PredictionInterface(model, Budget(2.0), ledger)
+    labels = PredictionInterface(other, Budget(2.0), ledger)
+    numbers.predict(rows[:2])
+    labels.predict(rows[:5])
+    assert numbers.remaining() == 1
+    assert labels.remaining() == 5
+    assert labels.spent().guarantee == numbers.spent().guarantee
+    assert labels.spent().guarantee.epsilon == pytest.approx(1.5)
