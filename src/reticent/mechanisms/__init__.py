@@ -23,6 +23,7 @@ from reticent.mechanisms.calibration import (
     calibrate_gaussian_zcdp,
     calibrate_laplace,
 )
+from reticent.mechanisms.categorical import draw_categorical
 from reticent.mechanisms.consensus import (
     UNSTABLE,
     Consensus,
@@ -36,7 +37,6 @@ from reticent.mechanisms.exact import (
     draw_below,
     draw_bernoulli,
     draw_bernoulli_exp,
-    draw_categorical,
 )
 from reticent.mechanisms.flipping import (
     FlippedResponse,

@@ -26,22 +26,19 @@ from reticent.mechanisms.randomness import RandomSource
 #: Bounds on ``2**bits * p`` for one element: called with its index and `bits`.
 Refine: TypeAlias = Callable[[int, int], tuple[int, int]]
 
-_HEAD_BITS = 32
-_FLOAT_BITS = 53
-_UNIT = 2.0**-_FLOAT_BITS
+HEAD_BITS = 32
+FLOAT_BITS = 53
+UNIT = 2.0**-FLOAT_BITS
 
 # NumPy's exp is within 4 units in the last place (its own accuracy tests ask for
 # less), that is 8 * 2^-53 of the value; twice that is allowed for here. Arguments
-# below _DEEPEST are cut off there: exp(-700) < 2^-1000.
-EXP_ERROR = 16 * _UNIT
-_DEEPEST = -700.0
+# below DEEPEST are cut off there: exp(-700) < 2^-1000.
+EXP_ERROR = 16 * UNIT
+DEEPEST = -700.0
 TINY = 2.0**-1000
 
-# Numbers worked on at a time, so that they stay in the processor's cache; and rows.
-_WORKSPACE = 1 << 17
+# Rows worked on at a time, so that they stay in the processor's cache.
 _BLOCK = 1 << 13
-# Above this many labels a row is searched by bisection instead of label by label.
-_MANY_LABELS = 512
 
 
 @heard("bernoulli")
@@ -70,12 +67,12 @@ def draw_below(
     outcome = np.empty(low.size, dtype=bool)
     for start in range(0, low.size, _BLOCK):
         part = slice(start, start + _BLOCK)
-        heads = _heads(len(low[part]), source)
-        sure, unsure = _compare(heads, _HEAD_BITS, low[part], high[part])
+        heads = first_bits(len(low[part]), source)
+        sure, unsure = _compare(heads, HEAD_BITS, low[part], high[part])
         # Always done, also for none: the time taken must not tell.
-        longer = _longer_heads(heads[unsure], source)
+        longer = more_bits(heads[unsure], source)
         bounds = low[part][unsure], high[part][unsure]
-        sure[unsure], still = _compare(longer, _FLOAT_BITS, *bounds)
+        sure[unsure], still = _compare(longer, FLOAT_BITS, *bounds)
         for index in still:
             at = int(unsure[index])
             sure[at] = _settle(int(longer[index]), start + at, refine, source)
@@ -83,16 +80,14 @@ def draw_below(
     return outcome
 
 
-def _heads(count: int, source: RandomSource) -> NDArray[np.uint32]:
+def first_bits(count: int, source: RandomSource) -> NDArray[np.uint32]:
     """Return the first 32 bits of `count` random numbers."""
     return np.frombuffer(source.bytes(4 * count), dtype=np.uint32)
 
 
-def _longer_heads(
-    heads: NDArray[np.uint32], source: RandomSource
-) -> NDArray[np.uint64]:
+def more_bits(heads: NDArray[np.uint32], source: RandomSource) -> NDArray[np.uint64]:
     """Return the same numbers to 53 bits, as many as a float holds."""
-    more = _FLOAT_BITS - _HEAD_BITS
+    more = FLOAT_BITS - HEAD_BITS
     tails = source.words(heads.size) >> np.uint64(64 - more)
     return heads.astype(np.uint64) << np.uint64(more) | tails
 
@@ -114,7 +109,7 @@ def _compare(
 
 def _settle(head: int, index: int, refine: Refine, source: RandomSource) -> bool:
     """Decide ``U < p`` for the number U that starts with the 53 bits of `head`."""
-    for bits, drawn in longer_prefixes(head, _FLOAT_BITS, source):
+    for bits, drawn in longer_prefixes(head, FLOAT_BITS, source):
         low, high = refine(index, bits)
         if drawn + 1 <= low:
             return True
@@ -195,7 +190,7 @@ def draw_bernoulli_exp(x: ArrayLike, source: RandomSource) -> NDArray[np.bool_]:
         within = all(value >= 0 for value in rationals)
         near = np.array([nearest_float(value) for value in rationals])
         # Half a unit in the last place of an exponent up to 700.
-        error = -_DEEPEST * _UNIT
+        error = -DEEPEST * UNIT
     else:
         near, error = floats("x", values).ravel(), 0.0
         within = bool((near >= 0).all())
@@ -235,21 +230,21 @@ def draw_exp(
 
     outcome = np.empty(near.size, dtype=bool)
     # In units of 2^-32 of U: exp(t) - 1 < 2t for small t, and TINY vanishes.
-    slack = (EXP_ERROR + 2.0 * error) * 2.0**_HEAD_BITS + _UNIT
+    slack = (EXP_ERROR + 2.0 * error) * 2.0**HEAD_BITS + UNIT
     for start in range(0, near.size, _BLOCK):
         x = near[start : start + _BLOCK]
-        heads = _heads(len(x), source)
-        ahead = np.exp(np.maximum(-x, _DEEPEST))
-        ahead *= 2.0**_HEAD_BITS
+        heads = first_bits(len(x), source)
+        ahead = np.exp(np.maximum(-x, DEEPEST))
+        ahead *= 2.0**HEAD_BITS
         ahead -= heads
         sure = ahead >= 1 + slack
         if not error:
             sure |= x == 0  # exp(0) is known: no more bits needed
         unsure = np.flatnonzero((ahead > -slack) & ~sure)
         # Always done, also for none: the time taken must not tell.
-        longer = _longer_heads(heads[unsure], source)
+        longer = more_bits(heads[unsure], source)
         low, high = exp_interval(x[unsure], error)
-        sure[unsure], still = _compare(longer, _FLOAT_BITS, low, high)
+        sure[unsure], still = _compare(longer, FLOAT_BITS, low, high)
         for index in still:
             at = int(unsure[index])
             sure[at] = _settle(int(longer[index]), start + at, refine, source)
@@ -261,154 +256,10 @@ def exp_interval(
     x: NDArray[np.float64], error: float = 0.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return floats in [0, 1] around ``exp(-y)``, for `y` within `error` of `x`."""
-    value = np.exp(np.maximum(-x, _DEEPEST))
+    value = np.exp(np.maximum(-x, DEEPEST))
     doubt = EXP_ERROR + 2.0 * error  # exp(t) - 1 < 2t for small t
     low = np.maximum(value * (1.0 - doubt) - TINY, 0.0)
     high = np.minimum(value * (1.0 + doubt) + TINY, 1.0)
     if not error:
         low[x == 0] = 1.0  # exp(0) is known: no more bits needed
     return low, high
-
-
-@heard("categorical")
-def draw_categorical(log_weights: ArrayLike, source: RandomSource) -> NDArray[np.int64]:
-    """Draw one label a row with probabilities proportional to ``exp(log_weights)``.
-
-    Parameters
-    ----------
-    log_weights : array-like of shape (n, n_labels)
-        Finite floats, taken for the real numbers that they are.
-    source : RandomSource
-        Where bits come from.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Indices of labels.
-
-    Guarantee
-    ---------
-    The law of each row is exactly the softmax of its log-weights; no label is
-    impossible, however far it is behind.
-    """
-    rows = floats("log_weights", np.asarray(log_weights))
-    if rows.ndim != 2 or rows.shape[1] < 1:
-        raise InvalidParameterError(
-            "draw_categorical needs log_weights of shape (n, n_labels) with at least "
-            f"one label; got shape {rows.shape}."
-        )
-    if rows.size and not np.abs(rows).max() < 2.0**1000:
-        raise InvalidParameterError("draw_categorical needs log_weights below 2^1000.")
-    labels = np.empty(len(rows), dtype=np.int64)
-    if rows.shape[1] > _MANY_LABELS:
-        for index, row in enumerate(rows):
-            labels[index] = _draw_from_many(row, source)
-        return labels
-    size = min(_BLOCK, _WORKSPACE // rows.shape[1])
-    for start in range(0, len(rows), size):
-        part = slice(start, start + size)
-        labels[part] = _draw_block(rows[part], source)
-    return labels
-
-
-# Let T be the sum of a row's exact weights exp(l - max l), and C_j that of its first
-# j. What is computed instead is off by at most k T, k = (760 + 2 n_labels) 2^-53:
-# subtracting the maximum loses 700 * 2^-53 of a weight at most (smaller weights are
-# below TINY, and T >= 1), exp loses EXP_ERROR, a sum of n_labels terms loses
-# n_labels * 2^-53, and products of such factors the rest. U lies in
-# [head, head + 1) 2^-bits. Comparing head 2^-bits T with C_j therefore errs by less
-# than (2k + 16 * 2^-53) T, beside the 2^-bits T that are not drawn yet: further apart
-# than that, the comparison of U T with C_j is sure.
-def _slack(n_labels: int) -> float:
-    return (2 * (760 + 2 * n_labels) + 16) * _UNIT
-
-
-def _draw_block(rows: NDArray[np.float64], source: RandomSource) -> NDArray[np.int64]:
-    n_labels = rows.shape[1]
-    # A copy, in which one label's weights lie together: each step then runs over all
-    # rows at once, and the caller's array stays as it is.
-    sums = np.array(rows.T, order="C")
-    sums -= sums.max(axis=0)
-    np.maximum(sums, _DEEPEST, out=sums)
-    np.exp(sums, out=sums)
-    for label in range(1, n_labels):
-        sums[label] += sums[label - 1]
-    heads = _heads(len(rows), source)
-    labels, unsure = _search(sums, heads, _HEAD_BITS)
-    # Always done, also for none: the time taken must not tell.
-    longer = _longer_heads(heads[unsure], source)
-    labels[unsure], still = _search(sums[:, unsure], longer, _FLOAT_BITS)
-    for index in still:
-        at = int(unsure[index])
-        labels[at] = _settle_label(rows[at], int(longer[index]), source)
-    return labels
-
-
-def _search(
-    sums: NDArray[np.float64], heads: NDArray[np.unsignedinteger[Any]], bits: int
-) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """Return the labels where U falls, and the indices of rows that are unsure."""
-    total = sums[-1]
-    point = heads * (total * 2.0**-bits)
-    slack = total * _slack(len(sums))
-    low = point - slack
-    high = np.add(point, slack, out=point)
-    high += total * 2.0**-bits
-    # Counting in bytes is fastest, as long as the labels fit.
-    passed, perhaps = np.zeros(
-        (2, len(heads)), np.int8 if len(sums) < 128 else np.int16
-    )
-    for end in sums[:-1]:
-        passed += (end <= low).view(np.int8)
-        perhaps += (end <= high).view(np.int8)
-    return passed.astype(np.int64), np.flatnonzero(passed != perhaps)
-
-
-def _draw_from_many(row: NDArray[np.float64], source: RandomSource) -> int:
-    sums = row - row.max()
-    np.maximum(sums, _DEEPEST, out=sums)
-    np.exp(sums, out=sums)
-    np.cumsum(sums, out=sums)
-    head = int(_longer_heads(_heads(1, source), source)[0])
-    point, slack = head * (sums[-1] * _UNIT), sums[-1] * _slack(len(row))
-    ends = np.array([point - slack, point + slack + sums[-1] * _UNIT])
-    first, last = np.searchsorted(sums[:-1], ends, side="right")
-    return int(first) if first == last else _settle_label(row, head, source)
-
-
-def _settle_label(row: NDArray[np.float64], head: int, source: RandomSource) -> int:
-    """Find the label of the number U that starts with the 53 bits of `head`."""
-    values, kinds = np.unique(row, return_inverse=True)
-    gaps = [Fraction(values[-1]) - Fraction(value) for value in values]
-    for bits, drawn in longer_prefixes(head, _FLOAT_BITS, source):
-        # Sums of weights then are as precise as the bits drawn.
-        fine = bits + len(row).bit_length() + 2
-        bounds = [exp_bounds(gap, fine) for gap in gaps]
-        label = _locate(kinds, bounds, drawn, bits)
-        if label is not None:
-            return label
-    raise InternalError("a source of random bits ran dry.")
-
-
-def _locate(
-    kinds: NDArray[np.intp], bounds: list[tuple[int, int]], drawn: int, bits: int
-) -> int | None:
-    """Bisect for the first label whose cumulative probability surely exceeds U."""
-
-    def sums(count: int) -> tuple[int, int]:
-        tally = np.bincount(kinds[:count], minlength=len(bounds)).tolist()
-        pairs = list(zip(tally, bounds, strict=True))
-        return sum(t * b[0] for t, b in pairs), sum(t * b[1] for t, b in pairs)
-
-    total_low, total_high = sums(len(kinds))
-    first, last = 0, len(kinds) - 1
-    while first < last:
-        middle = (first + last) // 2
-        low, high = sums(middle + 1)
-        if (drawn + 1) * total_high <= low << bits:
-            last = middle
-        elif drawn * total_low >= high << bits:
-            first = middle + 1
-        else:
-            return None
-    return first

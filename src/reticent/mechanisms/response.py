@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reticent.guarantees.gaussian_curve import MPMATH_LOCK
 from reticent.guarantees.numbers import whole
-from reticent.mechanisms.exact import draw_categorical
+from reticent.mechanisms.categorical import draw_categorical
 from reticent.mechanisms.intervals import Intervals, TooWideError
 from reticent.mechanisms.listening import heard
 from reticent.mechanisms.randomness import RandomSource
