@@ -20,6 +20,7 @@ from reticent.mechanisms import (
     draw_categorical,
     draw_discrete_gaussian,
     draw_discrete_laplace,
+    categorical,
     exact,
 )
 from reticent.mechanisms.exact import exp_interval
@@ -265,7 +266,7 @@ def _nothing_is_sure(monkeypatch):
         return np.zeros_like(x), np.ones_like(x)
 
     monkeypatch.setattr(exact, "exp_interval", useless)
-    monkeypatch.setattr(exact, "_slack", lambda _n_labels: 2.0)
+    monkeypatch.setattr(categorical, "_slack", lambda _n_labels: 2.0)
 
 
 @pytest.mark.usefixtures("_nothing_is_sure")

@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from reticent.audit.membership import membership_inference
 from reticent.audit.membership_result import MembershipInference
 from reticent.audit.report import Check, Status
+from reticent.ensembles import unit_positions
 from reticent.guarantees import ZCDP, ApproxDP, PureDP, gaussian_delta
 from reticent.learners import (
     NoisyGradientClassifier,
@@ -193,7 +194,8 @@ def _one_row_a_unit(records: Table) -> Any:
     """Return the place of the first row of every unit."""
     if records.units is None:
         return np.arange(len(records))
-    return np.sort(np.unique(records.units.astype(str), return_index=True)[1])
+    positions, _ = unit_positions(records.units, len(records))
+    return np.unique(positions, return_index=True)[1]
 
 
 def _learner(manifest: Manifest) -> Any:
