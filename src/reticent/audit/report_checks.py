@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
-from reticent.audit.bounds import lower_bound
+from reticent.audit.bounds import LowerBound, lower_bound
 from reticent.audit.exact import Verification, verify
 from reticent.audit.membership_curve import trade_off
 from reticent.audit.noise_losses import verify_noise
@@ -205,6 +205,19 @@ def _small_method(
     return lambda claim: verify_noise(release, domain, 3, claim=claim)
 
 
+def _cannot_be_told(
+    drawn: str, found: LowerBound, epsilon: float, numbers: dict[str, Any]
+) -> Check:
+    return Check(
+        "sampling",
+        _SAMPLED,
+        Status.NOTED,
+        f"It cannot be told: {drawn}, and they could show a loss of "
+        f"{found.ceiling:.3g} at most, where {epsilon:.3g} is promised.",
+        numbers,
+    )
+
+
 def sampling_check(
     step: VoteStep | SumStep | None, guarantee: Guarantee, trials: int
 ) -> Check:
@@ -244,14 +257,7 @@ def sampling_check(
     }
     drawn = f"{2 * trials:,} answers were drawn with the real sampler"
     if not found.ceiling > epsilon:
-        return Check(
-            "sampling",
-            _SAMPLED,
-            Status.NOTED,
-            f"It cannot be told: {drawn}, and they could show a loss of "
-            f"{found.ceiling:.3g} at most, where {epsilon:.3g} is promised.",
-            numbers,
-        )
+        return _cannot_be_told(drawn, found, epsilon, numbers)
     power = (
         ""
         if notices is None
