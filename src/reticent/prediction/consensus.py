@@ -135,6 +135,9 @@ class ConsensusInterface:
             queries=self.queries,
             source=source,
         )
+        # What was fitted when the certificate was made; a later fit changes nothing.
+        self._ensemble = predictor.ensemble_
+        self._classes = np.asarray(predictor.classes_)
         self._memory: dict[bytes, int] = {}
         self._lock = threading.Lock()
 
@@ -158,12 +161,12 @@ class ConsensusInterface:
             labels of the rows answered before that; they are paid for.
         """
         keys = canonical_rows(X)
-        votes = self.predictor.ensemble_.votes(self.predictor._queries(X))
+        votes = self._ensemble.votes(self.predictor._queries(X))
         with self._lock:
             self._learn(keys, votes)
             answers = [self._memory.get(key) for key in keys]
         given = [answer for answer in answers if answer is not None]
-        labels = np.asarray(self.predictor.classes_)[np.array(given, dtype=np.int64)]
+        labels = self._classes[np.array(given, dtype=np.int64)]
         if len(given) < len(answers):
             error = BudgetExhaustedError(
                 f"{len(given)} of {len(answers)} rows were answered; "
