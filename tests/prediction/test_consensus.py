@@ -6,8 +6,12 @@ import pytest
 from reticent import Budget, BudgetExhaustedError
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import ApproxDP, recheck, repeat
-from reticent.ledger import AccountId, AccountScope, MemoryLedger
-from reticent.prediction import ConsensusInterface, PrivateVotingClassifier
+from reticent.ledger import AccountId, AccountScope, Cap, MemoryLedger
+from reticent.prediction import (
+    ConsensusInterface,
+    PredictionInterface,
+    PrivateVotingClassifier,
+)
 from tests.prediction.learners import Table
 
 BUDGET = Budget(2.0, 1e-6)
@@ -100,3 +104,27 @@ def test_wrong_uses_are_named(model):
         ConsensusInterface(PrivateVotingClassifier(Table()), BUDGET, queries=10)
     with pytest.raises(ValueError, match="queries"):
         ConsensusInterface(model, BUDGET, queries=0)
+
+
+def test_a_session_and_single_answers_share_a_budget(model):
+    ledger, whole = MemoryLedger(), Budget(8.0, 1e-5)
+    account = AccountId(AccountScope.DATASET, "data")
+    ledger.open_account(account, Cap.either(epsilon=8.0, delta=1e-5, slack=5e-6))
+    single = PredictionInterface(model, whole, ledger)
+    before = single.remaining()
+    session = ConsensusInterface(model, BUDGET, queries=100, ledger=ledger)
+    session.predict(easy(5)[0])
+    single.predict(easy(2)[0])
+    assert single.remaining() < before - 2
+    total = single.spent()
+    assert whole.covers(total.guarantee)
+    assert "OTHER_CHARGES" in {a.code for a in total.assumptions}
+
+
+def test_a_refit_does_not_change_a_session():
+    fitted = PrivateVotingClassifier(Parity(), 1.0, [0, 1], SHARDS).fit(X, Y)
+    session = ConsensusInterface(fitted, BUDGET, queries=100)
+    rows, answers = easy(20)
+    fitted.estimator = Table()
+    fitted.fit(X, 1 - Y)
+    np.testing.assert_array_equal(session.predict(rows), answers)
