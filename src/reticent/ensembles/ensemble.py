@@ -12,6 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from reticent._sklearn import MatrixLike
 from reticent.ensembles.columns import Columns
 from reticent.ensembles.encoding import Encoded
+from reticent.ensembles.fused import Doubts
 from reticent.ensembles.fusing import Fusion, fuse
 from reticent.ensembles.labels import NO_BALLOT, Labels, fixed_ballots
 from reticent.ensembles.looped import (
@@ -46,26 +47,34 @@ class _Ensemble:
         self.models = tuple(models)
         self.columns = columns
         self.n_jobs = n_jobs
+        # Whether there are no models to ask, by what was handed over.
+        given = any(model is not None for model in self.models)
+        self._arrays_only = fusion is not None and not given
         self.fusion = fuse(self.models, labels) if fusion is None else fusion
-        self._fused_shards = np.arange(0) if self.fusion is None else self.fusion.shards
 
     @property
     def n_shards(self) -> int:
         """Number of shards, failed ones included; public."""
         return len(self.models)
 
-    def _loops(self, X: MatrixLike, fused: bool) -> bool:
-        """Check a batch, and whether it is answered by asking model after model."""
+    def _encoded(self, X: MatrixLike, fused: bool) -> Encoded | None:
+        """Check a batch, and encode it; None if model after model is asked.
+
+        What is chosen depends on the batch and on public facts, not on what any
+        model has learned.
+        """
         self.columns.check(X)
-        only = any(self.models[shard] is None for shard in self._fused_shards)
-        if fused and self.fusion is not None and self.fusion.suits(X, only=only):
-            return False
+        only, fusion = self._arrays_only, self.fusion
+        if fused and fusion is not None and fusion.suits(X, only=only):
+            encoded = fusion.encode(X)
+            if only or fusion.follows(encoded):
+                return encoded
         if only:
             raise InvalidParameterError(
                 "these models are held as arrays only: they answer dense rows, with "
-                "fused=True and scikit-learn's assume_finite=False."
+                "fused=True."
             )
-        return True
+        return None
 
     def _present_fusion(self) -> Fusion:
         if self.fusion is None:
@@ -73,7 +82,29 @@ class _Ensemble:
         return self.fusion
 
     def _unfused_shards(self) -> NDArray[np.int64]:
-        return np.setdiff1d(np.arange(self.n_shards), self._fused_shards)
+        return np.setdiff1d(np.arange(self.n_shards), self._present_fusion().shards)
+
+    def _doubtful(
+        self,
+        encoded: Encoded,
+        doubts: Doubts,
+        ask: Callable[[int], NDArray[np.int64]],
+        settle: Callable[[NDArray[np.int64], int], NDArray[np.int64]],
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield rows of the batch with what a model says that was too near to call.
+
+        Models are asked about the whole batch: the last bits of a product, and with
+        them a tie, may depend on the number of rows. What is held as arrays only is
+        settled by them, row by row.
+        """
+        rows, places = doubts
+        for place in np.unique(places):
+            mine = rows[places == place]
+            asked = encoded.rows[mine]
+            if self._arrays_only:
+                yield asked, settle(mine, int(place))
+            else:
+                yield asked, ask(int(self._present_fusion().shards[place]))[asked]
 
     def _each(
         self, ask: Callable[[int], NDArray[Any]], shards: Iterable[Any]
@@ -147,20 +178,29 @@ class ClassifierEnsemble(_Ensemble):
         ndarray of int of shape (n_rows, n_classes)
             Votes, `n_shards` in each row.
         """
-        if self._loops(X, fused):
+        encoded = self._encoded(X, fused)
+        if encoded is None:
             counts = np.zeros((n_rows(X), len(self.labels)), dtype=np.int64)
             self._add_ballots(counts, X, range(self.n_shards))
             return counts
         fusion = self._present_fusion()
-        encoded = fusion.encode(X)
-        tally, (rows, places) = fusion.models.tally(encoded, len(self.labels))
+        tally, doubts = fusion.models.tally(encoded, len(self.labels))
         if len(tally) == n_rows(X):
             counts = tally
         else:
             counts = np.tile(self._fixed_counts(fusion.shards), (n_rows(X), 1))
             counts[encoded.rows] = tally
-        if len(rows):
-            self._add_doubtful(counts, X, encoded, rows, places)
+        if len(doubts[0]):
+            settle = fusion.models.settle
+            for rows, ballots in self._doubtful(
+                encoded,
+                doubts,
+                lambda shard: self._ballots(shard, X),
+                lambda own, place: settle(
+                    encoded.values, own, np.full(len(own), place)
+                ),
+            ):
+                counts[rows, ballots] += 1
         if len(fusion.shards) < self.n_shards:
             self._add_ballots(counts, X, self._unfused_shards())
         return counts
@@ -185,9 +225,9 @@ class ClassifierEnsemble(_Ensemble):
         Guarantee
         ---------
         Each shard adds a point of the simplex, the uniform one where its model
-        fails: a change of one model moves the sums by at most ``2 * STEPS`` in l1
-        norm. Sums of whole numbers do not depend on their order. Fused results may
-        differ from looped ones by a step for each shard.
+        fails, that depends on its own model only: a change of one model moves the
+        sums by at most ``2 * STEPS`` in l1 norm. Sums of whole numbers do not depend
+        on their order. Fused or not, they are the same.
         """
         n_classes = len(self.labels)
         sums = np.zeros((n_rows(X), n_classes), dtype=np.int64)
@@ -197,18 +237,22 @@ class ClassifierEnsemble(_Ensemble):
             return probability_steps(given)
 
         fusable = self.fusion is not None and self.fusion.models.gives_probabilities
-        if self._loops(X, fused and fusable):
+        encoded = self._encoded(X, fused and fusable)
+        if encoded is None:
             shards: Iterable[Any] = range(self.n_shards)
         else:
             fusion = self._present_fusion()
-            encoded = fusion.encode(X)
-            uniform = probability_steps(np.full(n_classes, np.nan))
-            sums += len(fusion.shards) * uniform
-            chunks = fusion.models.probabilities(encoded.values, n_classes)
-            with np.errstate(all="ignore"):
-                for start, chunk in chunks:
-                    some = encoded.rows[start : start + len(chunk)]
-                    sums[some] = probability_steps(chunk).sum(axis=1)
+            sums += len(fusion.shards) * probability_steps(np.full(n_classes, np.nan))
+            given, doubts = fusion.models.probability_sums(encoded, n_classes)
+            sums[encoded.rows] = given
+            settle = fusion.models.settle_probabilities
+            for rows, steps in self._doubtful(
+                encoded,
+                doubts,
+                ask,
+                lambda own, place: settle(encoded.values, own, place, n_classes),
+            ):
+                sums[rows] += steps
             shards = self._unfused_shards()
         for _, steps in self._each(ask, shards):
             sums += steps
@@ -227,31 +271,6 @@ class ClassifierEnsemble(_Ensemble):
         everyone = np.arange(len(counts))
         for _, ballots in self._each(lambda shard: self._ballots(shard, X), shards):
             counts[everyone, ballots] += 1
-
-    def _add_doubtful(
-        self,
-        counts: NDArray[np.int64],
-        X: MatrixLike,
-        encoded: Encoded,
-        rows: NDArray[np.int64],
-        places: NDArray[np.int64],
-    ) -> None:
-        """Let the models decide the votes that were too near to call.
-
-        They are asked about the whole batch: the last bits of a product, and with
-        them a tie, may depend on the number of rows.
-        """
-        fusion = self._present_fusion()
-        for place in np.unique(places):
-            mine = rows[places == place]
-            shard = int(fusion.shards[place])
-            if self.models[shard] is None:
-                pairs = np.full(len(mine), place)
-                ballots = fusion.models.settle(encoded.values, mine, pairs)
-                counts[encoded.rows[mine], ballots] += 1
-                continue
-            asked = encoded.rows[mine]
-            counts[asked, self._ballots(shard, X)[asked]] += 1
 
 
 class RegressorEnsemble(_Ensemble):
@@ -301,28 +320,32 @@ class RegressorEnsemble(_Ensemble):
 
         Guarantee
         ---------
-        Each shard adds between 0 and ``STEPS``, half of it where its model fails: a
-        change of one model moves a sum by at most ``STEPS``. Sums of whole numbers do
-        not depend on their order. Fused results may differ from looped ones by a
-        step for each shard.
+        Each shard adds between 0 and ``STEPS``, half of it where its model fails, and
+        what it adds depends on its own model only: a change of one model moves a sum
+        by at most ``STEPS``. Sums of whole numbers do not depend on their order.
+        Fused or not, they are the same.
         """
         sums = np.zeros(n_rows(X), dtype=np.int64)
 
         def ask(shard: int) -> NDArray[np.int64]:
             return output_steps(model_outputs(self.models[shard], X), self.bounds)
 
-        if self._loops(X, fused):
+        encoded = self._encoded(X, fused)
+        if encoded is None:
             shards: Iterable[Any] = range(self.n_shards)
         else:
             fusion = self._present_fusion()
-            encoded = fusion.encode(X)
-            middle = output_steps(np.array(np.nan), self.bounds)
-            sums += len(fusion.shards) * middle
-            with np.errstate(all="ignore"):
-                for start, scores in fusion.models.scores(encoded.values):
-                    some = encoded.rows[start : start + len(scores)]
-                    steps = output_steps(scores[..., 0], self.bounds)
-                    sums[some] = steps.sum(axis=1)
+            sums += len(fusion.shards) * output_steps(np.array(np.nan), self.bounds)
+            given, doubts = fusion.models.output_sums(encoded, self.bounds)
+            sums[encoded.rows] = given
+            settle = fusion.models.settle_outputs
+            for rows, steps in self._doubtful(
+                encoded,
+                doubts,
+                ask,
+                lambda own, place: settle(encoded.values, own, place, self.bounds),
+            ):
+                sums[rows] += steps
             shards = self._unfused_shards()
         for _, steps in self._each(ask, shards):
             sums += steps
