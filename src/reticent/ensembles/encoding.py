@@ -18,6 +18,9 @@ from reticent.ensembles.pipelines import Block, Parts
 # Half the distance from 1 to the next float: the relative error of one operation.
 DOUBLE_ROUNDOFF = 2.0**-53
 
+# Stands among the types of numbers for a frame of polars.
+POLARS = "polars"
+
 # Encoded matrices that are sparse and wider than this stay sparse.
 _DENSE_COLUMNS = 1024
 
@@ -69,10 +72,11 @@ class Encoding:
     def takes(self, X: MatrixLike) -> bool:
         """Whether a batch can be encoded once for all shards.
 
-        Scalers refuse sparse rows unless they leave zeros alone; such batches are
-        left to the models.
+        Scalers refuse sparse rows unless they leave zeros alone, and lists have no
+        columns to choose from; such batches are left to the models.
         """
-        return not (sparse.issparse(X) and self.moves)
+        chooses = self.codes is not None or self.blocks[0].columns is not None
+        return not ((sparse.issparse(X) and self.moves) or (chooses and _is_list(X)))
 
     def encode(self, X: MatrixLike) -> Encoded:
         """Encode a batch, leaving out rows that no model could take."""
@@ -124,26 +128,36 @@ class Encoding:
         joined = _side_by_side(pieces)
         if self.codes is not None and len(self.blocks) > 1:
             joined = self.codes.transform(joined)
+        if self.blocks[0].columns is not None:
+            types -= {POLARS}  # columns side by side are an array
         return joined, types
 
 
 def number_types(X: MatrixLike) -> frozenset[Any]:
-    """Return the types of a table's numbers; object where the table does not say."""
+    """Return the types of a table's numbers; object where the table does not say.
+
+    A frame of polars says so too: not every library reads it as an array of numbers.
+    """
     if type(X) is np.ndarray:
         return frozenset({X.dtype})
     if sparse.issparse(X):
         # Entries that are stored twice are added up in an order of their own.
         single = getattr(X.tocsr(), "has_canonical_format", False)
         return frozenset({X.dtype if single else np.dtype(object)})
-    return frozenset(map(_number_type, getattr(X, "dtypes", [object])))
+    return frozenset().union(*map(_number_types, getattr(X, "dtypes", [object])))
 
 
-def _number_type(kind: Any) -> np.dtype[Any]:
+def _number_types(kind: Any) -> set[Any]:
     """Return a frame's type of columns as NumPy's, object for all but doubles."""
     if isinstance(kind, np.dtype):
-        return kind
+        return {kind}
     polars = type(kind).__module__.startswith("polars")
-    return np.dtype(np.float64 if polars and str(kind) == "Float64" else object)
+    double = polars and str(kind) == "Float64"
+    return {np.dtype(np.float64), POLARS} if double else {np.dtype(object)}
+
+
+def _is_list(X: MatrixLike) -> bool:
+    return not hasattr(X, "shape")
 
 
 def _coded_types(codes: CategoryCodes, X: MatrixLike) -> frozenset[Any]:

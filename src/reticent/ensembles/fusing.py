@@ -12,12 +12,13 @@ from scipy import sparse
 from sklearn import get_config
 
 from reticent._sklearn import MatrixLike
-from reticent.ensembles.encoding import Encoded, Encoding
+from reticent.ensembles.encoding import POLARS, Encoded, Encoding
 from reticent.ensembles.fuse_linear import fuse_linear
 from reticent.ensembles.fuse_trees import common_codes, fuse_trees, trees_asked_for
 from reticent.ensembles.fused_linear import FusedLinear
 from reticent.ensembles.fused_trees import FusedTrees
 from reticent.ensembles.labels import Labels
+from reticent.ensembles.lightgbm_trees import is_lightgbm
 from reticent.ensembles.looped import n_rows
 from reticent.ensembles.pipelines import take_apart
 
@@ -40,11 +41,14 @@ class Fusion:
         The models.
     n_trees : int, default=1
         How many trees a model may have by the parameters of its estimator; public.
+    takes_polars : bool, default=True
+        Whether models read frames of polars as they read arrays.
     """
 
     encoding: Encoding
     models: FusedLinear | FusedTrees
     n_trees: int = 1
+    takes_polars: bool = True
 
     def suits(self, X: MatrixLike, *, only: bool = False) -> bool:
         """Whether a batch should be answered through the arrays.
@@ -83,10 +87,12 @@ class Fusion:
         Libraries convert other numbers than those of double precision each in their
         own way, and scalers work in the type that they are given.
         """
-        double = {np.dtype(np.float64)}
+        others = encoded.types - {np.dtype(np.float64)}
+        if self.takes_polars:
+            others -= {POLARS}
         if isinstance(self.models, FusedTrees):
-            return encoded.types <= double
-        return all(kind in double or kind.kind in "biu" for kind in encoded.types)
+            return not others
+        return all(kind.kind in "biu" for kind in others)
 
     @property
     def shards(self) -> NDArray[np.int64]:
@@ -126,4 +132,9 @@ def fuse(models: Sequence[Any], labels: Labels | None) -> Fusion | None:
     trees = fuse_trees(parts, labels, codes)
     if trees is None:
         return None
-    return Fusion(encoding, trees, trees_asked_for(example, labels))
+    return Fusion(
+        encoding,
+        trees,
+        n_trees=trees_asked_for(example, labels),
+        takes_polars=not is_lightgbm(example.predictor),
+    )
