@@ -22,9 +22,7 @@ VALUES = np.array(
     ]
 )
 
-# Most models refuse these, row by row, which takes time: few rows have them.
 NOT_FINITE = [np.nan, np.inf, -np.inf]
-REFUSED_ROWS = 6
 
 
 def discrete(kind, bounds, labels):
@@ -50,7 +48,7 @@ def at_changes(model, answer, X, rng, n):
     mixed = rng.random(low.shape) < 0.5  # few columns move: fewer bits to round
     high = np.where(mixed, low, high)
     first = answer(model, low)
-    for _ in range(64):
+    for _ in range(56):
         middle = low + (high - low) / 2
         moved = answer(model, middle) != first
         high = np.where(moved[:, None], middle, high)
@@ -87,44 +85,52 @@ def on_thresholds(ensemble, X, rng, n):
     return rows
 
 
-def with_values(X, rng, n):
-    """Return rows in which some cells are extreme, tiny, missing or whole numbers."""
+def whole_numbers(X, rng, n):
+    """Return rows of which some or all cells are whole numbers: many ties."""
     rows = X[rng.integers(len(X), size=n)].copy()
     hit = rng.random(rows.shape) < rng.choice([0.1, 0.5, 1.0], size=(n, 1))
-    kinds = rng.integers(3, size=(n, 1))
-    rare = rng.choice(VALUES, size=rows.shape)
     whole = rng.integers(-2, 3, size=rows.shape).astype(float)
-    fresh = np.where(kinds == 0, rare, np.where(kinds == 1, whole, np.rint(rows)))
+    fresh = np.where(rng.random((n, 1)) < 0.5, whole, np.rint(rows))
     return np.where(hit, fresh, rows)
 
 
-def rows_for(ensemble, answer, X, rng, n):
-    """Return `n` rows of all sorts for an ensemble over numbers, shuffled."""
-    finite = np.nan_to_num(X)
-    models = [model for model in ensemble.models if model is not None]
-    pieces = [with_values(X, rng, n)]
-    for model in models[:2]:
-        pieces.append(at_changes(model, answer, finite, rng, max(1, n // 8)))
-    pieces.append(on_thresholds(ensemble, X, rng, n // 3))
-    rows = np.concatenate(pieces)
-    rows = np.ascontiguousarray(rows[rng.permutation(len(rows))[:n]])
-    columns = rng.integers(rows.shape[1], size=REFUSED_ROWS)
-    places = rng.integers(len(rows), size=REFUSED_ROWS)
-    rows[places, columns] = rng.choice(NOT_FINITE, size=REFUSED_ROWS)
+def extreme_rows(X, rng, n):
+    """Return rows with extreme, tiny and missing values; models refuse some of them.
+
+    A model that refuses one row is asked again about the halves of its batch, which
+    takes time: `n` should be small.
+    """
+    rows = X[rng.integers(len(X), size=n)].copy()
+    hit = rng.random(rows.shape) < rng.choice([0.1, 0.5, 1.0], size=(n, 1))
+    rows = np.where(hit, rng.choice(VALUES, size=rows.shape), rows)
+    few = max(1, n // 4)
+    columns = rng.integers(rows.shape[1], size=few)
+    rows[rng.integers(n, size=few), columns] = rng.choice(NOT_FINITE, size=few)
     return rows
+
+
+def rows_for(ensemble, answer, X, rng, n):
+    """Return `n` rows at which answers change or tie, shuffled."""
+    models = [model for model in ensemble.models if model is not None]
+    model = models[rng.integers(len(models))]
+    pieces = [
+        whole_numbers(X, rng, n // 2),
+        at_changes(model, answer, np.nan_to_num(X), rng, n // 4),
+        on_thresholds(ensemble, X, rng, n // 3),
+    ]
+    rows = np.concatenate(pieces)
+    return np.ascontiguousarray(rows[rng.permutation(len(rows))[:n]])
 
 
 def in_types(rows, rng):
     """Yield the rows as arrays of all number types, as cells, lists and frames."""
-    rows = rows.copy()
     with np.errstate(all="ignore"):
         for name in ("float32", "float16", "longdouble", ">f8"):
             yield name, rows.astype(name)
         for name in ("int8", "int16", "int32", "int64", "uint64", "bool"):
             kind = np.dtype(name)
-            limits = (
-                (0, 1) if kind == bool else (np.iinfo(kind).min, np.iinfo(kind).max)
-            )
+            whole = kind.kind in "iu"
+            limits = (np.iinfo(kind).min, np.iinfo(kind).max) if whole else (0, 2)
             bounded = np.clip(np.nan_to_num(rows), *map(float, limits))
             inside = np.minimum(bounded, np.nextafter(float(limits[1]), 0))
             yield name, inside.astype(kind)
