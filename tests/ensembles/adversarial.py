@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from reticent.ensembles import FusedTrees, output_steps, probability_steps
+from reticent.ensembles import STEPS, FusedTrees, output_steps, probability_steps
 
 # Around the limits of single and double precision, of LightGBM's zero, and of the
 # magnitudes beyond which products are not trusted.
@@ -25,14 +25,17 @@ VALUES = np.array(
 NOT_FINITE = [np.nan, np.inf, -np.inf]
 
 
-def discrete(kind, bounds, labels):
-    """Return what an answer of a model comes to, as a function of model and rows."""
+def discrete(kind, bounds, labels, level=0.5):
+    """Return what an answer of a model comes to, as a function of model and rows.
+
+    Of outputs and probabilities, whether they have more than `level` of all steps.
+    """
 
     def answer(model, rows):
         if kind == "outputs":
-            return output_steps(model.predict(rows), bounds)
+            return output_steps(model.predict(rows), bounds) > level * STEPS
         if kind == "probabilities":
-            return probability_steps(model.predict_proba(rows))[:, 0]
+            return probability_steps(model.predict_proba(rows))[:, 0] > level * STEPS
         return np.asarray(labels.indices(model.predict(rows)))
 
     return answer

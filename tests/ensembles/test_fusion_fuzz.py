@@ -97,8 +97,9 @@ def disagreements(case, seed, n_batches, n_types):
         ensemble = made[place]
         assert (ensemble.fusion is not None) == case.fused
         bounds = getattr(ensemble, "bounds", None)
-        answer = discrete(kind, bounds, Labels(np.arange(max(2, case.n_classes))))
+        labels = Labels(np.arange(max(2, case.n_classes)))
         for _ in range(n_batches):
+            answer = discrete(kind, bounds, labels, level=rng.random())
             rows, extreme = X.copy(), extreme_rows(X, rng, EXTREME)
             if case.fused:
                 rows = rows_for(ensemble, answer, X, rng, BATCH)
