@@ -115,7 +115,8 @@ class Fused:
         with np.errstate(all="ignore"):
             for start, scores, errors in ensemble.scored(encoded):
                 steps, sure = sure_output_steps(scores[..., 0], errors, bounds)
-                sums[start : start + len(steps)] = (steps * sure).sum(axis=1)
+                kept = steps if sure.all() else steps * sure
+                sums[start : start + len(steps)] = kept.sum(axis=1)
                 doubts.append((start, sure))
         return sums, found_doubts(doubts)
 

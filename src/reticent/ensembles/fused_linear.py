@@ -153,7 +153,7 @@ class FusedLinear(Fused):
         absent = np.isneginf(self.intercepts)
         sizes = self._sizes.reshape(n_models, n_scores)
         for start, scaled, slack in self._chunks(encoded):
-            scores = np.ascontiguousarray(scaled.transpose(2, 0, 1)) * sizes
+            scores = np.multiply(scaled.transpose(2, 0, 1), sizes, order="C")
             scores[:, absent] = -np.inf
             yield start, scores, slack[:, None] * np.abs(sizes[:, 0])
 

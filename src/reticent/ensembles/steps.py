@@ -13,6 +13,10 @@ from reticent.errors import InvalidParameterError
 # than ten million outputs, and sums over 2^39 shards still fit 64 bits.
 STEPS = 1 << 24
 
+# How far the operations of `_position` may be off, in steps: each rounds a number of
+# at most `STEPS` by at most 2^-29, and this is four times their sum.
+_POSITION_ERROR = 2.0**-25
+
 
 def probability_steps(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
     """Round each row to non-negative whole numbers that add up to `STEPS`.
@@ -115,11 +119,7 @@ def output_steps(
     Whatever the input, results lie in ``[0, STEPS]``. Clipped outputs move by at most
     half a step, up to floating-point rounding.
     """
-    low, high = check_bounds(bounds)
-    # Halved, the width of any two finite bounds is finite.
-    share = (np.clip(outputs, low, high) / 2 - low / 2) / (high / 2 - low / 2)
-    steps = np.rint(np.where(np.isnan(share), 0.5, share) * STEPS)
-    return np.clip(steps, 0, STEPS).astype(np.int64)
+    return np.rint(_position(outputs, bounds)).astype(np.int64)
 
 
 def sure_output_steps(
@@ -129,13 +129,46 @@ def sure_output_steps(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return `output_steps`, and whether errors could have changed them.
 
-    Every operation of `output_steps` is monotone, so an output between two others
-    has no other steps if those have the same.
+    Parameters
+    ----------
+    outputs : ndarray
+        Real outputs.
+    errors : ndarray of a shape that goes with it
+        How far they may be off.
+    bounds : (float, float)
+        Public bounds, finite and in order.
+
+    Returns
+    -------
+    steps : ndarray of int
+        As `output_steps` returns them.
+    sure : ndarray of bool
+        Whether every output within the errors has the same steps.
     """
-    with np.errstate(invalid="ignore", over="ignore"):
-        low = output_steps(outputs - errors, bounds)
-        high = output_steps(outputs + errors, bounds)
-    return low, (low == high) & np.isfinite(errors)
+    low, high = check_bounds(bounds)
+    position = _position(outputs, bounds)
+    steps = np.rint(position)
+    position -= steps
+    np.abs(position, out=position)
+    with np.errstate(over="ignore", invalid="ignore"):
+        position += errors * (STEPS / 2 / (high / 2 - low / 2))
+    # What is not a number is not sure.
+    return steps.astype(np.int64), position < 0.5 - _POSITION_ERROR
+
+
+def _position(
+    outputs: NDArray[np.float64], bounds: tuple[float, float]
+) -> NDArray[np.float64]:
+    """Return where clipped outputs lie between the bounds, in steps."""
+    low, high = check_bounds(bounds)
+    # Halved, the width of any two finite bounds is finite.
+    position = np.asarray(np.clip(outputs, low, high))
+    position /= 2
+    position -= low / 2
+    position /= high / 2 - low / 2
+    position[np.isnan(position)] = 0.5
+    position *= STEPS
+    return position
 
 
 def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
