@@ -8,31 +8,67 @@ import numpy as np
 import pytest
 
 from reticent.ensembles import STEPS, check_bounds, output_steps, probability_steps
+from reticent.ensembles.steps import sure_output_steps, sure_probability_steps
 from reticent.errors import InvalidParameterError
 
 HOSTILE = [np.nan, np.inf, -np.inf, -1.0, 0.0, 5e-324, 1e308]
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])
-def test_probabilities_add_up_and_move_by_less_than_a_step(n_classes, seed):
+def test_probabilities_add_up_and_move_by_at_most_a_step(n_classes, seed):
     rng = np.random.default_rng(seed)
     given = rng.dirichlet(np.full(n_classes, 0.3), size=2000)
     steps = probability_steps(given)
     assert (steps >= 0).all()
     assert (steps.sum(axis=1) == STEPS).all()
-    assert np.abs(steps - given * STEPS).max() < 1
+    assert np.abs(steps - given * STEPS).max() <= 1
 
 
-def test_probabilities_are_rounded_to_the_largest_remainders():
-    # Exact thirds of 2^24 = 3 * 5592405 + 1: one label gets the step that is left.
+def test_the_cuts_between_shares_are_rounded():
+    # Exact thirds of 2^24 = 3 * 5592405 + 1: the label in the middle gets the step.
     assert probability_steps(np.full((1, 3), 1 / 3)).tolist() == [
-        [5592406, 5592405, 5592405]
+        [5592405, 5592406, 5592405]
     ]
-    shares = [Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)]
-    exact = [share * STEPS for share in shares]
-    expected = [int(share) for share in exact]
-    expected[max(range(3), key=lambda k: exact[k] - int(exact[k]))] += 1
+    cuts = [round(Fraction(1, 5) * STEPS), round(Fraction(3, 5) * STEPS)]
+    expected = [cuts[0], cuts[1] - cuts[0], STEPS - cuts[1]]
     assert probability_steps(np.array([[0.2, 0.4, 0.4]])).tolist() == [expected]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_steps_are_sure_where_no_error_can_change_them(n_classes, seed):
+    rng = np.random.default_rng(seed)
+    error = 2.0**-27  # a quarter of the rows have a cut within it of a boundary
+    given = rng.dirichlet(np.full(n_classes, 0.5), size=4000)
+    steps, sure = sure_probability_steps(given, np.full(len(given), error))
+    assert np.array_equal(steps, probability_steps(given))
+    assert 0 < np.mean(~sure) < 0.3 * (n_classes - 1)
+    changed = np.zeros(len(given), dtype=bool)
+    for _ in range(30):
+        moved = given + rng.uniform(-error, error, given.shape) / (2 * n_classes)
+        moved = np.maximum(moved, 0) / np.maximum(moved, 0).sum(axis=1, keepdims=True)
+        changed |= (probability_steps(moved) != steps).any(axis=1)
+    assert changed.any()
+    assert not (changed & sure).any()
+
+
+def test_outputs_are_sure_where_no_error_can_change_them(seed):
+    rng = np.random.default_rng(seed)
+    outputs, error = rng.uniform(-1.5, 1.5, size=4000), 2.0**-26
+    steps, sure = sure_output_steps(outputs, np.full(4000, error), (-1, 1))
+    changed = np.zeros(4000, dtype=bool)
+    for _ in range(30):
+        moved = outputs + rng.uniform(-error, error, 4000)
+        changed |= output_steps(moved, (-1, 1)) != steps
+    assert changed[~sure].any()
+    assert not (changed & sure).any()
+    assert sure[np.abs(outputs) > 1.1].all()
+
+
+def test_nothing_is_sure_if_the_error_is_not_bounded():
+    for value in (0.5, np.nan, np.inf, -np.inf):
+        given = np.array([[value, 0.5]])
+        assert not sure_probability_steps(given, np.array([np.inf]))[1].any()
+        assert not sure_output_steps(given, np.full((1, 2), np.inf), (0, 1))[1].any()
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

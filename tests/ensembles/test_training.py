@@ -17,6 +17,7 @@ from reticent.ensembles import (
     train_linear,
     train_regressors,
 )
+from reticent.ensembles.encoding import Encoded
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.mechanisms import noise_source
 from tests.ensembles.fused_cases import problem
@@ -38,7 +39,8 @@ def converged(estimator):
 
 def assert_same_scores(fused, estimator, X, y, partition, *, tol=2e-5):
     """Compare decision values, which scikit-learn's solvers know to about `tol`."""
-    scores = np.concatenate([chunk for _, chunk in fused.scores(X)])
+    encoded = Encoded(np.arange(len(X)), X, frozenset({X.dtype}))
+    scores = np.concatenate([chunk for _, chunk, _ in fused.scored(encoded)])
     for place, shard in enumerate(fused.shards):
         rows = partition.rows_by_shard()[shard]
         model = converged(estimator).fit(X[rows], y[rows])

@@ -12,6 +12,7 @@ from reticent.errors import ReticentError
 from reticent.mechanisms import (
     SeededSource,
     SystemSource,
+    categorical,
     discrete_gaussian_law,
     discrete_laplace_law,
     draw_below,
@@ -20,7 +21,6 @@ from reticent.mechanisms import (
     draw_categorical,
     draw_discrete_gaussian,
     draw_discrete_laplace,
-    categorical,
     exact,
 )
 from reticent.mechanisms.exact import exp_interval

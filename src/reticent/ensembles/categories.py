@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,11 @@ from sklearn.utils import check_array
 
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.ensembles.looped import n_rows
+
+# What a column of categories holds. Of anything else, and of a column whose cells are
+# of another kind than those that a model knows, the models' own encoders decide what
+# is equal to what.
+_TEXT, _NUMBERS, _OTHER = "text", "numbers", "other"
 
 
 class CategoryCodes:
@@ -35,24 +41,53 @@ class CategoryCodes:
     ) -> None:
         self._columns = np.flatnonzero(is_categorical)
         self._others = np.flatnonzero(~is_categorical)
+        self._kinds = [_kind(known) for known in categories[0]]
         self._codes: list[dict[Any, int]] = [{} for _ in self._columns]
         for shard in categories:
             for codes, known in zip(self._codes, shard, strict=True):
                 for category in _present(known):
                     codes.setdefault(category, len(codes))
 
+    def covers(
+        self, is_categorical: NDArray[np.bool_], categories: Sequence[NDArray[Any]]
+    ) -> bool:
+        """Whether a shard's model takes the same columns for the same categories."""
+        return (
+            np.array_equal(np.flatnonzero(is_categorical), self._columns)
+            and [_kind(known) for known in categories] == self._kinds
+            and _OTHER not in self._kinds
+        )
+
+    def numbers(self, X: MatrixLike) -> MatrixLike:
+        """Return the columns that are no categories."""
+        return safe_indexing(X, self._others, axis=1)
+
+    def takes(self, X: MatrixLike) -> bool:
+        """Whether all categories of a batch are of the kind that models know."""
+        return all(
+            _kind(_cells(X, column)) == kind
+            for column, kind in zip(self._columns, self._kinds, strict=True)
+        )
+
     def transform(self, X: MatrixLike) -> NDArray[np.float64]:
-        """Return codes and numbers; NaN for missing values and for strangers."""
+        """Return codes and numbers; NaN for missing values and for strangers.
+
+        Raises
+        ------
+        ValueError
+            If a category is infinite, or a number is none: models raise as well.
+        """
         encoded = np.empty((n_rows(X), len(self._columns) + len(self._others)))
         for place, (column, codes) in enumerate(
             zip(self._columns, self._codes, strict=True)
         ):
-            values = np.asarray(safe_indexing(X, int(column), axis=1)).tolist()
-            encoded[:, place] = [codes.get(value, np.nan) for value in values]
+            cells = _cells(X, column)
+            if cells.dtype.kind == "f" and np.isinf(cells).any():
+                raise ValueError("categories that are infinite")
+            encoded[:, place] = [codes.get(cell, np.nan) for cell in cells.tolist()]
         if len(self._others):
-            numbers = safe_indexing(X, self._others, axis=1)
             encoded[:, len(self._columns) :] = check_array(
-                numbers, dtype=np.float64, ensure_all_finite=False
+                self.numbers(X), dtype=np.float64, ensure_all_finite=False
             )
         return encoded
 
@@ -85,6 +120,25 @@ def branch_table(
     return np.where(own_codes < 0, missing_left, inside.astype(bool))
 
 
+def _cells(X: MatrixLike, column: Any) -> NDArray[Any]:
+    return np.asarray(safe_indexing(X, int(column), axis=1))
+
+
+def _kind(cells: NDArray[Any]) -> str:
+    if cells.dtype == np.float64:
+        return _NUMBERS
+    if cells.dtype.kind in "OU" and all(map(_is_text, cells.tolist())):
+        return _TEXT
+    return _OTHER
+
+
+def _is_text(cell: Any) -> bool:
+    return type(cell) is str or cell is None or (type(cell) is float and isnan(cell))
+
+
 def _present(known: NDArray[Any]) -> list[Any]:
-    """Return the categories in the order of their numbers, the missing one left out."""
+    """Return the categories in the order of their numbers, the missing one left out.
+
+    None is no missing value but a category like others.
+    """
     return [category for category in known.tolist() if category == category]

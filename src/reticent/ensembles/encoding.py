@@ -18,6 +18,9 @@ from reticent.ensembles.pipelines import Block, Parts
 # Half the distance from 1 to the next float: the relative error of one operation.
 DOUBLE_ROUNDOFF = 2.0**-53
 
+# Stands among the types of numbers for a frame of polars.
+POLARS = "polars"
+
 # Encoded matrices that are sparse and wider than this stay sparse.
 _DENSE_COLUMNS = 1024
 
@@ -33,13 +36,13 @@ class Encoded:
         would have raised.
     values : ndarray or csr matrix of float64
         The encoded rows, NaN where a value is missing.
-    roundoff : float
-        The relative error of one operation of the shards' own arithmetic on them.
+    types : frozenset
+        The types of the numbers that the shards' own arithmetic sees.
     """
 
     rows: NDArray[np.int64]
     values: Any
-    roundoff: float
+    types: frozenset[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,27 +72,28 @@ class Encoding:
     def takes(self, X: MatrixLike) -> bool:
         """Whether a batch can be encoded once for all shards.
 
-        Scalers refuse sparse rows unless they leave zeros alone; such batches are
-        left to the models.
+        Scalers refuse sparse rows unless they leave zeros alone, and lists have no
+        columns to choose from; such batches are left to the models.
         """
-        return not (sparse.issparse(X) and self.moves)
+        chooses = self.codes is not None or self.blocks[0].columns is not None
+        return not ((sparse.issparse(X) and self.moves) or (chooses and _is_list(X)))
 
     def encode(self, X: MatrixLike) -> Encoded:
         """Encode a batch, leaving out rows that no model could take."""
         if self._is_plain(X):
             values = np.asarray(X, dtype=np.float64)
-            return Encoded(np.arange(len(X)), values, self._roundoff(X.dtype))
+            return Encoded(np.arange(len(X)), values, number_types(X))
         pieces = sorted(by_halves(self._encode, X), key=lambda piece: piece[0][0])
         if not pieces:
-            return Encoded(np.arange(0), np.empty((0, 0)), DOUBLE_ROUNDOFF)
+            return Encoded(np.arange(0), np.empty((0, 0)), frozenset())
         if len(pieces) == 1:
-            rows, (values, roundoff) = pieces[0]
-            return Encoded(rows, values, roundoff)
+            rows, (values, types) = pieces[0]
+            return Encoded(rows, values, types)
         stack = sparse.vstack if sparse.issparse(pieces[0][1][0]) else np.concatenate
         return Encoded(
             rows=np.concatenate([rows for rows, _ in pieces]),
             values=stack([values for _, (values, _) in pieces]),
-            roundoff=max(roundoff for _, (_, roundoff) in pieces),
+            types=frozenset().union(*(types for _, (_, types) in pieces)),
         )
 
     def _is_plain(self, X: MatrixLike) -> bool:
@@ -104,8 +108,8 @@ class Encoding:
             and X.dtype.kind in "fiub"
         )
 
-    def _encode(self, X: MatrixLike) -> tuple[Any, float]:
-        roundoff = DOUBLE_ROUNDOFF
+    def _encode(self, X: MatrixLike) -> tuple[Any, frozenset[Any]]:
+        types: frozenset[Any] = frozenset()
         pieces = []
         for block in self.blocks:
             piece = X
@@ -114,22 +118,52 @@ class Encoding:
             for encoder in block.encoders:
                 piece = encoder.transform(piece)
             if self.codes is not None and len(self.blocks) == 1:
+                types |= _coded_types(self.codes, piece)
                 piece = self.codes.transform(piece)
+            types |= number_types(piece)
             piece = check_array(
                 piece, accept_sparse="csr", ensure_all_finite=False, dtype="numeric"
             )
-            roundoff = max(roundoff, self._roundoff(piece.dtype))
             pieces.append(piece)
         joined = _side_by_side(pieces)
         if self.codes is not None and len(self.blocks) > 1:
             joined = self.codes.transform(joined)
-        return joined, roundoff
+        if self.blocks[0].columns is not None:
+            types -= {POLARS}  # columns side by side are an array
+        return joined, types
 
-    def _roundoff(self, dtype: np.dtype[Any]) -> float:
-        """Return the error of one operation, if scalers work in the rows' own type."""
-        if not self.moves or dtype.kind != "f":
-            return DOUBLE_ROUNDOFF
-        return max(DOUBLE_ROUNDOFF, float(np.finfo(dtype).eps) / 2)
+
+def number_types(X: MatrixLike) -> frozenset[Any]:
+    """Return the types of a table's numbers; object where the table does not say.
+
+    A frame of polars says so too: not every library reads it as an array of numbers.
+    """
+    if type(X) is np.ndarray:
+        return frozenset({X.dtype})
+    if sparse.issparse(X):
+        # Entries that are stored twice are added up in an order of their own.
+        single = getattr(X.tocsr(), "has_canonical_format", False)
+        return frozenset({X.dtype if single else np.dtype(object)})
+    return frozenset().union(*map(_number_types, getattr(X, "dtypes", [object])))
+
+
+def _number_types(kind: Any) -> set[Any]:
+    """Return a frame's type of columns as NumPy's, object for all but doubles."""
+    if isinstance(kind, np.dtype):
+        return {kind}
+    polars = type(kind).__module__.startswith("polars")
+    double = polars and str(kind) == "Float64"
+    return {np.dtype(np.float64), POLARS} if double else {np.dtype(object)}
+
+
+def _is_list(X: MatrixLike) -> bool:
+    return not hasattr(X, "shape")
+
+
+def _coded_types(codes: CategoryCodes, X: MatrixLike) -> frozenset[Any]:
+    if not codes.takes(X):
+        return frozenset({np.dtype(object)})
+    return number_types(codes.numbers(X))
 
 
 def _side_by_side(pieces: list[Any]) -> Any:

@@ -12,6 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from reticent._sklearn import MatrixLike
 from reticent.ensembles.columns import Columns
 from reticent.ensembles.encoding import Encoded
+from reticent.ensembles.fused import Doubts
 from reticent.ensembles.fusing import Fusion, fuse
 from reticent.ensembles.labels import NO_BALLOT, Labels, fixed_ballots
 from reticent.ensembles.looped import (
@@ -41,38 +42,38 @@ class _Ensemble:
         *,
         labels: Labels | None,
         fusion: Fusion | None,
-        only_arrays: bool,
         n_jobs: int | None,
     ) -> None:
         self.models = tuple(models)
         self.columns = columns
         self.n_jobs = n_jobs
-        if fusion is not None:
-            only_arrays = all(self.models[shard] is None for shard in fusion.shards)
-        self._only_arrays = only_arrays
-        self.fusion = fusion if fusion or only_arrays else fuse(self.models, labels)
-        self._fused_shards = np.arange(0) if self.fusion is None else self.fusion.shards
+        # Whether there are no models to ask, by what was handed over.
+        given = any(model is not None for model in self.models)
+        self._arrays_only = fusion is not None and not given
+        self.fusion = fuse(self.models, labels) if fusion is None else fusion
 
     @property
     def n_shards(self) -> int:
         """Number of shards, failed ones included; public."""
         return len(self.models)
 
-    def _loops(self, X: MatrixLike, fused: bool) -> bool:
-        """Whether a batch is answered by asking model after model.
+    def _encoded(self, X: MatrixLike, fused: bool) -> Encoded | None:
+        """Encode a batch; None if model after model is asked.
 
-        Follows from how the ensemble was made and from the batch. Models that are
-        held as arrays answer every batch, and so do shards that have none: whether
-        any of them could be trained is not to be seen.
+        What is chosen depends on the batch and on public facts, not on what any
+        model has learned.
         """
-        if not self._only_arrays:
-            suits = fused and self.fusion is not None and self.fusion.suits(X)
-            return not suits
-        if not fused:
+        only, fusion = self._arrays_only, self.fusion
+        if fused and fusion is not None and fusion.suits(X, only=only):
+            encoded = fusion.encode(X)
+            if only or fusion.follows(encoded):
+                return encoded
+        if only:
             raise InvalidParameterError(
-                "these models are held as arrays only: they answer with fused=True."
+                "these models are held as arrays only: they answer dense rows, with "
+                "fused=True."
             )
-        return self.fusion is None
+        return None
 
     def _present_fusion(self) -> Fusion:
         if self.fusion is None:
@@ -80,7 +81,29 @@ class _Ensemble:
         return self.fusion
 
     def _unfused_shards(self) -> NDArray[np.int64]:
-        return np.setdiff1d(np.arange(self.n_shards), self._fused_shards)
+        return np.setdiff1d(np.arange(self.n_shards), self._present_fusion().shards)
+
+    def _doubtful(
+        self,
+        encoded: Encoded,
+        doubts: Doubts,
+        ask: Callable[[int], NDArray[np.int64]],
+        settle: Callable[[NDArray[np.int64], int], NDArray[np.int64]],
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield rows of the batch with what a model says that was too near to call.
+
+        Models are asked about the whole batch: the last bits of a product, and with
+        them a tie, may depend on the number of rows. What is held as arrays only is
+        settled by them, row by row.
+        """
+        rows, places = doubts
+        for place in np.unique(places):
+            mine = rows[places == place]
+            asked = encoded.rows[mine]
+            if self._arrays_only:
+                yield asked, settle(mine, int(place))
+            else:
+                yield asked, ask(int(self._present_fusion().shards[place]))[asked]
 
     def _each(
         self, ask: Callable[[int], NDArray[Any]], shards: Iterable[Any]
@@ -111,8 +134,6 @@ class ClassifierEnsemble(_Ensemble):
         The public labels.
     fusion : Fusion, default=None
         The models as arrays. None fuses them if their kind allows it.
-    only_arrays : bool, default=False
-        Whether models, were there any, would be held as arrays only.
     n_jobs : int, default=None
         Threads that ask models which are not fused, as in joblib.
 
@@ -133,7 +154,6 @@ class ClassifierEnsemble(_Ensemble):
         classes: Any,
         *,
         fusion: Fusion | None = None,
-        only_arrays: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.labels = Labels(classes)
@@ -142,7 +162,6 @@ class ClassifierEnsemble(_Ensemble):
             columns,
             labels=self.labels,
             fusion=fusion,
-            only_arrays=only_arrays,
             n_jobs=n_jobs,
         )
         self._fixed = fixed_ballots(self.n_shards, len(self.labels))
@@ -163,20 +182,29 @@ class ClassifierEnsemble(_Ensemble):
             Votes, `n_shards` in each row.
         """
         X = self.columns.read(X)
-        if self._loops(X, fused):
+        encoded = self._encoded(X, fused)
+        if encoded is None:
             counts = np.zeros((n_rows(X), len(self.labels)), dtype=np.int64)
             self._add_ballots(counts, X, range(self.n_shards))
             return counts
         fusion = self._present_fusion()
-        encoded = fusion.encode(X)
-        tally, (rows, places) = fusion.models.tally(encoded, len(self.labels))
+        tally, doubts = fusion.models.tally(encoded, len(self.labels))
         if len(tally) == n_rows(X):
             counts = tally
         else:
             counts = np.tile(self._fixed_counts(fusion.shards), (n_rows(X), 1))
             counts[encoded.rows] = tally
-        if len(rows):
-            self._add_doubtful(counts, X, encoded, rows, places)
+        if len(doubts[0]):
+            settle = fusion.models.settle
+            for rows, ballots in self._doubtful(
+                encoded,
+                doubts,
+                lambda shard: self._ballots(shard, X),
+                lambda own, place: settle(
+                    encoded.values, own, np.full(len(own), place)
+                ),
+            ):
+                counts[rows, ballots] += 1
         if len(fusion.shards) < self.n_shards:
             self._add_ballots(counts, X, self._unfused_shards())
         return counts
@@ -201,9 +229,9 @@ class ClassifierEnsemble(_Ensemble):
         Guarantee
         ---------
         Each shard adds a point of the simplex, the uniform one where its model
-        fails: a change of one model moves the sums by at most ``2 * STEPS`` in l1
-        norm. Sums of whole numbers do not depend on their order. Fused results may
-        differ from looped ones by a step for each shard.
+        fails, that depends on its own model only: a change of one model moves the
+        sums by at most ``2 * STEPS`` in l1 norm. Sums of whole numbers do not depend
+        on their order. Fused or not, they are the same.
         """
         X = self.columns.read(X)
         n_classes = len(self.labels)
@@ -213,19 +241,23 @@ class ClassifierEnsemble(_Ensemble):
             given = model_probabilities(self.models[shard], X, self.labels)
             return probability_steps(given)
 
-        fusable = self.fusion is None or self.fusion.models.gives_probabilities
-        if self._loops(X, fused and fusable):
+        fusable = self.fusion is not None and self.fusion.models.gives_probabilities
+        encoded = self._encoded(X, fused and fusable)
+        if encoded is None:
             shards: Iterable[Any] = range(self.n_shards)
         else:
             fusion = self._present_fusion()
-            encoded = fusion.encode(X)
-            uniform = probability_steps(np.full(n_classes, np.nan))
-            sums += len(fusion.shards) * uniform
-            chunks = fusion.models.probabilities(encoded.values, n_classes)
-            with np.errstate(all="ignore"):
-                for start, chunk in chunks:
-                    some = encoded.rows[start : start + len(chunk)]
-                    sums[some] = probability_steps(chunk).sum(axis=1)
+            sums += len(fusion.shards) * probability_steps(np.full(n_classes, np.nan))
+            given, doubts = fusion.models.probability_sums(encoded, n_classes)
+            sums[encoded.rows] = given
+            settle = fusion.models.settle_probabilities
+            for rows, steps in self._doubtful(
+                encoded,
+                doubts,
+                ask,
+                lambda own, place: settle(encoded.values, own, place, n_classes),
+            ):
+                sums[rows] += steps
             shards = self._unfused_shards()
         for _, steps in self._each(ask, shards):
             sums += steps
@@ -245,31 +277,6 @@ class ClassifierEnsemble(_Ensemble):
         for _, ballots in self._each(lambda shard: self._ballots(shard, X), shards):
             counts[everyone, ballots] += 1
 
-    def _add_doubtful(
-        self,
-        counts: NDArray[np.int64],
-        X: MatrixLike,
-        encoded: Encoded,
-        rows: NDArray[np.int64],
-        places: NDArray[np.int64],
-    ) -> None:
-        """Let the models decide the votes that were too near to call.
-
-        They are asked about the whole batch: the last bits of a product, and with
-        them a tie, may depend on the number of rows.
-        """
-        fusion = self._present_fusion()
-        for place in np.unique(places):
-            mine = rows[places == place]
-            shard = int(fusion.shards[place])
-            if self.models[shard] is None:
-                pairs = np.full(len(mine), place)
-                ballots = fusion.models.settle(encoded.values, mine, pairs)
-                counts[encoded.rows[mine], ballots] += 1
-                continue
-            asked = encoded.rows[mine]
-            counts[asked, self._ballots(shard, X)[asked]] += 1
-
 
 class RegressorEnsemble(_Ensemble):
     """The regressors of all shards, with outputs clipped to public bounds.
@@ -284,8 +291,6 @@ class RegressorEnsemble(_Ensemble):
         Public bounds on the outputs.
     fusion : Fusion, default=None
         The models as arrays. None fuses them if their kind allows it.
-    only_arrays : bool, default=False
-        Whether models, were there any, would be held as arrays only.
     n_jobs : int, default=None
         Threads that ask models which are not fused, as in joblib.
     """
@@ -297,7 +302,6 @@ class RegressorEnsemble(_Ensemble):
         bounds: tuple[float, float],
         *,
         fusion: Fusion | None = None,
-        only_arrays: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.bounds = check_bounds(bounds)
@@ -306,7 +310,6 @@ class RegressorEnsemble(_Ensemble):
             columns,
             labels=None,
             fusion=fusion,
-            only_arrays=only_arrays,
             n_jobs=n_jobs,
         )
 
@@ -328,10 +331,10 @@ class RegressorEnsemble(_Ensemble):
 
         Guarantee
         ---------
-        Each shard adds between 0 and ``STEPS``, half of it where its model fails: a
-        change of one model moves a sum by at most ``STEPS``. Sums of whole numbers do
-        not depend on their order. Fused results may differ from looped ones by a
-        step for each shard.
+        Each shard adds between 0 and ``STEPS``, half of it where its model fails, and
+        what it adds depends on its own model only: a change of one model moves a sum
+        by at most ``STEPS``. Sums of whole numbers do not depend on their order.
+        Fused or not, they are the same.
         """
         X = self.columns.read(X)
         sums = np.zeros(n_rows(X), dtype=np.int64)
@@ -339,18 +342,22 @@ class RegressorEnsemble(_Ensemble):
         def ask(shard: int) -> NDArray[np.int64]:
             return output_steps(model_outputs(self.models[shard], X), self.bounds)
 
-        if self._loops(X, fused):
+        encoded = self._encoded(X, fused)
+        if encoded is None:
             shards: Iterable[Any] = range(self.n_shards)
         else:
             fusion = self._present_fusion()
-            encoded = fusion.encode(X)
-            middle = output_steps(np.array(np.nan), self.bounds)
-            sums += len(fusion.shards) * middle
-            with np.errstate(all="ignore"):
-                for start, scores in fusion.models.scores(encoded.values):
-                    some = encoded.rows[start : start + len(scores)]
-                    steps = output_steps(scores[..., 0], self.bounds)
-                    sums[some] = steps.sum(axis=1)
+            sums += len(fusion.shards) * output_steps(np.array(np.nan), self.bounds)
+            given, doubts = fusion.models.output_sums(encoded, self.bounds)
+            sums[encoded.rows] = given
+            settle = fusion.models.settle_outputs
+            for rows, steps in self._doubtful(
+                encoded,
+                doubts,
+                ask,
+                lambda own, place: settle(encoded.values, own, place, self.bounds),
+            ):
+                sums[rows] += steps
             shards = self._unfused_shards()
         for _, steps in self._each(ask, shards):
             sums += steps

@@ -90,43 +90,48 @@ def fuse_linear(parts: dict[int, Parts], labels: Labels | None) -> FusedLinear |
     Returns
     -------
     FusedLinear or None
-        None if the predictors are not linear. Shards whose weights are too large or
-        too small to be sure of are left out.
+        None if the predictors are not linear. Shards whose weights are too large to
+        be sure of are left out.
     """
     example = next(iter(parts.values()))
     if type(example.predictor) not in (_REGRESSORS if labels is None else _CLASSIFIERS):
         return None
-    folded = {shard: _fold(part, labels) for shard, part in parts.items()}
-    lines = {shard: line for shard, line in folded.items() if line is not None}
+    n_columns = np.shape(example.predictor.coef_)[-1]
+    lines = {}
+    for shard, part in parts.items():
+        line = _fold(part, labels)
+        if line is not None and line.weights.shape[1] == n_columns:
+            lines[shard] = line
     if not lines:
         return None
-    single = example.predictor.coef_.dtype == np.float32
     return join_models(
         lines,
         n_scores=1 if labels is None or len(labels) == 2 else len(labels),
+        n_columns=n_columns,
         steps=4 * (len(example.tail) + max(len(b.movers) for b in example.blocks)),
-        roundoff=2.0**-24 if single else DOUBLE_ROUNDOFF,
         link=_link(example.predictor, labels),
     )
 
 
 def join_models(
-    models: dict[int, Folded], *, n_scores: int, steps: int, roundoff: float, link: str
+    models: dict[int, Folded], *, n_scores: int, n_columns: int, steps: int, link: str
 ) -> FusedLinear:
-    """Put the models of the given shards side by side."""
+    """Put the models of the given shards side by side; there may be none."""
     padded = [_pad(model, n_scores) for model in models.values()]
-    missing = np.stack([model.missing for model in padded])
+    shape = (len(padded), n_scores, n_columns)
+    missing = np.array([model.missing for model in padded]).reshape(shape)
     if np.isnan(missing).all():
         missing = missing[:, :, :0]
+    labels = np.array([model.labels for model in padded], dtype=np.int64)
     return FusedLinear(
         shards=np.array(list(models), dtype=np.int64),
-        labels=np.stack([model.labels for model in padded]),
-        weights=np.stack([model.weights for model in padded]),
-        intercepts=np.stack([model.intercepts for model in padded]),
+        labels=labels.reshape(len(padded), max(2, n_scores)),
+        weights=np.array([model.weights for model in padded]).reshape(shape),
+        intercepts=np.array([model.intercepts for model in padded]).reshape(shape[:2]),
         missing=missing,
-        bulk=np.array([model.bulk for model in padded]),
+        bulk=np.array([model.bulk for model in padded], dtype=np.float64),
         steps=steps,
-        roundoff=roundoff,
+        roundoff=DOUBLE_ROUNDOFF,
         link=link,
     )
 
@@ -157,8 +162,8 @@ def _fold(parts: Parts, labels: Labels | None) -> Folded | None:
             bulk=float((np.abs(intercepts) + 3 * (size @ maps.bulk)).max()),
         )
         inner = max(size.max(initial=0), np.abs(maps.slope).max(initial=0))
-    largest = max(inner, folded.largest)
-    tame = largest <= MAGNITUDE_LIMIT and folded.largest >= 1 / MAGNITUDE_LIMIT
+    # A comparison with NaN is false.
+    tame = inner <= MAGNITUDE_LIMIT and folded.largest <= MAGNITUDE_LIMIT
     return folded if tame else None
 
 

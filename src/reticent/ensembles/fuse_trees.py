@@ -27,7 +27,11 @@ from reticent.ensembles.categories import CategoryCodes, branch_table
 from reticent.ensembles.fused_trees import FusedTrees
 from reticent.ensembles.grove import Grove, Nodes
 from reticent.ensembles.labels import NO_BALLOT, Labels
-from reticent.ensembles.lightgbm_trees import booster_rounds, is_lightgbm
+from reticent.ensembles.lightgbm_trees import (
+    booster_rounds,
+    is_lightgbm,
+    predicts_plainly,
+)
 from reticent.ensembles.pipelines import Parts
 
 # Exact types: a subclass may predict in its own way.
@@ -70,6 +74,18 @@ def common_codes(parts: dict[int, Parts]) -> CategoryCodes | None:
     return CategoryCodes(known[0][0], [categories for _, categories in known])
 
 
+def trees_asked_for(parts: Parts, labels: Labels | None) -> int:
+    """Return how many trees a model may have by its parameters, which are public.
+
+    How many it has is not: boosting may stop early, and one record may stop it.
+    """
+    settings = parts.predictor.get_params(deep=False)
+    rounds = settings.get("max_iter", settings.get("n_estimators", 1))
+    averaged = type(parts.predictor) in _TREES + _FORESTS
+    n_trees = 1 if averaged or labels is None or len(labels) == 2 else len(labels)
+    return int(rounds) * n_trees
+
+
 def fuse_trees(
     parts: dict[int, Parts], labels: Labels | None, codes: CategoryCodes | None
 ) -> FusedTrees | None:
@@ -87,14 +103,15 @@ def fuse_trees(
     Returns
     -------
     FusedTrees or None
-        None if the predictors are no trees, or see columns that each shard has moved
-        in its own way.
+        None if the predictors are no trees, see columns that each shard has moved in
+        its own way, or predict by rules that arrays do not follow to the bit. All of
+        that is known from types and parameters.
     """
     example = next(iter(parts.values()))
     kind = type(example.predictor)
     averaged = kind in _TREES + _FORESTS
     boosted = kind in _BOOSTED or is_lightgbm(example.predictor)
-    if example.moves or not (averaged or boosted):
+    if example.moves or not (averaged or boosted) or not _follows(example.predictor):
         return None
     models = {}
     for shard, part in parts.items():
@@ -134,6 +151,16 @@ def fuse_trees(
     )
 
 
+def _follows(model: Any) -> bool:
+    """Whether arrays can follow a model's own arithmetic, by its parameters."""
+    if is_lightgbm(model):
+        return predicts_plainly(model)
+    if type(model) in _FORESTS:
+        # Threads add the trees up in the order in which they finish.
+        return model.n_jobs in (None, 1)
+    return True
+
+
 def _known_labels(
     model: Any, labels: Labels | None, *, least: int
 ) -> NDArray[np.int64] | None:
@@ -170,7 +197,11 @@ def _boosted_rounds(model: Any, codes: CategoryCodes | None) -> Rounds | None:
         return None
     own_codes = []
     categories = boosted_categories(model)
+    if (codes is None) != (categories is None):
+        return None
     if codes is not None and categories is not None:
+        if not codes.covers(*categories):
+            return None
         own_codes = [codes.own_codes(c, known) for c, known in enumerate(categories[1])]
     baseline, rounds = boosted_rounds(model)
     return Rounds(

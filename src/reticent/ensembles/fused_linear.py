@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reticent.ensembles.encoding import Encoded
-from reticent.ensembles.fused import Doubts, Fused
+from reticent.ensembles.fused import Doubts, Fused, Scores
 from reticent.ensembles.labels import NO_BALLOT
 
 # Rows and folded weights beyond this could overflow in one order of operations and
@@ -56,7 +56,7 @@ class FusedLinear(Fused):
     steps : int
         Operations that scalers spend on one value.
     roundoff : float
-        Relative error of one operation of the models' own arithmetic.
+        Relative error of one operation of the models' arithmetic and of ours.
     link : str
         ``"logistic"`` or ``"softmax"`` if scores give probabilities, else ``""``.
 
@@ -64,8 +64,10 @@ class FusedLinear(Fused):
     ---------
     `tally` counts a vote only where the score is farther from a tie than the rounding
     errors of this arithmetic and of the model's own together, so the model votes the
-    same; all other pairs of row and model are handed back. What is counted for a
-    model depends on its own weights only.
+    same; all other pairs of row and model are handed back. Sums of probabilities and
+    of outputs do the same, with the boundaries at which they are rounded to steps. So
+    what is counted for a model is its own answer, whatever the order of summation in
+    which a product of all models has been computed.
     """
 
     scalars: ClassVar[Mapping[str, type]] = {
@@ -134,29 +136,50 @@ class FusedLinear(Fused):
         self, values: Any, rows: NDArray[np.int64], models: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return the votes of given models on given rows, by this arithmetic alone."""
-        chosen = values[rows]
-        dense = chosen.toarray() if sparse.issparse(chosen) else chosen
-        gaps = np.isnan(dense)
-        scores = np.einsum("pcd,pd->pc", self.weights[models], np.where(gaps, 0, dense))
-        scores += self.intercepts[models]
-        if self.missing.size:
-            extra = np.nan_to_num(self.missing[models])
-            scores += np.einsum("pcd,pd->pc", extra, gaps)
-        if scores.shape[1] == 1:
-            winners = (scores[:, 0] > 0).astype(np.int64)
-        else:
-            winners = scores.argmax(axis=1)
-        return self.labels[models, winners]
+        ballots = np.empty(len(rows), dtype=np.int64)
+        for model in np.unique(models):
+            mine = models == model
+            scores = self.settled_scores(values, rows[mine], int(model))
+            if scores.shape[1] == 1:
+                winners = (scores[:, 0] > 0).astype(np.int64)
+            else:
+                winners = scores.argmax(axis=1)
+            ballots[mine] = self.labels[model, winners]
+        return ballots
 
-    def scores(self, values: Any) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Yield the scores (rows x models x scores) of chunk after chunk of rows."""
+    def scored(self, encoded: Encoded) -> Iterator[tuple[int, Scores, Scores]]:
+        """Yield chunks of rows: their start, their scores, and the errors of these."""
         n_models, n_scores, _ = self.weights.shape
         absent = np.isneginf(self.intercepts)
-        for start, rows, gaps in _row_chunks(values, self._matrix, self._extra):
-            flat = _product(self._matrix, self._extra, rows, gaps)
-            scores = flat.T.reshape(-1, n_models, n_scores)
+        sizes = self._sizes.reshape(n_models, n_scores)
+        for start, scaled, slack in self._chunks(encoded):
+            scores = np.multiply(scaled.transpose(2, 0, 1), sizes, order="C")
             scores[:, absent] = -np.inf
-            yield start, scores
+            yield start, scores, slack[:, None] * np.abs(sizes[:, 0])
+
+    def settled_scores(
+        self, values: Any, rows: NDArray[np.int64], model: int
+    ) -> Scores:
+        """Return one model's scores on given rows (rows x scores).
+
+        Columns are added one after the other, by operations that treat each row by
+        itself.
+        """
+        chosen = values[rows]
+        columns = np.arange(chosen.shape[1])
+        if sparse.issparse(chosen):
+            # A column of zeros adds nothing.
+            columns = np.unique(chosen.indices)
+            chosen = chosen[:, columns].toarray()
+        scores = np.tile(self.intercepts[model], (len(rows), 1))
+        with np.errstate(all="ignore"):
+            for column, place in zip(chosen.T, columns, strict=True):
+                added = column[:, None] * self.weights[model, :, place]
+                if self.missing.size:
+                    extra = np.nan_to_num(self.missing[model, :, place])
+                    added = np.where(np.isnan(column)[:, None], extra, added)
+                scores += added
+        return scores
 
     @cached_property
     def _matrix(self) -> NDArray[np.float64]:
@@ -180,8 +203,8 @@ class FusedLinear(Fused):
         at most a known multiple of ``|x| + 1``, the same for all models.
         """
         lengths = np.sqrt((self.weights**2).sum(axis=2)).max(axis=1)
-        sizes = np.maximum(lengths, self.bulk)
-        sizes = np.where(sizes > 0, sizes, 1)
+        # Smaller models are all in doubt: their products may underflow.
+        sizes = np.maximum(np.maximum(lengths, self.bulk), 1 / MAGNITUDE_LIMIT)
         if self.weights.shape[1] == 1:
             sizes = np.where(self.labels[:, 1] == 1, sizes, -sizes)
         return np.repeat(sizes, self.weights.shape[1])[:, None]
@@ -200,13 +223,13 @@ class FusedLinear(Fused):
         # Any order of summation errs by at most n_columns roundoffs of the sum of
         # absolute values, and each operation of a scaler by one more; twice, for the
         # model's arithmetic and for ours, and twice again for good measure.
-        unit = 4 * (n_columns + self.steps + 16) * max(encoded.roundoff, self.roundoff)
+        unit = 4 * (n_columns + self.steps + 16) * self.roundoff
         for start, rows, gaps in _row_chunks(encoded.values, matrix, extra):
             slack = unit * (_lengths(rows) + 1)
             # Beyond the limit nothing is certain, and nothing exceeds infinity.
             slack[~(slack <= unit * MAGNITUDE_LIMIT)] = np.inf
             scores = _product(matrix, extra, rows, gaps)
-            yield start, scores.reshape(n_models, n_scores, -1), slack
+            yield start, scores.reshape(n_models, n_scores, len(slack)), slack
 
     def _tally_scores(
         self,
@@ -261,7 +284,7 @@ def _row_chunks(
 ) -> Iterator[tuple[int, Any, NDArray[np.float64] | None]]:
     """Yield chunks of rows with a column of ones, and where values are missing."""
     n_rows, n_columns = values.shape
-    size = max(64, _CHUNK_SCORES // len(matrix))
+    size = max(64, _CHUNK_SCORES // max(1, len(matrix)))
     for start in range(0, n_rows, size):
         chunk = values[start : start + size]
         if sparse.issparse(chunk):

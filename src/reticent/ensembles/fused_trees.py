@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.ensembles.encoding import Encoded
-from reticent.ensembles.fused import Doubts, Fused
+from reticent.ensembles.fused import Doubts, Fused, Scores, found_doubts
 from reticent.ensembles.labels import NO_BALLOT
 
 # Walking this many pairs of row and tree at once keeps the arrays in cache.
@@ -62,7 +62,8 @@ class FusedTrees(Fused):
     ---------
     Leaf values are added in the order in which the models add them, so averages and
     sums are the models' own to the last bit, and so are votes; boosted scores within
-    1e-9 of a tie are handed back instead of counted.
+    1e-9 of a tie, and probabilities that a rounding error could move to another step,
+    are handed back instead of counted.
     """
 
     scalars: ClassVar[Mapping[str, type]] = {
@@ -120,19 +121,16 @@ class FusedTrees(Fused):
         doubts : (ndarray of int, ndarray of int)
             Rows and models of the votes that were not counted.
         """
-        n_rows = len(encoded.values)
-        counts = np.zeros((n_rows, n_classes), dtype=np.int64)
-        doubts = [(np.arange(0), np.arange(0))]
+        counts = np.zeros((len(encoded.values), n_classes), dtype=np.int64)
+        doubts = []
         every = np.arange(len(self.shards))
-        for start, scores in self.scores(encoded.values):
+        for start, scores, _ in self.scored(encoded):
             winners, sure = self._winners(scores)
             ballots = self.labels[every, winners]
             rows, models = np.nonzero(sure)
             np.add.at(counts, (rows + start, ballots[rows, models]), 1)
-            rows, models = np.nonzero(~sure)
-            doubts.append((rows + start, models))
-        doubtful_rows, doubtful_models = zip(*doubts, strict=True)
-        return counts, (np.concatenate(doubtful_rows), np.concatenate(doubtful_models))
+            doubts.append((start, sure))
+        return counts, found_doubts(doubts)
 
     def settle(
         self,
@@ -142,26 +140,44 @@ class FusedTrees(Fused):
     ) -> NDArray[np.int64]:
         """Return the votes of given models on given rows, by this arithmetic alone."""
         ballots = np.empty(len(rows), dtype=np.int64)
-        for start, scores in self.scores(values[rows]):
-            some = slice(start, start + len(scores))
-            winners, _ = self._winners(scores)
-            chosen = winners[np.arange(len(scores)), models[some]]
-            ballots[some] = self.labels[models[some], chosen]
+        for model in np.unique(models):
+            mine = models == model
+            scores = self.settled_scores(values, rows[mine], int(model))
+            winners, _ = self._winners(scores[:, None])
+            ballots[mine] = self.labels[model, winners[:, 0]]
         return ballots
 
-    def scores(
-        self, values: NDArray[np.float64]
-    ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Yield the scores (rows x models x scores) of chunk after chunk of rows."""
-        n_models, n_rounds, n_trees = self.roots.shape
+    def scored(self, encoded: Encoded) -> Iterator[tuple[int, Scores, Scores]]:
+        """Yield chunks of rows: their start, their scores, and no errors."""
+        for start, scores in self._scores(encoded.values, slice(None)):
+            yield start, scores, np.zeros((len(scores), 1))
+
+    def settled_scores(
+        self, values: NDArray[np.float64], rows: NDArray[np.int64], model: int
+    ) -> Scores:
+        """Return one model's scores on given rows (rows x scores)."""
+        one = slice(model, model + 1)
+        chunks = [chunk[:, 0] for _, chunk in self._scores(values[rows], one)]
+        return np.concatenate([np.empty((0, self.baseline.shape[1])), *chunks])
+
+    def _scores(
+        self, values: NDArray[np.float64], some: slice
+    ) -> Iterator[tuple[int, Scores]]:
+        """Yield the scores of some models (rows x models x scores), chunk by chunk."""
+        roots, baseline, labels = (
+            self.roots[some],
+            self.baseline[some],
+            self.labels[some],
+        )
+        n_models, n_rounds, n_trees = roots.shape
         seen = values.astype(np.float32).astype(np.float64) if self.single else values
-        size = max(1, _CHUNK_PAIRS // self.roots.size)
-        absent = self.labels[:, : self.baseline.shape[1]] == NO_BALLOT
-        silent = absent & (self.labels != NO_BALLOT).any()
+        size = max(1, _CHUNK_PAIRS // max(1, roots.size))
+        absent = labels[:, : baseline.shape[1]] == NO_BALLOT
+        silent = absent & (labels != NO_BALLOT).any()
         for start in range(0, len(seen), size):
-            leaves = self._leaves(seen[start : start + size])
+            leaves = self._leaves(seen[start : start + size], roots)
             leaves = leaves.reshape(-1, n_models, n_rounds, n_trees)
-            scores = np.repeat(self.baseline[None], len(leaves), axis=0)
+            scores = np.repeat(baseline[None], len(leaves), axis=0)
             for turn in range(n_rounds):
                 if n_trees == 1:
                     scores += self.values[leaves[:, :, turn, 0]]
@@ -188,11 +204,13 @@ class FusedTrees(Fused):
         best = scores.max(axis=2, keepdims=True)
         return scores.argmax(axis=2), (scores >= best - _BOOSTED_SLACK).sum(axis=2) == 1
 
-    def _leaves(self, rows: NDArray[np.float64]) -> NDArray[np.int32]:
+    def _leaves(
+        self, rows: NDArray[np.float64], roots: NDArray[np.int32]
+    ) -> NDArray[np.int32]:
         """Return the leaf of each row in each tree, rows outermost."""
         n_rows, n_columns = rows.shape
-        node = np.tile(self.roots.ravel(), n_rows)
-        base = np.repeat(np.arange(n_rows) * n_columns, self.roots.size)
+        node = np.tile(roots.ravel(), n_rows)
+        base = np.repeat(np.arange(n_rows) * n_columns, roots.size)
         flat = rows.ravel()
         gaps = bool(np.isnan(flat).any())
         walking = np.flatnonzero(~self._is_leaf[node])

@@ -12,12 +12,13 @@ from scipy import sparse
 from sklearn import get_config
 
 from reticent._sklearn import MatrixLike
-from reticent.ensembles.encoding import Encoded, Encoding
+from reticent.ensembles.encoding import POLARS, Encoded, Encoding
 from reticent.ensembles.fuse_linear import fuse_linear
-from reticent.ensembles.fuse_trees import common_codes, fuse_trees
+from reticent.ensembles.fuse_trees import common_codes, fuse_trees, trees_asked_for
 from reticent.ensembles.fused_linear import FusedLinear
 from reticent.ensembles.fused_trees import FusedTrees
 from reticent.ensembles.labels import Labels
+from reticent.ensembles.lightgbm_trees import is_lightgbm
 from reticent.ensembles.looped import n_rows
 from reticent.ensembles.pipelines import take_apart
 
@@ -30,28 +31,46 @@ _TREE_WALKS = 1 << 13
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fusion:
-    """The common encoding of rows, and the arrays of the models behind it."""
+    """The common encoding of rows, and the arrays of the models behind it.
+
+    Parameters
+    ----------
+    encoding : Encoding
+        How rows become the matrix that all models see.
+    models : FusedLinear or FusedTrees
+        The models.
+    n_trees : int, default=1
+        How many trees a model may have by the parameters of its estimator; public.
+    takes_polars : bool, default=True
+        Whether models read frames of polars as they read arrays.
+    """
 
     encoding: Encoding
     models: FusedLinear | FusedTrees
+    n_trees: int = 1
+    takes_polars: bool = True
 
     def suits(self, X: MatrixLike, *, only: bool = False) -> bool:
         """Whether a batch should be answered through the arrays.
 
         With `only`, whether it can be, however slowly.
 
-        The choice rests on the type and the size of the batch, and on scikit-learn's
-        setting for values that are not finite: switched off, models answer for rows
-        that they otherwise refuse.
+        The choice rests on the type and the size of the batch, on the estimator's
+        parameters, and on scikit-learn's setting for values that are not finite:
+        switched off, models answer for rows that they otherwise refuse.
         """
-        if get_config()["assume_finite"] or not self.encoding.takes(X):
+        if not self.encoding.takes(X):
+            return False
+        if isinstance(self.models, FusedTrees) and sparse.issparse(X):
+            return False
+        if only:
+            return True
+        if get_config()["assume_finite"]:
             return False
         if isinstance(self.models, FusedLinear):
             return True
-        if sparse.issparse(X):
-            return False
-        walks = n_rows(X) * self.models.roots[0].size
-        return only or (n_rows(X) <= _TREE_ROWS and walks <= _TREE_WALKS)
+        walks = n_rows(X) * self.n_trees
+        return n_rows(X) <= _TREE_ROWS and walks <= _TREE_WALKS
 
     def encode(self, X: MatrixLike) -> Encoded:
         """Encode the rows of a batch that the models do not refuse."""
@@ -60,7 +79,20 @@ class Fusion:
         if refused is None:
             return encoded
         kept = np.flatnonzero(~refused)
-        return Encoded(encoded.rows[kept], encoded.values[kept], encoded.roundoff)
+        return Encoded(encoded.rows[kept], encoded.values[kept], encoded.types)
+
+    def follows(self, encoded: Encoded) -> bool:
+        """Whether the models' own arithmetic on encoded rows is that of the arrays.
+
+        Libraries convert other numbers than those of double precision each in their
+        own way, and scalers work in the type that they are given.
+        """
+        others = encoded.types - {np.dtype(np.float64)}
+        if self.takes_polars:
+            others -= {POLARS}
+        if isinstance(self.models, FusedTrees):
+            return not others
+        return all(kind.kind in "biu" for kind in others)
 
     @property
     def shards(self) -> NDArray[np.int64]:
@@ -93,5 +125,16 @@ def fuse(models: Sequence[Any], labels: Labels | None) -> Fusion | None:
     if example is None:
         return None
     codes = common_codes(parts)
-    fused = fuse_linear(parts, labels) or fuse_trees(parts, labels, codes)
-    return None if fused is None else Fusion(Encoding.of(example, codes), fused)
+    encoding = Encoding.of(example, codes)
+    linear = fuse_linear(parts, labels)
+    if linear is not None:
+        return Fusion(encoding, linear)
+    trees = fuse_trees(parts, labels, codes)
+    if trees is None:
+        return None
+    return Fusion(
+        encoding,
+        trees,
+        n_trees=trees_asked_for(example, labels),
+        takes_polars=not is_lightgbm(example.predictor),
+    )

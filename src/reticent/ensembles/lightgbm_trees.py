@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,46 @@ _OBJECTIVES = ("binary sigmoid:1", "multiclass num_class:", "regression")
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _MISSING_NONE, _MISSING_ZERO = 0, 1
 
+# LightGBM takes values up to this for zeros before it walks a tree.
+_ZERO = float(np.float32(1e-35))
+
+# Settings beside those that its classes name, of which it is known that they do not
+# change how a fitted model predicts.
+_HARMLESS = frozenset(
+    {
+        "bagging_fraction",
+        "bagging_freq",
+        "bagging_seed",
+        "data_random_seed",
+        "deterministic",
+        "drop_rate",
+        "drop_seed",
+        "extra_trees",
+        "feature_fraction",
+        "feature_fraction_bynode",
+        "feature_fraction_seed",
+        "force_col_wise",
+        "force_row_wise",
+        "lambda_l1",
+        "lambda_l2",
+        "max_bin",
+        "max_drop",
+        "min_data_in_bin",
+        "min_data_in_leaf",
+        "min_gain_to_split",
+        "min_sum_hessian_in_leaf",
+        "num_threads",
+        "path_smooth",
+        "seed",
+        "skip_drop",
+        "uniform_drop",
+        "use_missing",
+        "verbose",
+        "verbosity",
+        "xgboost_dart_mode",
+    }
+)
+
 
 def is_lightgbm(model: Any) -> bool:
     """Whether a model is LightGBM's own classifier or regressor.
@@ -28,6 +69,16 @@ def is_lightgbm(model: Any) -> bool:
         library.LGBMClassifier,
         library.LGBMRegressor,
     )
+
+
+def predicts_plainly(model: Any) -> bool:
+    """Whether a model predicts by walking all of its trees, as far as settings tell.
+
+    Settings that are not known to leave predictions alone (stopping early while
+    predicting, for one) are taken to change them.
+    """
+    named = set(signature(type(model)).parameters)
+    return set(model.get_params(deep=False)) <= named | _HARMLESS
 
 
 def booster_rounds(model: Any) -> list[list[Nodes]] | None:
@@ -88,9 +139,17 @@ def _nodes(tree: dict[str, str]) -> Nodes | None:
             threshold[:n_inner] >= 0,
             decisions & _DEFAULT_LEFT,
         )
+        threshold[:n_inner] = _around_zero(threshold[:n_inner])
     leaf_values = np.zeros((n_nodes, 1))
     leaf_values[n_inner:, 0] = values
     return Nodes(left, right, feature, threshold, missing_left, leaf_values)
+
+
+def _around_zero(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return thresholds that split rows as these do once small values are zeros."""
+    below = np.nextafter(-_ZERO, -np.inf)
+    moved = np.where(threshold >= 0, np.maximum(threshold, _ZERO), threshold)
+    return np.where((moved >= -_ZERO) & (moved < 0), below, moved)
 
 
 def _places(text: str, n_inner: int) -> NDArray[np.int64]:

@@ -13,6 +13,10 @@ from reticent.errors import InvalidParameterError
 # than ten million outputs, and sums over 2^39 shards still fit 64 bits.
 STEPS = 1 << 24
 
+# How far the operations of `_position` may be off, in steps: each rounds a number of
+# at most `STEPS` by at most 2^-29, and this is four times their sum.
+_POSITION_ERROR = 2.0**-25
+
 
 def probability_steps(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
     """Round each row to non-negative whole numbers that add up to `STEPS`.
@@ -32,7 +36,41 @@ def probability_steps(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
     ---------
     Whatever the input, every row of the result is a point of the simplex on the
     grid, so two rows differ by at most ``2 * STEPS`` in l1 norm. A row of
-    probabilities moves by less than one step in each coordinate.
+    probabilities moves by at most one step in each coordinate.
+    """
+    return _between(np.rint(_cuts(probabilities)))
+
+
+def sure_probability_steps(
+    probabilities: NDArray[np.float64], errors: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return `probability_steps`, and whether errors could have changed them.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (..., n_classes)
+        Class probabilities.
+    errors : ndarray of shape (...)
+        How far any sum of a row's first probabilities may be off.
+
+    Returns
+    -------
+    steps : ndarray of int of shape (..., n_classes)
+        As `probability_steps` returns them.
+    sure : ndarray of bool of shape (...)
+        Whether every row within the errors has the same steps.
+    """
+    cuts = _cuts(probabilities)
+    margin = STEPS * errors[..., None]
+    sure = np.rint(cuts - margin) == np.rint(cuts + margin)
+    return _between(np.rint(cuts)), np.asarray(sure.all(axis=-1))
+
+
+def _cuts(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return where the unit interval is cut into the shares, in steps.
+
+    Cuts are rounded and not shares: they never meet a rounding boundary where a share
+    is 0 or 1, and their differences add up.
     """
     n_classes = probabilities.shape[-1]
     with np.errstate(invalid="ignore", over="ignore"):
@@ -44,22 +82,19 @@ def probability_steps(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
     else:
         uniform = np.full_like(probabilities, 1 / n_classes)
         shares = np.divide(probabilities, total, out=uniform, where=valid)
-    if n_classes == 2:
-        second = np.rint(shares[..., 1] * STEPS).astype(np.int64)
-        return np.stack([STEPS - second, second], axis=-1)
-    return _largest_remainders(shares)
+    if n_classes > 2:
+        shares = np.cumsum(shares, axis=-1)
+    return STEPS * shares[..., :-1]
 
 
-def _largest_remainders(shares: NDArray[np.float64]) -> NDArray[np.int64]:
-    exact = shares * STEPS
-    steps = np.floor(exact).astype(np.int64)
-    missing = STEPS - steps.sum(axis=-1, keepdims=True)
-    # The labels that lost most by rounding down get a step each, earlier ones first.
-    by_loss = np.argsort(steps - exact, axis=-1, kind="stable")
-    rank = np.empty_like(by_loss)
-    places = np.broadcast_to(np.arange(shares.shape[-1]), shares.shape)
-    np.put_along_axis(rank, by_loss, places, axis=-1)
-    return steps + (rank < missing)
+def _between(cuts: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the numbers of steps between whole cuts."""
+    whole = cuts.astype(np.int64)
+    steps = np.empty((*cuts.shape[:-1], cuts.shape[-1] + 1), dtype=np.int64)
+    steps[..., 0] = whole[..., 0]
+    steps[..., 1:-1] = whole[..., 1:] - whole[..., :-1]
+    steps[..., -1] = STEPS - whole[..., -1]
+    return steps
 
 
 def output_steps(
@@ -84,11 +119,56 @@ def output_steps(
     Whatever the input, results lie in ``[0, STEPS]``. Clipped outputs move by at most
     half a step, up to floating-point rounding.
     """
+    return np.rint(_position(outputs, bounds)).astype(np.int64)
+
+
+def sure_output_steps(
+    outputs: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    bounds: tuple[float, float],
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return `output_steps`, and whether errors could have changed them.
+
+    Parameters
+    ----------
+    outputs : ndarray
+        Real outputs.
+    errors : ndarray of a shape that goes with it
+        How far they may be off.
+    bounds : (float, float)
+        Public bounds, finite and in order.
+
+    Returns
+    -------
+    steps : ndarray of int
+        As `output_steps` returns them.
+    sure : ndarray of bool
+        Whether every output within the errors has the same steps.
+    """
+    low, high = check_bounds(bounds)
+    position = _position(outputs, bounds)
+    steps = np.rint(position)
+    position -= steps
+    np.abs(position, out=position)
+    with np.errstate(over="ignore", invalid="ignore"):
+        position += errors * (STEPS / 2 / (high / 2 - low / 2))
+    # What is not a number is not sure.
+    return steps.astype(np.int64), position < 0.5 - _POSITION_ERROR
+
+
+def _position(
+    outputs: NDArray[np.float64], bounds: tuple[float, float]
+) -> NDArray[np.float64]:
+    """Return where clipped outputs lie between the bounds, in steps."""
     low, high = check_bounds(bounds)
     # Halved, the width of any two finite bounds is finite.
-    share = (np.clip(outputs, low, high) / 2 - low / 2) / (high / 2 - low / 2)
-    steps = np.rint(np.where(np.isnan(share), 0.5, share) * STEPS)
-    return np.clip(steps, 0, STEPS).astype(np.int64)
+    position = np.asarray(np.clip(outputs, low, high))
+    position /= 2
+    position -= low / 2
+    position /= high / 2 - low / 2
+    position[np.isnan(position)] = 0.5
+    position *= STEPS
+    return position
 
 
 def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
 from reticent.ensembles.columns import Columns
-from reticent.ensembles.encoding import DOUBLE_ROUNDOFF, Encoding
+from reticent.ensembles.encoding import Encoding
 from reticent.ensembles.ensemble import ClassifierEnsemble, RegressorEnsemble
 from reticent.ensembles.fuse_linear import Folded, join_models
 from reticent.ensembles.fused_linear import MAGNITUDE_LIMIT, FusedLinear
@@ -85,7 +85,6 @@ def train_classifiers(
         Columns.of(Z),
         classes,
         fusion=linear_fusion(recipe, fused),
-        only_arrays=True,
     )
 
 
@@ -128,7 +127,6 @@ def train_regressors(
         Columns.of(Z),
         bounds,
         fusion=linear_fusion(recipe, fused),
-        only_arrays=True,
     )
 
 
@@ -140,7 +138,7 @@ def train_linear(
     *,
     n_classes: int | None,
     n_jobs: int | None = None,
-) -> FusedLinear | None:
+) -> FusedLinear:
     """Train one linear model per shard, all at once.
 
     Parameters
@@ -160,10 +158,9 @@ def train_linear(
 
     Returns
     -------
-    FusedLinear or None
+    FusedLinear
         The models. Shards that scikit-learn could not be fitted on (a single label,
-        cells that are no numbers, or not finite, or overflow) are left out; None if
-        all are.
+        cells that are no numbers, or not finite, or overflow) are left out.
 
     Guarantee
     ---------
@@ -179,7 +176,7 @@ def train_linear(
         )
     numbers = numbers_by_shard(Z, partition)
     models = _train_shards(recipe, numbers, targets, partition, n_classes, n_jobs)
-    return _joined(recipe, models, n_classes)
+    return _joined(recipe, models, n_classes, Z.shape[1])
 
 
 def train_spooled(
@@ -188,7 +185,7 @@ def train_spooled(
     *,
     n_classes: int | None,
     n_jobs: int | None = None,
-) -> FusedLinear | None:
+) -> FusedLinear:
     """Train one linear model per shard on rows that lie on disk.
 
     Parameters
@@ -204,7 +201,7 @@ def train_spooled(
 
     Returns
     -------
-    FusedLinear or None
+    FusedLinear
         As `train_linear` would return for the whole table in memory, to the last
         bit: the model of a shard does not depend on the shards it is read with.
     """
@@ -214,7 +211,7 @@ def train_spooled(
         goals = targets if n_classes is None else targets.astype(np.int64)
         trained = _train_shards(recipe, Z, goals, partition, n_classes, n_jobs)
         models |= {first + place: model for place, model in trained.items()}
-    return _joined(recipe, models, n_classes)
+    return _joined(recipe, models, n_classes, rows.n_columns)
 
 
 def _train_shards(
@@ -239,15 +236,16 @@ def _train_shards(
 
 
 def _joined(
-    recipe: LinearRecipe, models: dict[int, Folded], n_classes: int | None
-) -> FusedLinear | None:
-    if not models:
-        return None
+    recipe: LinearRecipe,
+    models: dict[int, Folded],
+    n_classes: int | None,
+    n_columns: int,
+) -> FusedLinear:
     return join_models(
         dict(sorted(models.items())),
         n_scores=count_scores(n_classes),
+        n_columns=n_columns,
         steps=4 * recipe.scaled,
-        roundoff=DOUBLE_ROUNDOFF,
         link=_link(recipe, n_classes),
     )
 
@@ -333,10 +331,8 @@ def _link(recipe: LinearRecipe, n_classes: int | None) -> str:
     return "logistic" if n_classes == 2 else "softmax"
 
 
-def linear_fusion(recipe: LinearRecipe, fused: FusedLinear | None) -> Fusion | None:
+def linear_fusion(recipe: LinearRecipe, fused: FusedLinear) -> Fusion:
     """Return linear models as the ensembles take them."""
-    if fused is None:
-        return None
     return Fusion(Encoding((Block(None, (), ()),), moves=recipe.scaled), fused)
 
 

@@ -124,11 +124,7 @@ def regressors_of(
 ) -> RegressorEnsemble:
     """Return an ensemble that answers through its arrays alone."""
     return RegressorEnsemble(
-        [None] * n_shards,
-        Columns(n_features, None),
-        bounds,
-        fusion=fusion,
-        only_arrays=True,
+        [None] * n_shards, Columns(n_features, None), bounds, fusion=fusion
     )
 
 
