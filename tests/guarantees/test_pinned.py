@@ -10,6 +10,8 @@ from scipy.optimize import minimize
 
 from reticent.errors import InvalidGuaranteeError
 from reticent.guarantees import (
+    ZCDP,
+    AddRemove,
     Budget,
     PerfectGeneralization,
     PureDP,
@@ -19,14 +21,20 @@ from reticent.guarantees import (
     answers_within,
     approx_robust_error,
     claim,
+    exact_composition,
     perfect_to_robust,
+    pld_composition,
+    prediction_to_risk_multiple,
+    pure_to_approx,
     replace_stable,
     rho_within,
+    to_replace_one,
+    zcdp_composition,
     zcdp_epsilon,
 )
 from reticent.guarantees.convert import exponential_sum
 from reticent.guarantees.loss import delta_left, pld_epsilon, pure_delta, pure_epsilon
-from tests.guarantees.cases import sampled
+from tests.guarantees.cases import given, sampled
 
 mpmath.mp.dps = 40
 
@@ -179,3 +187,26 @@ def test_g11_uses_the_best_parameters(epsilon, delta, n):
         for start in ([-6.0, -6.0, -3.0], [-3.0, -3.0, 0.0])
     )
     assert found == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-15])
+def test_g20_looks_at_moments_up_to_a_million(epsilon):
+    # The best moment of so small a loss is beyond; the millionth is good enough.
+    made = prediction_to_risk_multiple(given(PureDP(epsilon)), beta=0.01).guarantee
+    exponent = 1e6 * mpmath.mpf(epsilon) - mpmath.log(mpmath.mpf(0.01)) / 10**6
+    assert float(mpmath.log(mpmath.mpf(made.factor))) == pytest.approx(float(exponent))
+
+
+@pytest.mark.parametrize(
+    "composition", [exact_composition, zcdp_composition, pld_composition]
+)
+@pytest.mark.parametrize("delta", [1e-6, 0.3])
+def test_a_total_has_the_delta_that_was_asked_for(composition, delta):
+    made = composition(given(PureDP(0.125)), counts=(3,), delta=delta)
+    assert made.guarantee.delta == delta
+    assert pure_to_approx(given(PureDP(0.125))).guarantee.delta == 0
+
+
+def test_g7_replacing_one_unit_costs_four_times_the_rho_of_removing_it():
+    one = given(ZCDP(0.125), relation=AddRemove())
+    assert to_replace_one(one, n=9).guarantee == ZCDP(0.5)
