@@ -13,6 +13,8 @@ from reticent.guarantees import (
     ZCDP,
     AddRemove,
     Budget,
+    Compression,
+    FiniteRange,
     PerfectGeneralization,
     PureDP,
     ReplaceOne,
@@ -20,12 +22,16 @@ from reticent.guarantees import (
     UniformStability,
     answers_within,
     approx_robust_error,
+    approx_to_robust,
     claim,
+    compression_to_robust,
     exact_composition,
+    finite_range_to_robust,
     perfect_to_robust,
     pld_composition,
     prediction_to_risk_multiple,
     pure_to_approx,
+    pure_to_robust,
     replace_stable,
     rho_within,
     to_replace_one,
@@ -210,3 +216,16 @@ def test_a_total_has_the_delta_that_was_asked_for(composition, delta):
 def test_g7_replacing_one_unit_costs_four_times_the_rho_of_removing_it():
     one = given(ZCDP(0.125), relation=AddRemove())
     assert to_replace_one(one, n=9).guarantee == ZCDP(0.5)
+
+
+@pytest.mark.parametrize("failure", [0.25, 1e-6])
+def test_a_robust_bound_fails_as_rarely_as_was_asked_for(failure):
+    kept, few = Compression(3, 2, 0), FiniteRange(8)
+    private = given(PureDP(0.01), relation=ReplaceOne(100), scope=Scope.MODEL)
+    for made in (
+        pure_to_robust(private, beta=failure),
+        approx_to_robust(private, beta=failure),
+        finite_range_to_robust(sampled(few), beta=failure),
+        compression_to_robust(sampled(kept), delta=failure),
+    ):
+        assert made.guarantee.delta == failure

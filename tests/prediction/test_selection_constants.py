@@ -54,6 +54,9 @@ class TestStableSelection:
         promised = certified_stability(n, subset, exponent)
         assert truth <= promised <= truth * (1 + mpmath.mpf(10) ** -13)
 
+    def test_a_probability_moves_by_one_at_most(self):
+        assert certified_stability(2, 1, 1e4) == 1.0
+
     @pytest.mark.parametrize("stability", [0.01, 0.2, 0.9])
     def test_a_plan_spends_all_of_its_stability(self, stability):
         n = 1000
@@ -116,8 +119,10 @@ class TestRelabeling:
             return Fraction(0)
         return Fraction(math.comb(others - marked, drawn), math.comb(others, drawn))
 
-    @pytest.mark.parametrize(("n", "subset"), [(40, 20), (60, 40), (400, 120)])
-    @pytest.mark.parametrize("eta", [0.1, 0.25])
+    @pytest.mark.parametrize(
+        ("n", "subset"), [(40, 20), (40, 39), (42, 30), (54, 30), (400, 120)]
+    )
+    @pytest.mark.parametrize("eta", [0.1, 0.25, 0.3])
     @pytest.mark.parametrize("labelings", [1, 2, 3, 60])
     def test_the_union_over_pairs_counts_subsets(self, n, subset, eta, labelings):
         # So many labelings of 2m points that the other bound says nothing.
@@ -140,4 +145,5 @@ class TestRelabeling:
 
     def test_a_subset_of_one_is_no_net(self):
         assert net_failure(100, 1, 0.5, (1, 100)) == 1.0
+        assert net_failure(10**6, 2, 0.01, (100, 10**6)) == 1.0
         assert net_failure(100, 2, 0.5, (1, 1)) < 1.0
