@@ -1,5 +1,6 @@
 """Numbers of mechanisms that other tests take for granted."""
 
+from fractions import Fraction
 from itertools import product
 
 import mpmath
@@ -10,10 +11,12 @@ from reticent.mechanisms import (
     average_vote,
     consensus,
     gaussian_delta,
+    gaussian_vote,
     geometric_vote,
     sigmoid_response,
     two_step_response,
 )
+from reticent.mechanisms.gaussian_curve import grid_scale_to_continuous
 from reticent.mechanisms.grid_noise import discrete_laplace_law
 
 
@@ -110,3 +113,45 @@ def test_the_delta_of_gaussian_noise_is_never_below_its_curve(ratio, epsilon):
 def test_the_delta_of_gaussian_noise_is_a_probability():
     assert 0.99 < gaussian_delta(20.0, 0.5) <= 1.0
     assert gaussian_delta(2.0**19, 0.5) == 1.0
+
+
+def winning_chances(votes, scale):
+    """The law of the noisy argmax (first of equals), height by height."""
+    reach = int(14 * scale) + 3
+    noise = np.arange(-reach, reach + 1)
+    mass = np.exp(-(noise**2) / (2 * scale**2))
+    mass /= mass.sum()
+
+    def under(height):
+        return mass[noise < height].sum()
+
+    chances = []
+    for label, own in enumerate(votes):
+        total = 0.0
+        for step, chance in zip(noise, mass, strict=True):
+            for other, count in enumerate(votes):
+                if other != label:  # a label before the winner must stay below it
+                    chance *= under(own + step - count + (other > label))
+            total += chance
+        chances.append(total)
+    return chances
+
+
+@pytest.mark.parametrize("votes", [[3, 0], [1, 4, 2], [5, 5], [0, 2, 2, 9]], ids=str)
+@pytest.mark.parametrize("scale", [0.7, 2.5])
+def test_the_gaussian_vote_follows_its_noise(votes, scale):
+    law = gaussian_vote([votes], scale)
+    truth = winning_chances(votes, scale)
+    assert law.probabilities[0] == pytest.approx(truth, rel=1e-9, abs=1e-16)
+    # Beside rows of another spread, too.
+    other = [sum(votes), *[0] * (len(votes) - 1)]
+    both = gaussian_vote([votes, other], scale).probabilities[0]
+    assert both == pytest.approx(truth, rel=1e-9, abs=1e-16)
+
+
+@pytest.mark.parametrize("scale", [17**0.5, 5.0, 1e3, 1e7])
+def test_noise_on_a_grid_is_worth_a_little_less(scale):
+    found = Fraction(grid_scale_to_continuous(scale)) ** 2
+    exact = Fraction(scale) ** 2 - 16
+    assert found <= exact * (1 - Fraction(1, 2**50))
+    assert found >= exact * (1 - Fraction(1, 2**40))

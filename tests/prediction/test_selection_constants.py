@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from reticent.errors import RuleError
 from reticent.mechanisms import exponential_mechanism
 from reticent.prediction.relabeling import net_failure, relabeled
 from reticent.prediction.stability import (
@@ -56,6 +57,12 @@ class TestStableSelection:
 
     def test_a_probability_moves_by_one_at_most(self):
         assert certified_stability(2, 1, 1e4) == 1.0
+
+    def test_flips_must_leave_something_of_the_answer(self):
+        selected = stable_selection(n=100, subset=3, exponent=0.2, **SILENT)
+        assert private_from_stable(selected, p=0.49).guarantee.epsilon < 0.01
+        with pytest.raises(RuleError, match="1/2"):
+            private_from_stable(selected, p=0.51)
 
     @pytest.mark.parametrize("stability", [0.01, 0.2, 0.9])
     def test_a_plan_spends_all_of_its_stability(self, stability):
