@@ -17,6 +17,7 @@ from reticent.mechanisms import (
     two_step_response,
 )
 from reticent.mechanisms.gaussian_curve import grid_scale_to_continuous
+from reticent.mechanisms.gaussian_vote import gaussian_vote_delta
 from reticent.mechanisms.grid_noise import discrete_laplace_law
 
 
@@ -155,3 +156,36 @@ def test_noise_on_a_grid_is_worth_a_little_less(scale):
     exact = Fraction(scale) ** 2 - 16
     assert found <= exact * (1 - Fraction(1, 2**50))
     assert found >= exact * (1 - Fraction(1, 2**40))
+
+
+def vote_delta(scale, epsilon):
+    """The delta of one moved vote: both counts' noise, pair by pair, in 60 digits."""
+    variance = mpmath.mpf(scale) ** 2
+    reach = int(14 * scale) + 6
+    mass = {k: mpmath.exp(-(k**2) / (2 * variance)) for k in range(-reach, reach + 1)}
+    total = sum(mass.values()) ** 2
+    delta = mpmath.mpf(0)
+    for (x, px), (y, py) in product(mass.items(), repeat=2):
+        loss = (1 + x - y) / variance
+        if loss > epsilon:
+            delta += px * py / total * -mpmath.expm1(epsilon - loss)
+    return delta
+
+
+@pytest.mark.parametrize(
+    ("scale", "epsilon"),
+    [(0.5, 1.0), (1.0, 3.0), (1.5, 0.0), (0.25, 80.0 * (1 - 2.0**-42))],
+)
+def test_the_delta_of_one_gaussian_vote_is_never_below_its_sum(scale, epsilon):
+    with mpmath.workdps(60):
+        truth = vote_delta(scale, mpmath.mpf(epsilon))
+        found = gaussian_vote_delta(scale, epsilon)
+        assert truth <= found
+        # The last of these losses is next to an atom, which a margin may pass over.
+        assert found <= truth * (1 + mpmath.mpf(10) ** -9) or epsilon > 79
+
+
+def test_the_delta_of_a_vote_without_noise_is_one():
+    assert gaussian_vote_delta(0.1, 0.0) == 1.0
+    # Where every term is beyond floats, something is left.
+    assert 0 < gaussian_vote_delta(0.25, 5000.0) < 1e-290
