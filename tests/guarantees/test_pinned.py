@@ -74,7 +74,7 @@ def test_a_tiny_loss_may_take_a_huge_order():
     rho, delta = 1e-306, 1e-200
     with mpmath.workdps(400):
         truth = best_order(rho, delta)
-    assert zcdp_epsilon(rho, delta) <= truth + 1e-14
+        assert truth <= zcdp_epsilon(rho, delta) <= truth * (1 + mpmath.mpf(1e-6))
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 30.0])
@@ -92,6 +92,11 @@ def test_a_sum_of_exponentials_is_rounded_up():
         exact = mpmath.mpf(epsilon)
         truth = mpmath.expm1(size * exact) / mpmath.expm1(exact)
         assert truth <= exponential_sum(epsilon, size) <= truth * (1 + 1e-12)
+
+
+def test_a_sum_of_equal_terms_leaves_room_for_their_growth():
+    # Terms within 1e-16 of one: their number, a margin, and the usual rounding.
+    assert 5 * (1 + 3e-15) < exponential_sum(1e-18, 5) < 5 * (1 + 1e-14)
 
 
 @pytest.mark.parametrize("count", range(7))
