@@ -132,7 +132,8 @@ def path(model, batch):
     if fusion is None or KEPT not in fusion.shards.tolist():
         return "looped"
     read = model.ensemble_.columns.read(batch)
-    return "looped" if model.ensemble_._loops(read, True) else "fused"
+    encoded = model.ensemble_._encoded(read, True)
+    return "looped" if encoded is None else "fused"
 
 
 def silence(cells, labels, cell):

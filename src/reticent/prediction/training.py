@@ -94,10 +94,9 @@ def ensemble_of_spooled(
     recipe = linear_recipe(model.estimator)
     fusion: Fusion | None = None
     models: tuple[Any, ...] = (None,) * rows.n_shards
-    only_arrays = recipe is not None and _trains_fused(
+    if recipe is not None and _trains_fused(
         model.estimator, rows.n_columns, n_labels, classifies=labels is not None
-    )
-    if recipe is not None and only_arrays:
+    ):
         n_classes = None if labels is None else n_labels
         trained = train_spooled(recipe, rows, n_classes=n_classes, n_jobs=model.n_jobs)
         fusion = linear_fusion(recipe, trained)
@@ -110,11 +109,7 @@ def ensemble_of_spooled(
             n_jobs=model.n_jobs,
             verbose=bool(model.verbose),
         ).models
-    held: dict[str, Any] = {
-        "fusion": fusion,
-        "only_arrays": only_arrays,
-        "n_jobs": model.n_jobs,
-    }
+    held: dict[str, Any] = {"fusion": fusion, "n_jobs": model.n_jobs}
     if isinstance(task, Labels):
         return ClassifierEnsemble(models, columns, task.classes, **held)
     return RegressorEnsemble(models, columns, task, **held)
