@@ -7,16 +7,16 @@ import mpmath
 import numpy as np
 import pytest
 
+from reticent.guarantees import gaussian_delta
 from reticent.mechanisms import (
     average_vote,
     consensus,
-    gaussian_delta,
     gaussian_vote,
     geometric_vote,
     sigmoid_response,
     two_step_response,
 )
-from reticent.mechanisms.gaussian_curve import grid_scale_to_continuous
+from reticent.mechanisms.gaussian_grid import grid_scale_to_continuous
 from reticent.mechanisms.gaussian_vote import gaussian_vote_delta
 from reticent.mechanisms.grid_noise import discrete_laplace_law
 
