@@ -6,6 +6,7 @@ import mpmath
 import pytest
 
 from reticent.errors import RuleError
+from reticent.guarantees import gaussian_delta
 from reticent.learners import public_rules
 from reticent.learners.public_rules import (
     complexity_at_most,
@@ -17,7 +18,6 @@ from reticent.learners.public_rules import (
     regularized_sensitivity,
     squared_move_at_most,
 )
-from reticent.mechanisms import gaussian_delta
 
 
 def chance(distance_squared, slack, complexity):

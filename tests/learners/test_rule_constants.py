@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from reticent.errors import RuleError
-from reticent.guarantees import PureDP, ReplaceOne, Scope, claim
+from reticent.guarantees import PureDP, ReplaceOne, Scope, claim, gaussian_delta
 from reticent.learners.best_subset import score_sensitivity
 from reticent.learners.gradient_rules import clipped_sum, noisy_steps, noisy_steps_zcdp
 from reticent.learners.log_concave_laws import sampled_model
@@ -23,7 +23,6 @@ from reticent.learners.separator_rules import (
     laplace_room,
     laplace_separator,
 )
-from reticent.mechanisms import gaussian_delta
 from reticent.prediction.convex import erm_sensitivity
 
 
