@@ -42,15 +42,16 @@ class _Ensemble:
         *,
         labels: Labels | None,
         fusion: Fusion | None,
+        only_arrays: bool,
         n_jobs: int | None,
     ) -> None:
         self.models = tuple(models)
         self.columns = columns
         self.n_jobs = n_jobs
-        # Whether there are no models to ask, by what was handed over.
-        given = any(model is not None for model in self.models)
-        self._arrays_only = fusion is not None and not given
-        self.fusion = fuse(self.models, labels) if fusion is None else fusion
+        if fusion is not None:
+            only_arrays = all(self.models[shard] is None for shard in fusion.shards)
+        self._only_arrays = only_arrays
+        self.fusion = fusion if fusion or only_arrays else fuse(self.models, labels)
 
     @property
     def n_shards(self) -> int:
@@ -58,21 +59,24 @@ class _Ensemble:
         return len(self.models)
 
     def _encoded(self, X: MatrixLike, fused: bool) -> Encoded | None:
-        """Encode a batch; None if model after model is asked.
+        """Encode a batch for the arrays; None if model after model is asked.
 
-        What is chosen depends on the batch and on public facts, not on what any
-        model has learned.
+        Follows from how the ensemble was made and from the batch, not from what any
+        model has learned. Models that are held as arrays answer every batch, and so
+        do shards that have none: whether any of them could be trained is not to be
+        seen.
         """
-        only, fusion = self._arrays_only, self.fusion
-        if fused and fusion is not None and fusion.suits(X, only=only):
+        fusion = self.fusion
+        if self._only_arrays:
+            if not fused:
+                raise InvalidParameterError(
+                    "these models are held as arrays only: they answer with fused=True."
+                )
+            return None if fusion is None else fusion.encode(X)
+        if fused and fusion is not None and fusion.suits(X):
             encoded = fusion.encode(X)
-            if only or fusion.follows(encoded):
+            if fusion.follows(encoded):
                 return encoded
-        if only:
-            raise InvalidParameterError(
-                "these models are held as arrays only: they answer dense rows, with "
-                "fused=True."
-            )
         return None
 
     def _present_fusion(self) -> Fusion:
@@ -100,7 +104,7 @@ class _Ensemble:
         for place in np.unique(places):
             mine = rows[places == place]
             asked = encoded.rows[mine]
-            if self._arrays_only:
+            if self._only_arrays:
                 yield asked, settle(mine, int(place))
             else:
                 yield asked, ask(int(self._present_fusion().shards[place]))[asked]
@@ -134,6 +138,8 @@ class ClassifierEnsemble(_Ensemble):
         The public labels.
     fusion : Fusion, default=None
         The models as arrays. None fuses them if their kind allows it.
+    only_arrays : bool, default=False
+        Whether models, were there any, would be held as arrays only.
     n_jobs : int, default=None
         Threads that ask models which are not fused, as in joblib.
 
@@ -154,6 +160,7 @@ class ClassifierEnsemble(_Ensemble):
         classes: Any,
         *,
         fusion: Fusion | None = None,
+        only_arrays: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.labels = Labels(classes)
@@ -162,6 +169,7 @@ class ClassifierEnsemble(_Ensemble):
             columns,
             labels=self.labels,
             fusion=fusion,
+            only_arrays=only_arrays,
             n_jobs=n_jobs,
         )
         self._fixed = fixed_ballots(self.n_shards, len(self.labels))
@@ -241,7 +249,7 @@ class ClassifierEnsemble(_Ensemble):
             given = model_probabilities(self.models[shard], X, self.labels)
             return probability_steps(given)
 
-        fusable = self.fusion is not None and self.fusion.models.gives_probabilities
+        fusable = self.fusion is None or self.fusion.models.gives_probabilities
         encoded = self._encoded(X, fused and fusable)
         if encoded is None:
             shards: Iterable[Any] = range(self.n_shards)
@@ -291,6 +299,8 @@ class RegressorEnsemble(_Ensemble):
         Public bounds on the outputs.
     fusion : Fusion, default=None
         The models as arrays. None fuses them if their kind allows it.
+    only_arrays : bool, default=False
+        Whether models, were there any, would be held as arrays only.
     n_jobs : int, default=None
         Threads that ask models which are not fused, as in joblib.
     """
@@ -302,6 +312,7 @@ class RegressorEnsemble(_Ensemble):
         bounds: tuple[float, float],
         *,
         fusion: Fusion | None = None,
+        only_arrays: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.bounds = check_bounds(bounds)
@@ -310,6 +321,7 @@ class RegressorEnsemble(_Ensemble):
             columns,
             labels=None,
             fusion=fusion,
+            only_arrays=only_arrays,
             n_jobs=n_jobs,
         )
 

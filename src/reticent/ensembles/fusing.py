@@ -50,10 +50,8 @@ class Fusion:
     n_trees: int = 1
     takes_polars: bool = True
 
-    def suits(self, X: MatrixLike, *, only: bool = False) -> bool:
+    def suits(self, X: MatrixLike) -> bool:
         """Whether a batch should be answered through the arrays.
-
-        With `only`, whether it can be, however slowly.
 
         The choice rests on the type and the size of the batch, on the estimator's
         parameters, and on scikit-learn's setting for values that are not finite:
@@ -63,8 +61,6 @@ class Fusion:
             return False
         if isinstance(self.models, FusedTrees) and sparse.issparse(X):
             return False
-        if only:
-            return True
         if get_config()["assume_finite"]:
             return False
         if isinstance(self.models, FusedLinear):

@@ -85,6 +85,7 @@ def train_classifiers(
         Columns.of(Z),
         classes,
         fusion=linear_fusion(recipe, fused),
+        only_arrays=True,
     )
 
 
@@ -127,6 +128,7 @@ def train_regressors(
         Columns.of(Z),
         bounds,
         fusion=linear_fusion(recipe, fused),
+        only_arrays=True,
     )
 
 

@@ -109,7 +109,11 @@ def ensemble_of_spooled(
             n_jobs=model.n_jobs,
             verbose=bool(model.verbose),
         ).models
-    held: dict[str, Any] = {"fusion": fusion, "n_jobs": model.n_jobs}
+    held: dict[str, Any] = {
+        "fusion": fusion,
+        "only_arrays": fusion is not None,
+        "n_jobs": model.n_jobs,
+    }
     if isinstance(task, Labels):
         return ClassifierEnsemble(models, columns, task.classes, **held)
     return RegressorEnsemble(models, columns, task, **held)

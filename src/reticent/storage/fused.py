@@ -124,7 +124,11 @@ def regressors_of(
 ) -> RegressorEnsemble:
     """Return an ensemble that answers through its arrays alone."""
     return RegressorEnsemble(
-        [None] * n_shards, Columns(n_features, None), bounds, fusion=fusion
+        [None] * n_shards,
+        Columns(n_features, None),
+        bounds,
+        fusion=fusion,
+        only_arrays=True,
     )
 
 
