@@ -168,6 +168,11 @@ def _grow(
         parameters = {"counts": [int(rng.integers(1, 30)) for _ in premises]}
         if name != "G22-basic":
             parameters["delta"] = _number(rng, 1e-6, 0.1)
+        if name in {"G22-filter", "G22-odometer"}:
+            parameters["slack"] = parameters["delta"] / 2
+            parameters["totals"] = parameters["delta"] / 4
+        if name == "G22-filter":
+            parameters["epsilon"] = _number(rng, 0.1, 100.0)
     elif name in {"G14", "G18", "G22-parallel"}:
         premises = premises[: int(rng.integers(1, 4))]
     else:
