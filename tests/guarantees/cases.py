@@ -177,6 +177,11 @@ def _grow(
         parameters = {"counts": [int(rng.integers(1, 30)) for _ in premises]}
         if name != "G22-basic":
             parameters["delta"] = _number(rng, 1e-6, 0.1)
+        if name in {"G22-filter", "G22-odometer"}:
+            parameters["slack"] = parameters["delta"] / 2
+            parameters["totals"] = parameters["delta"] / 4
+        if name == "G22-filter":
+            parameters["epsilon"] = _number(rng, 0.1, 100.0)
     elif name == "G24-compose":
         premises = premises[: int(rng.integers(1, 3))]
         parameters = {"counts": [int(rng.integers(1, 30)) for _ in premises]}

@@ -113,6 +113,8 @@ USES = {
     "G22-zcdp": {"counts": [2], "delta": 1e-3},
     "G22-pld": {"counts": [2], "delta": 1e-3},
     "G22-zcdp-approx": {"delta": 1e-3},
+    "G22-filter": {"counts": [2], "epsilon": 1.0},
+    "G22-odometer": {"counts": [2]},
     "G23": {"what": "a mean"},
     "G24-noise": {"scale": 1.0},
     "G24-compose": {"counts": [2]},

@@ -57,9 +57,9 @@ class Account:
     budget : Budget
         The most that all steps together may cost.
     method : {"basic", "zcdp", "auto"}, default="auto"
-        How losses are added. Both hold for parameters chosen adaptively, but one has
-        to be chosen in advance: taking the better of the two afterwards is not
-        covered. "auto" is "zcdp" when the budget has a delta, else "basic".
+        How losses are added; both hold for parameters chosen adaptively. "auto" is
+        "zcdp" when the budget has a delta, else "basic". The accounts of a ledger
+        count both ways at once, see `reticent.guarantees.totals`.
     reserve : float or None, default=None
         Share of the budget's delta that "zcdp" keeps for steps with a delta of their
         own; the rest pays for the conversion. It is settled before the first answer:

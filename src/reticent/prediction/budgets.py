@@ -163,7 +163,7 @@ def total_of(
     cap = balance.cap
     if balance.spent == NOTHING:
         return None
-    known = {own.id: own, **_certificates}
+    known = {**dict(_certificates.items()), own.id: own}
     named = {
         known[name]: spent
         for name, spent in charged.items()
