@@ -133,6 +133,8 @@ def test_laplace_weights_move_by_two_units_and_twice_the_slack(slack):
         log_q = 5 * math.log(2) - excess / (2 * scale)
         log_p = -5 * ((20 * 4 + slack + 1) / scale + math.log(2))
         assert (log_q <= log_p - 60 * math.log(2)) is enough
+    least = 2 * scale * (5 * math.log(4) + 5 * (81 + slack) / scale + math.log(2**60))
+    assert 1 <= room - 20 * 4 - least <= 2
     facts = {**SEPARATOR, "scale": scale, "exact_oracle": True, "slack": slack}
     made = laplace_separator(**facts, room=room).guarantee
     # Three teaching points, each cheaper by 2k + 2g + 1 steps.

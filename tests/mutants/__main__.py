@@ -99,6 +99,7 @@ def main() -> int:
         report=report,
         map_file=options.map,
         jobs=int(os.environ.get("JOBS", "2")),
+        expected=frozenset(m.key for m in mutants if reason(m.key) is not None),
     )
     folders = options.tests.split(",") if options.tests else rooms_of(targets)
     session(runner, folders)

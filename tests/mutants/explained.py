@@ -32,6 +32,7 @@ EXPLAINED: dict[str, str] = {
     "guarantees.loss:pld_epsilon | 700 in 700": LIMIT,
     "guarantees.loss:pld_epsilon | found + 1e-09 + 1e-15": "the margin before it is "
     "the larger one",
+    "guarantees.loss:pld_epsilon | 1 in 1 - 1e-06 (no. 2)": "part of the guard below",
     "guarantees.loss:pld_epsilon | 2 in epsilon / 2": "a guard against transforms that "
     "overflow, which only refuses",
     "guarantees.robust:approx_robust_error | 690 in epsilon > 690": "the bound is "
@@ -39,6 +40,9 @@ EXPLAINED: dict[str, str] = {
     "guarantees.robust:approx_robust_error | 0.1 in (0.1": SEARCH,
     "guarantees.robust:approx_robust_error | 0.5 in 0.5 if": SEARCH,
     "guarantees.robust:approx_robust_error | 1.0 in (0.1": SEARCH,
+    "learners.separator_rules:laplace_separator | up((2 * k": "2^-59, below the last "
+    "digits that the rounding covers",
+    "learners.separator_rules:gaussian_separator | 700 in": LIMIT,
     "learners.public_rules:mean_at_most | 1.0 in (expected, 1.0)": SEARCH,
     "learners.public_rules:_divergence | p + abs(heads)": "the size of a margin",
     "learners.public_rules:_divergence | 1 - p (no. 2)": "the size of a margin",
@@ -50,6 +54,9 @@ EXPLAINED: dict[str, str] = {
     "mechanisms.average:_bounds | bits + extra": "digits of an enclosure",
     "mechanisms.average:_bounds | 8 in bits + extra": "digits of an enclosure",
     "mechanisms.gaussian_vote:GaussianArgmaxResponse._log_probabilities | ": TABLE,
+    "mechanisms.gaussian_vote:GaussianArgmaxResponse._row_law | heights - row": "a "
+    "place before the start of a table counts from its end, where it is the same",
+    "mechanisms.gaussian_vote:_log_cdf | 2 in len(log_pmf) // 2 | neg": SYMMETRIC,
     "mechanisms.gaussian_vote:GaussianArgmaxResponse._row_law | 0.5 in others": SWITCH,
     "mechanisms.gaussian_vote:gaussian_vote_delta | 2 in math.floor": TABLE,
     "mechanisms.gaussian_vote:gaussian_vote_delta | 80 in": TABLE,
