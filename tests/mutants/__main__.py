@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections import Counter
@@ -19,6 +20,10 @@ from tests.mutants.targets import Package, Target, certified, import_all, rule_f
 
 ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "benchmarks" / "results" / "mutants.json"
+PAGE = ROOT / "docs" / "explain" / "audit.md"
+SENTENCE = (
+    r"Of [\d,]+ mutants, [\d,]+ are noticed, none survives, and [\d,]+ are explained"
+)
 
 
 def all_mutants(package: Package, targets: list[Target]) -> list[Mutant]:
@@ -52,6 +57,22 @@ def summary(verdicts: list[Verdict], seconds: float) -> dict[str, Any]:
         "tests_that_noticed": len({v.killed_by for v in verdicts} - {None}),
         "minutes": round(seconds / 60, 1),
     }
+
+
+def sentence(result: dict[str, Any]) -> str:
+    """Return what the page on audits says about a run without survivors."""
+    return (
+        f"Of {result['mutants']:,} mutants, {result['killed']:,} are noticed, none "
+        f"survives, and {result['explained']:,} are explained"
+    )
+
+
+def write(result: dict[str, Any], path: Path) -> None:
+    """Write the result; the committed one also goes to the page on audits."""
+    path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    if path == RESULT and not result["survived"]:
+        page = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(re.sub(SENTENCE, sentence(result), page), encoding="utf-8")
 
 
 def faults(result: dict[str, Any], verdicts: list[Verdict]) -> list[str]:
@@ -106,7 +127,7 @@ def main() -> int:
     result = summary(runner.verdicts, time.perf_counter() - start)
     wrong = result["survived"] if options.only else faults(result, runner.verdicts)
     if not options.only:
-        options.write.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write(result, options.write)
     say(json.dumps(result, indent=2))
     say("\n".join(wrong) or "none survives")
     return 1 if wrong else 0

@@ -50,6 +50,7 @@ EXPLAINED: dict[str, str] = {
     "learners.public_rules:_divergence | abs(miss) + abs": "the size of a margin",
     "learners.public_rules:perturbed_move | 4.0 in min(4.0, up(mean": "beyond, the "
     "next step says the same",
+    "mechanisms.consensus:consensus_margin | 1 in (0, 1)": SEARCH,
     "mechanisms.average:_bounds | -divisor.numerator": "digits of an enclosure",
     "mechanisms.average:_bounds | bits + extra": "digits of an enclosure",
     "mechanisms.average:_bounds | 8 in bits + extra": "digits of an enclosure",
@@ -57,6 +58,9 @@ EXPLAINED: dict[str, str] = {
     "mechanisms.gaussian_vote:GaussianArgmaxResponse._row_law | heights - row": "a "
     "place before the start of a table counts from its end, where it is the same",
     "mechanisms.gaussian_vote:_log_cdf | 2 in len(log_pmf) // 2 | neg": SYMMETRIC,
+    "mechanisms.gaussian_vote:GaussianArgmaxResponse._row_law | row.max() +": TABLE,
+    "mechanisms.gaussian_vote:GaussianArgmaxResponse._row_law | 2 in len(": "counts "
+    "all shift alike, and the largest stays the largest",
     "mechanisms.gaussian_vote:GaussianArgmaxResponse._row_law | 0.5 in others": SWITCH,
     "mechanisms.gaussian_vote:gaussian_vote_delta | 2 in math.floor": TABLE,
     "mechanisms.gaussian_vote:gaussian_vote_delta | 80 in": TABLE,
