@@ -166,4 +166,7 @@ def test_rows_of_kept_units_are_side_information():
     made = kept_examples(**facts, rows=60, side_bits=2, reports=9).guarantee
     assert (made.kept, made.side_bits, made.size_from_data) == (3, 2 + 4 + bits, 0)
     assert kept_examples(**facts, rows=20, sizes=2).guarantee.size_from_data == 1
+    # Exactly one bit, which is rounded against us.
+    one = kept_examples(scheme="own", kept=1, n=20, rows=40).guarantee
+    assert one.side_bits == 2
     assert [width(count) for count in (1, 2, 3, 4, 5, 9)] == [0, 1, 2, 2, 3, 4]

@@ -148,7 +148,7 @@ def test_one_label_is_no_choice():
 
 def test_the_delta_of_pure_steps_leaves_room_for_both_tails():
     # Two tails of a binomial law are subtracted; each may be off by 1e-10 of itself.
-    epsilon, step, count = 514.0, 0.5, 4200
+    epsilon, step, count = 0.01, 0.001, 5000
     truth = binomial_delta(epsilon, step, count)
     p = 1 / (1 + mpmath.exp(-mpmath.mpf(step)))
     least = math.floor((epsilon / step + count) / 2)

@@ -27,7 +27,7 @@ from reticent.prediction.convex import erm_sensitivity
 
 
 def near(value):
-    return pytest.approx(value, rel=1e-12)
+    return pytest.approx(value, rel=1e-12, abs=0)
 
 
 def test_a_clipped_sum_moves_from_a_vector_to_its_opposite():
@@ -132,6 +132,8 @@ def test_laplace_weights_move_by_two_units_and_twice_the_slack(slack):
         log_q = 5 * math.log(2) - excess / (2 * scale)
         log_p = -5 * ((20 * 4 + slack + 1) / scale + math.log(2))
         assert (log_q <= log_p - 60 * math.log(2)) is enough
+    least = 2 * scale * (5 * math.log(4) + 5 * (81 + slack) / scale + math.log(2**60))
+    assert 1 <= room - 20 * 4 - least <= 2
     facts = {**SEPARATOR, "scale": scale, "exact_oracle": True, "slack": slack}
     made = laplace_separator(**facts, room=room).guarantee
     # Three teaching points, each cheaper by 2k + 2g + 1 steps.
@@ -142,7 +144,7 @@ def test_laplace_weights_move_by_two_units_and_twice_the_slack(slack):
 
 @pytest.mark.parametrize("slack", [0, 2])
 def test_gaussian_weights_pay_for_every_labeling(slack):
-    scale, epsilon = 400.0, 0.5
+    scale, epsilon = 400.0, 0.2
     room = gaussian_room(n=20, points=5, steps=4, scale=scale)
     # No coordinate reaches 64 scales; one more, because rooms are whole.
     assert 20 * 4 + 64 * 5 * scale < room <= 20 * 4 + 64 * 5 * scale + 2
@@ -151,7 +153,8 @@ def test_gaussian_weights_pay_for_every_labeling(slack):
     made = gaussian_separator(**facts, room=room).guarantee
     worth = math.sqrt(Fraction(scale) ** 2 - 16)
     ratio = (2 * 4 + 2 * slack + 1) * math.sqrt(3) / worth
-    assert made.delta == pytest.approx(6 * gaussian_delta(ratio, epsilon), rel=1e-6)
+    expected = 6 * gaussian_delta(ratio, epsilon)
+    assert made.delta == pytest.approx(expected, rel=1e-6, abs=0)
     assert made.epsilon == epsilon
     with pytest.raises(RuleError, match="room"):
         gaussian_separator(**facts, room=room - 1)

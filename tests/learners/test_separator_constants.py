@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from reticent.hypotheses import Intervals, Stumps, Thresholds
+from reticent.hypotheses import FiniteClass, Intervals, Stumps, Thresholds
 from reticent.learners.separator_bounds import (
     ReleaseError,
     _largest_sum,
     rrspm_error_at_most,
 )
+from reticent.learners.teaching import most_labelings
 
 
 def bound(hypotheses=None, **changes):
@@ -73,3 +74,11 @@ def test_sums_of_laplace_noise_use_the_best_rate_that_is_allowed(count, exponent
 def test_the_parts_add_up_to_one_at_most():
     assert ReleaseError(0.1, 0.2, 0.4).total == pytest.approx(0.7)
     assert ReleaseError(0.5, 0.5, 0.4).total == 1.0
+
+
+def test_a_list_of_hypotheses_has_no_more_labelings_than_points_allow():
+    family = FiniteClass.from_table(
+        [[0], [1]], [[0, 0], [0, 1], [1, 0], [1, 1], [0, 1]]
+    )
+    counts = [most_labelings(family, m) for m in (1, 2, 3)]
+    assert counts == [2, 4, min(len(family), 8)]

@@ -18,7 +18,7 @@ from reticent.mechanisms import (
 )
 from reticent.mechanisms.gaussian_grid import grid_scale_to_continuous
 from reticent.mechanisms.gaussian_vote import gaussian_vote_delta
-from reticent.mechanisms.grid_noise import discrete_laplace_law
+from reticent.mechanisms.grid_noise import discrete_laplace_law, log_theta
 
 
 @pytest.mark.parametrize(
@@ -189,3 +189,15 @@ def test_the_delta_of_a_vote_without_noise_is_one():
     assert gaussian_vote_delta(0.1, 0.0) == 1.0
     # Where every term is beyond floats, something is left.
     assert 0 < gaussian_vote_delta(0.25, 5000.0) < 1e-290
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.4, 0.99, 1.0, 1.1, 20.0])
+@pytest.mark.parametrize("shift", [0.0, 0.25, 0.5])
+def test_sums_of_gaussian_weights_are_right_to_the_last_digits(scale, shift):
+    with mpmath.workdps(60):
+        weights = (
+            mpmath.exp(-((k - mpmath.mpf(shift)) ** 2) / (2 * mpmath.mpf(scale) ** 2))
+            for k in range(-400, 401)
+        )
+        truth = float(mpmath.log(mpmath.fsum(weights)))
+    assert log_theta(scale, shift=shift) == pytest.approx(truth, rel=1e-14, abs=1e-14)

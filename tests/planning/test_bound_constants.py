@@ -107,7 +107,7 @@ def test_the_excess_loss_of_a_stable_minimiser_is_the_sum_of_its_parts(
 
 
 def test_the_excess_loss_of_one_pass_is_the_sum_of_its_parts():
-    lipschitz, curvature, reach, radius, n, epsilon = 2.0, 0.3, 5.0, 3.0, 400, 0.5
+    lipschitz, curvature, reach, radius, n, epsilon = 2.0, 0.3, 4.0, 3.0, 400, 0.5
     # One pass with step R/(L sqrt n): R L/sqrt n for the regret; its stability, twice
     # the step times L^2, counts once more for the sample, at half of it in the mean
     # over positions. Noise: curvature/2 times its variance, 2 (stability/epsilon)^2.
@@ -115,6 +115,12 @@ def test_the_excess_loss_of_one_pass_is_the_sum_of_its_parts():
     expected = 2 * radius * lipschitz / 20 + curvature / 2 * 2 * scale**2
     found = bounds.psgd_excess_loss(lipschitz, curvature, reach, radius, n, epsilon)
     assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_sizes_of_walks_are_those_of_the_theorem():
+    # T = ceil(2 ln(2 / 0.1) / 0.5) = ceil(11.98), n = 2 (3 + 2) 12 / 0.1.
+    assert bounds.walk_reach(0.1, 0.5) == 12
+    assert bounds.walk_size(3, 0.1, 0.5) == 1200
 
 
 def test_bounds_of_selection_add_net_choice_and_sample():
