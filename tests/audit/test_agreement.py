@@ -41,7 +41,7 @@ class OtherVote(PrivateVotingClassifier):
 
     def predict(self, X):
         votes = np.array([[0, 9]] * len(X))
-        return self.classes_[soft_vote(votes, 1.0).draw(self._source)]
+        return self.classes_[soft_vote(votes, 1.0).draw(self.law_.source)]
 
 
 class Postscript(PrivateVotingClassifier):

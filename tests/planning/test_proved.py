@@ -229,8 +229,8 @@ def coin_losses(n, epsilon, radius):
     losses = np.empty((n + 1, 2))
     for ones in range(n + 1):
         model.fit(X, (np.arange(n) < ones).astype(int))
-        noise = laplace.ppf(shares, scale=model._noise.scale)
-        scores = model._scores(X[:1])[0] + noise
+        noise = laplace.ppf(shares, scale=model.law_.noise.scale)
+        scores = model.law_.scores(X[:1])[0] + noise
         for label in (0, 1):
             losses[ones, label] = loss.loss.value(
                 scores, np.full_like(scores, label)

@@ -88,6 +88,10 @@ class SharedTeachers(PrivateVotingClassifier):
         votes: NDArray[np.int64] = SHARDS * (said[:, None] == np.arange(2))
         return geometric_vote(votes, EPSILON)
 
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Draw from that law."""
+        return np.asarray(self.classes_[self.response(X).draw(self.law_.source)])
+
 
 def shared_data(broken: bool) -> Finding:
     """Let teachers share data."""
