@@ -59,6 +59,9 @@ EXPLAINED: dict[str, str] = {
     "place before the start of a table counts from its end, where it is the same",
     "mechanisms.permute_and_flip:PermuteAndFlipResponse._log_probabilities | 1 in "
     "max(": WORK,
+    "mechanisms.permute_and_flip:PermuteAndFlipResponse._log_probabilities | 1 in "
+    "self.n_labels": "more nodes than an exact integral needs",
+    "mechanisms.sparse:sparse_scale | 2 in 2 * scale | doubled": LIMIT,
     "mechanisms.two_sided:TwoSidedResponse._bounds | 1 in high + 1": "digits of an "
     "enclosure",
     "mechanisms.gaussian_vote:_log_cdf | 2 in len(log_pmf) // 2 | neg": SYMMETRIC,
