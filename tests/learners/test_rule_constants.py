@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from reticent.errors import RuleError
-from reticent.guarantees import PureDP, ReplaceOne, Scope, claim, gaussian_delta
+from reticent.guarantees import (
+    ZCDP,
+    ApproxDP,
+    PureDP,
+    ReplaceOne,
+    Scope,
+    claim,
+    gaussian_delta,
+)
 from reticent.learners.best_subset import score_sensitivity
 from reticent.learners.gradient_rules import clipped_sum, noisy_steps, noisy_steps_zcdp
 from reticent.learners.log_concave_laws import sampled_model
@@ -17,6 +25,7 @@ from reticent.learners.perturbation_rules import (
     objective_release,
     solver_distance,
 )
+from reticent.learners.public_rules import student_of_answers
 from reticent.learners.separator_rules import (
     gaussian_room,
     gaussian_separator,
@@ -158,3 +167,9 @@ def test_gaussian_weights_pay_for_every_labeling(slack):
     assert made.epsilon == epsilon
     with pytest.raises(RuleError, match="room"):
         gaussian_separator(**facts, room=room - 1)
+
+
+@pytest.mark.parametrize("promise", [PureDP(0.5), ApproxDP(0.5, 1e-6), ZCDP(0.25)])
+def test_a_student_costs_what_its_answers_cost(promise):
+    answers = claim(promise, ReplaceOne(9), Scope.INTERFACE, statement="given")
+    assert student_of_answers(answers, asked=5).guarantee == promise

@@ -9,11 +9,13 @@ import pytest
 
 from reticent.guarantees import gaussian_delta
 from reticent.mechanisms import (
+    SystemSource,
     average_vote,
     consensus,
     gaussian_vote,
     geometric_vote,
     sigmoid_response,
+    sparse,
     two_step_response,
 )
 from reticent.mechanisms.gaussian_grid import grid_scale_to_continuous
@@ -201,3 +203,17 @@ def test_sums_of_gaussian_weights_are_right_to_the_last_digits(scale, shift):
         )
         truth = float(mpmath.log(mpmath.fsum(weights)))
     assert log_theta(scale, shift=shift) == pytest.approx(truth, rel=1e-14, abs=1e-14)
+
+
+def test_a_sparse_vector_draws_at_its_scale_and_at_twice_it(monkeypatch):
+    scales = []
+
+    def draw(location, scale, source):
+        scales.append(scale)
+        return np.asarray(location)
+
+    monkeypatch.setattr(sparse, "draw_discrete_laplace", draw)
+    vector = sparse.SparseVector(5, epsilon=0.5, positives=3, source=SystemSource())
+    assert vector.ask([1, 2]).tolist() == [False, False]
+    # The threshold's noise has scale 2c/epsilon, that of queries twice as much (P9).
+    assert scales == [pytest.approx(12.0), pytest.approx(24.0)]

@@ -10,6 +10,7 @@ SEARCH = "where a search starts or how far it steps; it ends at the same number"
 SWITCH = "which of two exact computations is used"
 TABLE = "how far a table or a sum reaches beyond what has any weight"
 LIMIT = "from where on something is refused for its length"
+WORK = "how many rows are computed at once"
 SYMMETRIC = "the expression is the same for both signs"
 
 EXPLAINED: dict[str, str] = {
@@ -21,7 +22,6 @@ EXPLAINED: dict[str, str] = {
     "is zero in floats as well",
     "generalization.session_rules:session_error | 1.0 in min(1.0": "the sum is below 1 "
     "where it is reached",
-    "guarantees.compose:answers_within | 2 in (1, 2)": SEARCH,
     "guarantees.loss:pure_delta | 1 - 1e-15": "an atom next to epsilon weighs nothing",
     "guarantees.loss:pure_delta | count - least": SWITCH,
     "guarantees.loss:_largest_losses | 1 in count + 1 | doubled": TABLE,
@@ -57,6 +57,13 @@ EXPLAINED: dict[str, str] = {
     "mechanisms.gaussian_vote:GaussianArgmaxResponse._log_probabilities | ": TABLE,
     "mechanisms.gaussian_vote:GaussianArgmaxResponse._row_law | heights - row": "a "
     "place before the start of a table counts from its end, where it is the same",
+    "mechanisms.permute_and_flip:PermuteAndFlipResponse._log_probabilities | 1 in "
+    "max(": WORK,
+    "mechanisms.permute_and_flip:PermuteAndFlipResponse._log_probabilities | 1 in "
+    "self.n_labels": "more nodes than an exact integral needs",
+    "mechanisms.sparse:sparse_scale | 2 in 2 * scale | doubled": LIMIT,
+    "mechanisms.two_sided:TwoSidedResponse._bounds | 1 in high + 1": "digits of an "
+    "enclosure",
     "mechanisms.gaussian_vote:_log_cdf | 2 in len(log_pmf) // 2 | neg": SYMMETRIC,
     "mechanisms.gaussian_vote:GaussianArgmaxResponse._row_law | row.max() +": TABLE,
     "mechanisms.gaussian_vote:GaussianArgmaxResponse._row_law | 2 in len(": "counts "
