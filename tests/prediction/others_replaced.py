@@ -109,7 +109,7 @@ def ask(model, task, batch):
     """Return the sums over all shards, or the error that the query meets."""
     before = batch.copy() if isinstance(batch, np.ndarray) else None
     try:
-        X = model._queries(batch)
+        X = model.law_.form.rows(batch)
         ensemble = model.ensemble_
         if task == "numbers":
             sums = [ensemble.output_sums(X)]

@@ -41,7 +41,7 @@ def voters(estimator, X, y=Y, n_shards=SHARDS, **settings):
 
 def votes(estimator, X, queries, **settings):
     model = voters(estimator, X, **settings)
-    return model.ensemble_.votes(model._queries(queries))
+    return model.law_.votes(queries)
 
 
 def assert_one_vote_moves(estimator, table, changed, queries):

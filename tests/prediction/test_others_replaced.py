@@ -110,7 +110,7 @@ def test_a_refusal_that_depends_on_a_record_is_noticed(monkeypatch):
     answered = ClassifierEnsemble.votes
 
     def refuses(self, X):
-        if sparse.issparse(X) and self.fusion is not None:
+        if sparse.issparse(X) and len(self.fusion.shards):
             raise InvalidParameterError("these models answer dense rows")
         return answered(self, X)
 
@@ -126,11 +126,13 @@ def test_a_query_that_models_share_is_noticed(monkeypatch):
 
 
 def test_a_path_that_depends_on_the_others_is_noticed(monkeypatch):
-    answers = ClassifierEnsemble._loops
+    encoded = ClassifierEnsemble._encoded
 
     def loops(self, X, fused):
-        return answers(self, X, fused) or len(self.fusion.shards) < self.n_shards
+        if self.fusion is None or len(self.fusion.shards) < self.n_shards:
+            return None
+        return encoded(self, X, fused)
 
-    broken = (ClassifierEnsemble, "_loops", loops)
+    broken = (ClassifierEnsemble, "_encoded", loops)
     found = flagged(monkeypatch, "declared categories", "pandas", "text", broken)
     assert "path" in found
