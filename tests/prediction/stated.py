@@ -6,25 +6,14 @@ import numpy as np
 
 from reticent.guarantees import ReplaceOne, Scope, claim
 from reticent.mechanisms import SystemSource
-
-try:
-    from reticent.prediction.law import AnswerLaw
-except ImportError:  # predictors without a law of their own
-    AnswerLaw = object
+from reticent.prediction import AnswerLaw
 
 
 class _Law(AnswerLaw):
     def response(self, X):
-        raise NotImplementedError
+        raise NotImplementedError  # nothing but zeros is drawn
 
     def draw(self, X):
-        return np.zeros(len(X), dtype=int)
-
-
-class _Predictor(SimpleNamespace):
-    __hash__ = object.__hash__
-
-    def predict(self, X):
         return np.zeros(len(X), dtype=int)
 
 
@@ -32,9 +21,5 @@ def stated(guarantee, n):
     """Return a predictor of zeros with this guarantee over n units."""
     certificate = claim(guarantee, ReplaceOne(n), Scope.ANSWER, statement="test")
     classes = np.array([0, 1])
-    made = _Predictor(certificate_=certificate, classes_=classes)
-    if AnswerLaw is not object:
-        made.law_ = _Law(
-            certificate=certificate, classes=classes, source=SystemSource()
-        )
-    return made
+    law = _Law(certificate=certificate, classes=classes, source=SystemSource())
+    return SimpleNamespace(law_=law, certificate_=certificate, classes_=classes)

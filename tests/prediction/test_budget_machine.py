@@ -39,6 +39,21 @@ BUDGETS = (Budget(2.0), Budget(1.5, 1e-6), Budget(4.0, 1e-6))
 EPSILONS = st.sampled_from([0.05, 0.2, 0.5, 1.0])
 
 
+class Overheard:
+    """A law that writes down what it is asked."""
+
+    def __init__(self, law, drawn):
+        self.law = getattr(law, "law", law)
+        self.drawn = drawn
+
+    def __getattr__(self, name):
+        return getattr(self.law, name)
+
+    def draw(self, X):
+        self.drawn.extend(X[:, 0])
+        return self.law.draw(X)
+
+
 class Losses:
     """What answers truly cost those behind an account, in the worst case."""
 
@@ -136,12 +151,7 @@ class Budgets(RuleBasedStateMachine):
         if interface is None:
             return
         drawn = []
-
-        def spy(X):
-            drawn.extend(X[:, 0])
-            return type(interface)._draw(interface, X)
-
-        interface._draw = spy
+        interface.law = Overheard(interface.law, drawn)
         rows, identity = ROWS[start : start + count], interface._memory
         paid = [interface._dataset, AccountId(AccountScope.CLIENT, client)]
         try:
