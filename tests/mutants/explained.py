@@ -82,8 +82,8 @@ EXPLAINED: dict[str, str] = {
     "mechanisms.grid_noise:log_theta | 2 in (1, 2, 3)": TABLE,
     "mechanisms.grid_noise:log_theta | 3 in (1, 2, 3)": TABLE,
     "planning.bounds:psgd_excess_loss | 2 in 2 * reach | neg": SYMMETRIC,
-    "prediction.relabeling_rules:relabeled | 200 in c > 200": "beyond, the loss is over "
-    "600 and soon beyond floats, which is refused as well",
+    "prediction.relabeling_rules:relabeled | 200 in c > 200": "beyond, the loss is "
+    "over 600 and soon beyond floats, which is refused as well",
     "prediction.stability:flipped_epsilon | 1.0 in": "the worst point is always below "
     "one half, so that the other end decides nothing",
 }

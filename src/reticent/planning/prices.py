@@ -10,8 +10,9 @@ from typing import Any
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
-from reticent.guarantees import Certificate, repeat, rho_within
+from reticent.guarantees import Certificate, repeat
 from reticent.guarantees.numbers import exact
+from reticent.ledger import Cap
 from reticent.planning.facts import Facts
 
 # A hair of the budget for what certificates round up.
@@ -36,7 +37,8 @@ def _rho(facts: Facts) -> float:
 
 @lru_cache(maxsize=256)
 def _total_rho(epsilon: float, delta: float) -> float:
-    return rho_within(epsilon, delta)
+    """Return what an account under this budget may spend, as it is opened."""
+    return Cap.either(epsilon=epsilon, delta=delta).filter.rho
 
 
 def concentrated(facts: Facts, per_square: float) -> float:
@@ -62,6 +64,8 @@ def gaussian(facts: Facts) -> tuple[float, float]:
     if facts.delta == 0:
         return 0.0, 0.0
     ratio = math.sqrt(2 * _rho(facts))
+    if ratio == 0:  # a delta below what an account counts
+        return 0.0, 0.0
     return _epsilon_of(ratio * (1 - _NUDGE), facts.delta), ratio
 
 
