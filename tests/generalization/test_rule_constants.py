@@ -6,7 +6,6 @@ from itertools import product
 import mpmath
 import pytest
 
-from reticent.errors import RuleError
 from reticent.generalization.bits import width
 from reticent.generalization.compression_rules import (
     kept_error,
@@ -83,12 +82,12 @@ def test_a_holdout_costs_two_moves_a_round(overfits):
 
 @pytest.mark.parametrize(("queries", "overfits", "levels"), [(4, 2, 3), (3, 5, 2)])
 def test_transcripts_of_rounded_answers_are_counted(queries, overfits, levels):
-    answers = ["guess", *range(levels)]
+    answers = ["guess", "failed", *range(levels)]
     count = sum(
         sum(each != "guess" for each in transcript) <= overfits
         for transcript in product(answers, repeat=queries)
     )
-    assert rounding_transcripts(queries, overfits, levels) == count
+    assert rounding_transcripts(queries, overfits, levels + 1) == count
     made = rounded_holdout(n=9, queries=queries, overfits=overfits, levels=levels)
     assert made.guarantee.size == count
 
@@ -117,10 +116,10 @@ def test_noise_stays_below_its_quantiles():
 def test_answers_are_near_the_truth():
     n, beta = 2000, 0.1
     holdout = thresholdout(n=n, scale=0.01, overfits=2)
-    made = answers_to_truth(holdout, beta=beta, threshold=0.05, queries=9, share=0.5)
+    made = answers_to_truth(holdout, beta=beta, threshold=0.05, queries=9)
     loss = 2 * 2 / (0.01 * n)
-    # Half of beta for the noise; half, and the share of guesses, for the data.
-    reach = loss * math.sqrt(n / 8) + math.sqrt(math.log(2 / beta / 0.5))
+    # Half of beta for the noise, and half for the data.
+    reach = loss * math.sqrt(n / 8) + math.sqrt(math.log(2 / beta))
     robust = math.sqrt((math.log(2) + reach**2) / (2 * n))
     noise = noise_at_most(
         scale=0.01, threshold=0.05, overfits=2, queries=9, failure=beta / 2
@@ -134,8 +133,6 @@ def test_answers_are_near_the_truth():
         robust = math.sqrt(math.log(2 * count / beta) / (2 * n))
         assert made.guarantee.error == near(robust + distance + 2 * GRID)
     assert answers_to_truth(rounded, beta=beta, threshold=3.0).guarantee.error == 1.0
-    with pytest.raises(RuleError, match="share"):
-        answers_to_truth(rounded, beta=beta, share=1.5)
 
 
 @pytest.mark.parametrize(("n", "k"), [(5, 0), (5, 5), (9, 4), (9, 7), (300, 100)])

@@ -259,6 +259,7 @@ def answers_to_truth(
         the score shown a submission has to be.
     queries : int, default=1
         Most queries to a noisy holdout.
+
     Guarantee
     ---------
     Let the truth of query `j` be its value on the distribution. Let a monitor, who
