@@ -18,7 +18,8 @@ class CsvLines(io.RawIOBase):
     swallows rows up to the next mark, however far away, and nobody notices. So here a
     line is a row: a field is free of marks, or it is quoted, closed on its line, and
     marks inside it are doubled. A return that no line feed follows and the character
-    NUL, which readers understand in different ways, end the reading too.
+    NUL, which readers understand in different ways, end the reading too, and so does a
+    line that is not UTF-8.
 
     Blank lines before the first other line and a byte order mark are left out, and a
     last line without an end gets one.
@@ -86,7 +87,10 @@ class CsvLines(io.RawIOBase):
         piece, self._rest = data[:end], data[end:]
         if not self.n_lines:
             piece = self._without_blank_start(piece)
-        stop = self._first_bad(piece)
+        text = _decodable(piece)
+        stop = self._first_bad(text)
+        if stop is None and len(text) < len(piece):
+            stop = len(text)
         if stop is None and len(self._rest) > self._most_bytes:
             stop = len(piece)
         if stop is not None:
@@ -119,3 +123,14 @@ class CsvLines(io.RawIOBase):
         self.n_lines += piece.count(b"\n")
         if b"\n\n" in piece or b"\n\r\n" in piece or piece.startswith((b"\n", b"\r\n")):
             self.n_blank += len(_BLANK.findall(piece))
+
+
+def _decodable(piece: bytes) -> bytes:
+    """Return the lines before the first one that is not UTF-8."""
+    if piece.isascii():
+        return piece
+    try:
+        piece.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return piece[: piece.rfind(b"\n", 0, error.start) + 1]
+    return piece
