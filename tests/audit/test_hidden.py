@@ -1,12 +1,15 @@
 """The exact auditor hears every coin or refuses; nothing broken is called kept."""
 
+import gc
 import math
+import time
 
 import numpy as np
 import pytest
 from opendp import domains, measurements, metrics, mod
 
 from reticent.audit import exact_law, verify_release
+from reticent.audit.hidden import watched
 from reticent.audit.outcomes import spelled
 from reticent.errors import CannotJudgeError, InvalidParameterError
 from reticent.guarantees import PureDP
@@ -240,3 +243,19 @@ def test_what_cannot_be_compared_is_refused():
         else:
             with pytest.raises(CannotJudgeError):
                 spelled(outcome)
+
+
+def test_what_others_do_when_memory_is_collected_is_not_the_program_s():
+    def timing(phase, info):
+        time.perf_counter()
+
+    gc.callbacks.append(timing)
+    try:
+        seen = []
+        with watched(seen.append):
+            for _ in range(20_000):
+                [[]].append([])  # enough to start a collection
+        assert not seen
+        assert gc.isenabled()
+    finally:
+        gc.callbacks.remove(timing)

@@ -9,7 +9,7 @@ import pytest
 
 from reticent.errors import RuleError
 from reticent.mechanisms import exponential_mechanism
-from reticent.prediction.relabeling import net_failure, relabeled
+from reticent.prediction.relabeling_rules import net_failure, relabeled
 from reticent.prediction.stability import (
     plan_for_privacy,
     plan_for_stability,

@@ -81,6 +81,10 @@ def watched(refuse: Callable[[str], None]) -> Iterator[None]:
         ):
             refuse("OpenDP")
 
+    # Others may have asked to be called when memory is collected, and read a clock
+    # then; that is no part of the block.
+    collects = gc.isenabled()
+    gc.disable()
     before = sys.getprofile()
     sys.setprofile(hook)
     try:
@@ -89,6 +93,8 @@ def watched(refuse: Callable[[str], None]) -> Iterator[None]:
             refuse("the interpreter's profiler, which watches it")
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()
 
 
 def _touched(called: Any, frame: FrameType) -> str | None:

@@ -90,7 +90,7 @@ class SharedTeachers(PrivateVotingClassifier):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Draw from that law."""
-        return np.asarray(self.classes_[self.response(X).draw(self.law_.source)])
+        return np.asarray(self.classes_)[self.response(X).draw(self.law_.source)]
 
 
 def shared_data(broken: bool) -> Finding:
