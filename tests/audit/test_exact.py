@@ -1,19 +1,23 @@
 """Exact verification accepts what is right and rejects what is not."""
 
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from reticent.audit import verify
-from reticent.errors import InvalidParameterError
+from reticent.errors import CannotJudgeError, InvalidParameterError
 from reticent.guarantees import (
     ZCDP,
     ApproxDP,
     BoundedRange,
     PureDP,
     RobustGeneralization,
+    Scope,
     UniformStability,
+    ZeroOut,
+    claim,
     repeat,
 )
 from reticent.mechanisms import SoftmaxResponse, geometric_vote, soft_vote
@@ -105,6 +109,20 @@ def test_a_law_that_can_exclude_a_label_is_refuted():
 def test_wrong_uses_are_named():
     with pytest.raises(InvalidParameterError, match="neighbouring"):
         verify(voting(), BINARY, 3, claim=RobustGeneralization(0.1, 0.1))
+
+    def zeroed():
+        model = voting()()
+        fit = model.fit
+
+        def refit(X, y):
+            fit(X, y)
+            promised = claim(PureDP(9.0), ZeroOut(3), Scope.ANSWER, statement="a test")
+            return SimpleNamespace(certificate_=promised, response=model.response)
+
+        return SimpleNamespace(fit=refit)
+
+    with pytest.raises(CannotJudgeError, match="zero out one unit of 3"):
+        verify(zeroed, BINARY, 3)
     with pytest.raises(InvalidParameterError, match="smaller domain"):
         verify(voting(), [(x, y) for x in range(100) for y in (0, 1)], 4)
 

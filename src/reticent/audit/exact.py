@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent.audit.agreement import Answers, check_same_law, watched_law
 from reticent.audit.losses import allowed, loss, surely_within
-from reticent.errors import InvalidParameterError
+from reticent.errors import CannotJudgeError, InvalidParameterError
 from reticent.guarantees import (
     AddRemove,
     Certificate,
@@ -158,6 +158,11 @@ def verify(
         predictor_factory, tuple(range(len(units)))[:1] * n, units, asked, law
     )
     relation = _certificate(probe).relation
+    if not isinstance(relation, (ReplaceOne, AddRemove)):
+        raise CannotJudgeError(
+            f"cannot judge: verify knows neighbours that replace, add or remove a unit; "
+            f"the promise is about another change: {relation}."
+        )
     sizes = (n,) if isinstance(relation, ReplaceOne) else (n - 1, n)
     count = sum(_how_many(len(units), size, symmetric) for size in sizes)
     if count > _MOST_DATASETS:
