@@ -59,13 +59,13 @@ def test_zcdp_and_delta_are_verified():
 
 
 def test_a_smaller_claim_is_refuted():
-    for claim in (
+    for claimed in (
         PureDP(0.99 * EPSILON),
         BoundedRange(0.9 * EPSILON),
         ApproxDP(0.5 * EPSILON, 1e-3),
         UniformStability(0.01),
     ):
-        report = verify(voting(), BINARY, 3, claim=claim)
+        report = verify(voting(), BINARY, 3, claim=claimed)
         assert not report.holds
         assert "VIOLATED" in str(report)
 

@@ -160,8 +160,8 @@ def verify(
     relation = _certificate(probe).relation
     if not isinstance(relation, (ReplaceOne, AddRemove)):
         raise CannotJudgeError(
-            f"cannot judge: verify knows neighbours that replace, add or remove a unit; "
-            f"the promise is about another change: {relation}."
+            "cannot judge: verify knows neighbours that replace, add or remove a unit; "
+            f"the promise is about others: {relation}."
         )
     sizes = (n,) if isinstance(relation, ReplaceOne) else (n - 1, n)
     count = sum(_how_many(len(units), size, symmetric) for size in sizes)
