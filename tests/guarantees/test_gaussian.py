@@ -182,3 +182,9 @@ def test_a_full_filter_is_tight_and_a_forgetful_one_is_caught(epsilon):
 def test_impossible_budgets_are_refused(bad):
     with pytest.raises(ValueError, match="mu"):
         individual_filter(n=5, mu=bad, scope="interface")
+
+
+def test_a_pure_loss_that_no_tail_can_show_is_refused():
+    assert pure_to_gaussian(given(PureDP(600.0))).guarantee.mu > 60
+    with pytest.raises(RuleError, match="epsilon <= 600"):
+        pure_to_gaussian(given(PureDP(601.0)))

@@ -35,6 +35,7 @@ EXPLAINED: dict[str, str] = {
     "guarantees.loss:pld_epsilon | 1 in 1 - 1e-06 (no. 2)": "part of the guard below",
     "guarantees.loss:pld_epsilon | 2 in epsilon / 2": "a guard against transforms that "
     "overflow, which only refuses",
+    "guarantees.gaussian_curve:gaussian_epsilon | 1.0 in (0.0": SEARCH,
     "guarantees.robust:approx_robust_error | 690 in epsilon > 690": "the bound is "
     "beyond 1 long before, and beyond floats soon after",
     "guarantees.robust:approx_robust_error | 0.1 in (0.1": SEARCH,

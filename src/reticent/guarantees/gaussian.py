@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 from mpmath.ctx_mp import MPContext
@@ -197,13 +198,14 @@ def gaussian_composition(
             + ", ".join(sorted({str(premise.relation) for premise in premises}))
             + "."
         )
-    total = sum(
+    squares = (
         exact(premise.guarantee.mu) ** 2 * whole("rule G24-compose", "counts", count)
         for premise, count in zip(premises, counts, strict=True)
     )
+    total = sum(squares, Fraction(0))
     models = all(premise.scope is Scope.MODEL for premise in premises)
     scope = Scope.MODEL if models else Scope.INTERFACE
-    return Conclusion(GaussianDP(ceil_root(total + exact(0.0))), relation, scope)
+    return Conclusion(GaussianDP(ceil_root(total)), relation, scope)
 
 
 @rule(
