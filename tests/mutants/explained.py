@@ -36,6 +36,8 @@ EXPLAINED: dict[str, str] = {
     "guarantees.loss:pld_epsilon | 2 in epsilon / 2": "a guard against transforms that "
     "overflow, which only refuses",
     "guarantees.gaussian_curve:gaussian_epsilon | 1.0 in (0.0": SEARCH,
+    "guarantees.totals:running_total | 1.0 in Filter(1.0": "only the parts of delta "
+    "are used, not this epsilon",
     "guarantees.robust:approx_robust_error | 690 in epsilon > 690": "the bound is "
     "beyond 1 long before, and beyond floats soon after",
     "guarantees.robust:approx_robust_error | 0.1 in (0.1": SEARCH,
