@@ -16,6 +16,7 @@ from reticent.mechanisms import (
     geometric_vote,
     sigmoid_response,
     sparse,
+    two_step_certificate,
     two_step_response,
 )
 from reticent.mechanisms.gaussian_grid import grid_scale_to_continuous
@@ -217,3 +218,11 @@ def test_a_sparse_vector_draws_at_its_scale_and_at_twice_it(monkeypatch):
     assert vector.ask([1, 2]).tolist() == [False, False]
     # The threshold's noise has scale 2c/epsilon, that of queries twice as much (P9).
     assert scales == [pytest.approx(12.0), pytest.approx(24.0)]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 40.0, 500.0])
+def test_two_steps_cost_less_when_a_unit_is_added(epsilon):
+    # ln((1 + e^eps)/2), which is eps - ln 2 for large losses.
+    made = two_step_certificate(epsilon=epsilon, n=None).guarantee.epsilon
+    expected = float(mpmath.log((1 + mpmath.exp(epsilon)) / 2))
+    assert made == pytest.approx(expected, rel=1e-12)

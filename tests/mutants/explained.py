@@ -64,7 +64,7 @@ EXPLAINED: dict[str, str] = {
     "max(": WORK,
     "mechanisms.permute_and_flip:PermuteAndFlipResponse._log_probabilities | 1 in "
     "self.n_labels": "more nodes than an exact integral needs",
-    "mechanisms.sparse:sparse_scale | 2 in 2 * scale | doubled": LIMIT,
+    "mechanisms.sparse:sparse_scale | 2 in 2 * scale": LIMIT,
     "mechanisms.two_sided:TwoSidedResponse._bounds | 1 in high + 1": "digits of an "
     "enclosure",
     "mechanisms.gaussian_vote:_log_cdf | 2 in len(log_pmf) // 2 | neg": SYMMETRIC,
@@ -84,6 +84,11 @@ EXPLAINED: dict[str, str] = {
     "mechanisms.grid_noise:log_theta | 1 in (1, 2, 3) | neg": SYMMETRIC,
     "mechanisms.grid_noise:log_theta | 2 in (1, 2, 3)": TABLE,
     "mechanisms.grid_noise:log_theta | 3 in (1, 2, 3)": TABLE,
+    "learners.separator_rules | _REDRAWN": "2^-59, below the last digits that the "
+    "rounding covers",
+    "planning.bounds | _FAILURE": "our choice: every probability gives a valid bound",
+    "planning.bounds:_smallest | 1 in high = 1": SEARCH,
+    "planning.bounds:_smallest | 2 in high // 2": SEARCH,
     "planning.bounds:psgd_excess_loss | 2 in 2 * reach | neg": SYMMETRIC,
     "prediction.relabeling_rules:relabeled | 200 in c > 200": "beyond, the loss is "
     "over 600 and soon beyond floats, which is refused as well",

@@ -160,3 +160,8 @@ def test_the_bound_of_relabeling_needs_its_votes_and_rows():
         n = 400 * each
         bound = bounds.relabeling_bound(family, n, relabeling_model(), failure, error)
         assert math.isfinite(bound) is says
+
+
+def test_the_smallest_error_is_found_up_to_one():
+    assert bounds._smallest_error(lambda error: error >= 0.8) == pytest.approx(0.8)
+    assert bounds._smallest_error(lambda error: error >= 1.5) == 1.0
