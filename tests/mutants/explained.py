@@ -47,7 +47,6 @@ EXPLAINED: dict[str, str] = {
     "digits that the rounding covers",
     "learners.separator_rules:gaussian_separator | 700 in": LIMIT,
     "learners.public_rules:mean_at_most | 1.0 in (expected, 1.0)": SEARCH,
-    "learners.public_rules:_divergence | p + abs(heads)": "the size of a margin",
     "learners.public_rules:_divergence | 1 - p (no. 2)": "the size of a margin",
     "learners.public_rules:_divergence | 1 in 1 - p (no. 2)": "the size of a margin",
     "learners.public_rules:_divergence | abs(miss) + abs": "the size of a margin",
