@@ -13,7 +13,7 @@ import reticent.generalization
 from benchmarks.growth.__main__ import GOAL, RESULT, exponent, missed
 from benchmarks.growth.cases import CASES, NOT_MEASURED
 from reticent.generalization import Scheme
-from reticent.generalization.compression import _SCHEMES
+from reticent.generalization.compression.classifier import _SCHEMES
 from tests.audit.registry import ROOMS, public_estimators
 
 FOUND = json.loads(RESULT.read_text("utf-8"))

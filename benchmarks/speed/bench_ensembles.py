@@ -38,12 +38,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 from reticent.ensembles import (
     ClassifierEnsemble,
-    Partition,
     fit_shards,
     linear_recipe,
-    partition_rows,
     train_linear,
 )
+from reticent.estimators import Partition, partition_rows
 from reticent.mechanisms import noise_source
 
 SIZES = {

@@ -38,8 +38,8 @@ from reticent.ledger import (
     SQLLedger,
 )
 from reticent.ledger.decisions import Needs, charge, settle
-from reticent.ledger.pages import flush, load
-from reticent.ledger.store import Store
+from reticent.ledger.sql.pages import flush, load
+from reticent.ledger.sql.store import Store
 from tests.postgres import NoPostgresError, PostgresServer
 
 THREADS = 32

@@ -36,7 +36,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
-from reticent.ensembles import partition_rows
+from reticent.estimators import partition_rows
 from reticent.hypotheses import Stumps
 from reticent.mechanisms import noise_source
 from reticent.prediction import (

@@ -47,7 +47,8 @@ from reticent.service import BudgetSettings, Settings
 from reticent.service.key_tables import SQLKeys
 from reticent.service.parts import open_keyring, open_ledger
 from reticent.service.registry import cap_of, client_account
-from reticent.storage import new_key, save_model
+from reticent.signing import new_key
+from reticent.storage import save_model
 
 HERE = Path(__file__)
 N_MODELS = 250

@@ -23,10 +23,10 @@ import numpy as np
 from benchmarks.studies import ask_problems as problems
 from benchmarks.studies.ask_problems import Problem
 from reticent.errors import ReticentError
+from reticent.estimators.linear.rows import rows_in_ball
 from reticent.hypotheses import LinearBall, LogisticLoss
 from reticent.planning import bounds
 from reticent.prediction import ProjectedWalkClassifier, StableLinearClassifier
-from reticent.prediction.linear_plan import rows_in_ball
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "ask_theory.json"

@@ -25,7 +25,7 @@ from reticent.learners import (
     RegularizedERMClassifier,
     regularized_excess_at_most,
 )
-from reticent.learners.public_linear import RegularizedPlan, UnitLoss
+from reticent.learners.public.linear_plan import RegularizedPlan, UnitLoss
 from reticent.mechanisms import noise_source
 
 RESULTS = Path(__file__).parent.parent / "results" / "public_linear.json"
@@ -99,7 +99,7 @@ def plain_rate(
         dimension=DIMENSION,
         feature_bound=1.0,
         leverage=None,
-        public_labels=False,
+        labels_from_data=False,
         seeded=True,
     )
     weights = np.full(len(rows), 1 / len(rows))

@@ -25,7 +25,7 @@ from reticent.learners import (
     optimal_predictor,
     worst_excess,
 )
-from reticent.learners.grid import Grid
+from reticent.learners.selection.grid import Grid
 from reticent.mechanisms import (
     geometric_vote,
     sigmoid_response,

@@ -30,12 +30,13 @@ from benchmarks.speed.bench_ledger import DATASET, MODEL, request, write_chain
 from benchmarks.speed.bench_ledger import opened as with_accounts
 from benchmarks.speed.http_load import busy
 from reticent.ledger import SQLLedger
-from reticent.ledger.checkpoints import FileCheckpoints, HMACSigner, SecondPlace
-from reticent.ledger.opening import replay
+from reticent.ledger.checkpoints import FileCheckpoints, SecondPlace
 from reticent.ledger.operations import charging, settling
-from reticent.ledger.pages import checkpoint_of
-from reticent.ledger.store import Store
+from reticent.ledger.sql.opening import replay
+from reticent.ledger.sql.pages import checkpoint_of
+from reticent.ledger.sql.store import Store
 from reticent.ledger.verification import Replay
+from reticent.signing import HMACSigner
 from tests.postgres import NoPostgresError, PostgresServer
 
 #: Seconds that a request costs a worker outside the ledger, where the benchmark of the

@@ -100,7 +100,7 @@ class HTTPReference(Generated):
         from reticent.service.app import create_app
         from reticent.service.keys import MemoryKeys
         from reticent.service.registry import Registry
-        from reticent.storage import new_key
+        from reticent.signing import new_key
 
         settings = Settings(
             models={"example": "example"},

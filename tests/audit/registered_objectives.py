@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from reticent.audit import Verification, verify_noise
+from reticent.estimators.linear.losses import classification_loss, regression_loss
 from reticent.guarantees import ApproxDP, PureDP
 from reticent.hypotheses import Thresholds
 from reticent.learners import (
@@ -19,9 +20,8 @@ from reticent.learners import (
     RRSPMClassifier,
     RSPMClassifier,
 )
-from reticent.learners.perturbed_risk import ObjectivePlan
+from reticent.learners.linear.noise_plans import ObjectivePlan
 from reticent.mechanisms import GridLaw, Listener, listen
-from reticent.prediction.convex import classification_loss, regression_loss
 from tests.audit.registered_learners import LINE, NUMBERS, coefficients
 from tests.audit.registered_predictors import LABELLED, MEASURED
 from tests.audit.registry import Replayed, register
@@ -58,7 +58,7 @@ def tilted_density(model, loss, domain, n=3):
         dimension=1,
         l1_bound=1.0,
         feature_bound=1.0,
-        public_labels=False,
+        labels_from_data=False,
         seeded=False,
     )
 

@@ -5,8 +5,8 @@ import sys
 import pytest
 from scipy import stats
 
-from reticent.audit.catalogue import CONTROLS, control
 from reticent.errors import InvalidParameterError
+from tests.audit.catalogue import CONTROLS, control
 from tests.stats import rejects
 
 NAMES = [each.name for each in CONTROLS]

@@ -9,8 +9,8 @@ import pytest
 from opendp import domains, measurements, metrics, mod
 
 from reticent.audit import exact_law, verify_release
-from reticent.audit.hidden import watched
-from reticent.audit.outcomes import spelled
+from reticent.audit.verification.hidden import watched
+from reticent.audit.verification.outcomes import spelled
 from reticent.errors import CannotJudgeError, InvalidParameterError
 from reticent.guarantees import PureDP
 from reticent.hypotheses import Intervals, Thresholds

@@ -14,8 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from reticent import Budget
 from reticent.audit import MembershipInference, membership_inference, trade_off
-from reticent.audit.membership import _threshold
-from reticent.audit.membership_attack import Shadows, interrogate
+from reticent.audit.membership.attack import Shadows, interrogate
+from reticent.audit.membership.membership import _threshold
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import (
     ZCDP,

@@ -12,17 +12,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from reticent.audit import (
-    Report,
-    Status,
-    examine,
-    report_attack,
-    report_checks,
-    trade_off,
-)
-from reticent.audit.plots import bars_picture
-from reticent.audit.report import best_guess
-from reticent.audit.report_mechanism import VoteStep, last_step
+from reticent.audit import Report, Status, examine, trade_off
+from reticent.audit.report import attack as report_attack
+from reticent.audit.report import checks as report_checks
+from reticent.audit.report.mechanism import VoteStep, last_step
+from reticent.audit.report.plots import bars_picture
+from reticent.audit.report.report import best_guess
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import ZCDP, PureDP, ReplaceOne, Scope, claim, gaussian_ratio
 from reticent.learners import (
@@ -36,7 +31,8 @@ from reticent.learners import (
 from reticent.mechanisms import soft_vote
 from reticent.prediction.voting import Vote
 from reticent.schemas import Encoder
-from reticent.storage import new_key, save_model
+from reticent.signing import new_key
+from reticent.storage import save_model
 from tests.stats import ALPHA
 from tests.storage.workshop import CASES, KEY, fitted, forge, table_for, write
 

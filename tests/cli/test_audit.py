@@ -7,7 +7,7 @@ import pytest
 
 from reticent.cli.main import main
 from reticent.datasets import adult_sample_files
-from reticent.storage import new_key, read_key_file, write_key_file
+from reticent.signing import new_key, read_key_file, write_key_file
 from tests.storage.workshop import forge, sign
 
 FILES = adult_sample_files()

@@ -19,7 +19,8 @@ import joblib
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
-from reticent.ensembles import fit_shards, partition_rows
+from reticent.ensembles import fit_shards
+from reticent.estimators import partition_rows
 from reticent.mechanisms import noise_source
 
 N, SHARDS, LAST = 1_200, 12, 7

@@ -20,8 +20,8 @@ from sklearn.preprocessing import (
     PolynomialFeatures,
 )
 
-from reticent.ensembles.declared import alike, is_declared, is_identity
-from reticent.ensembles.pipelines import take_apart
+from reticent.ensembles.fusion.declared import alike, is_declared, is_identity
+from reticent.ensembles.fusion.pipelines import take_apart
 
 ROWS = np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 3.0]])
 CODES = [[1, 2, 3], [1, 2, 3]]

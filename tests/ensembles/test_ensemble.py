@@ -12,8 +12,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
-from reticent.ensembles import STEPS, ClassifierEnsemble, Columns, RegressorEnsemble
+from reticent.ensembles import STEPS, ClassifierEnsemble, RegressorEnsemble
 from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.estimators import Columns
 from tests.ensembles.base_learners import (
     POISON,
     Majority,

@@ -20,10 +20,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from reticent.ensembles import check_base_estimator, fit_shards, partition_rows
-from reticent.ensembles.progress import with_progress
+from reticent.ensembles import check_base_estimator, fit_shards
 from reticent.ensembles.silence import without_streams, without_warnings
 from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.estimators import partition_rows
+from reticent.estimators.progress import with_progress
 from reticent.mechanisms import noise_source
 from tests.ensembles.base_learners import (
     POISON,

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from reticent.ensembles import ClassifierEnsemble, Labels, RegressorEnsemble
+from reticent.ensembles import ClassifierEnsemble, RegressorEnsemble
+from reticent.estimators import Labels
 from tests.ensembles.adversarial import discrete, extreme_rows, in_types, rows_for
 from tests.ensembles.fused_cases import classifiers, regressors
 from tests.ensembles.fusion_zoo import CASES

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reticent.ensembles import Labels, fixed_ballots
 from reticent.errors import InvalidParameterError
+from reticent.estimators import Labels, fixed_ballots
 
 
 @pytest.mark.parametrize(

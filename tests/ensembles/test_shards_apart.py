@@ -19,11 +19,11 @@ from reticent.ensembles import (
     ClassifierEnsemble,
     FusedTrees,
     RegressorEnsemble,
-    partition_rows,
     train_classifiers,
     train_regressors,
 )
 from reticent.errors import InvalidParameterError
+from reticent.estimators import partition_rows
 from reticent.mechanisms import noise_source
 from tests.ensembles.adversarial import at_changes, discrete
 from tests.ensembles.fused_cases import classifiers, problem, regressors

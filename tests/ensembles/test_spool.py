@@ -12,15 +12,14 @@ from reticent.ensembles import (
     fit_shards,
     fit_spooled,
     linear_recipe,
-    partition_rows,
     spool,
     train_linear,
     train_spooled,
-    unit_positions,
 )
 from reticent.ensembles.row_files import RowFile
-from reticent.ensembles.units import UnitCounter
 from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.estimators import partition_rows, unit_positions
+from reticent.estimators.units import UnitCounter
 from reticent.mechanisms import noise_source
 
 N, SHARDS = 600, 7

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from reticent.ensembles import Columns, canonical, check_types, partition_rows
-from reticent.ensembles.cells import canonical_cells
-from reticent.ensembles.tables import as_table, numbers_by_shard, own_copy
 from reticent.errors import InvalidDataError
+from reticent.estimators import Columns, canonical, check_types, partition_rows
+from reticent.estimators.cells import canonical_cells
+from reticent.estimators.tables import as_table, numbers_by_shard, own_copy
 from reticent.mechanisms import noise_source
 
 NUMBERS = [5, 0, 1]

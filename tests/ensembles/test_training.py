@@ -12,13 +12,13 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from reticent.ensembles import (
     STEPS,
     linear_recipe,
-    partition_rows,
     train_classifiers,
     train_linear,
     train_regressors,
 )
-from reticent.ensembles.encoding import Encoded
+from reticent.ensembles.fusion.encoding import Encoded
 from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.estimators import partition_rows
 from reticent.mechanisms import noise_source
 from tests.ensembles.fused_cases import problem
 

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from reticent.ensembles import unit_positions
-from reticent.ensembles.unit_ids import unit_key
-from reticent.ensembles.units import UnitCounter
 from reticent.errors import InvalidDataError
+from reticent.estimators import unit_positions
+from reticent.estimators.unit_ids import unit_key
+from reticent.estimators.units import UnitCounter
 from reticent.prediction import PrivateVotingClassifier
 
 NUMBERS = [7, 3, 7, 12]

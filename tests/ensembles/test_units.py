@@ -12,8 +12,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from reticent.ensembles import deal_units, partition_rows, unit_positions
 from reticent.errors import InvalidDataError, InvalidParameterError, TooFewRecordsError
+from reticent.estimators import deal_units, partition_rows, unit_positions
 from reticent.mechanisms import noise_source
 
 # Six people with 1 or 50 rows; a row is (person, number of the row).

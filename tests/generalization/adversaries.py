@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 
 from reticent.generalization import Scheme
-from reticent.generalization.scheme import kept_rows
+from reticent.generalization.compression.scheme import kept_rows
 
 
 class World:

@@ -22,15 +22,11 @@ import numpy as np
 
 from reticent import Budget
 from reticent.errors import BudgetExhaustedError, SolverError
-from reticent.generalization import (
-    AdaptiveSession,
-    Ladder,
-    ReusableHoldout,
-    session_core,
-)
-from reticent.generalization import holdout as holdout_module
-from reticent.generalization import ladder as ladder_module
-from reticent.generalization.notebook import SharedState
+from reticent.generalization import AdaptiveSession, Ladder, ReusableHoldout
+from reticent.generalization.holdout import holdout as holdout_module
+from reticent.generalization.holdout import ladder as ladder_module
+from reticent.generalization.session import core as session_core
+from reticent.generalization.shared_state import SharedState
 from reticent.ledger import SQLLedger
 from reticent.prediction import PredictionInterface, PrivateVotingClassifier
 from tests.prediction.learners import Table

@@ -31,7 +31,7 @@ from reticent.generalization import (
     SVMScheme,
     ThresholdScheme,
 )
-from reticent.generalization.scheme import constant, kept_rows
+from reticent.generalization.compression.scheme import constant, kept_rows
 from reticent.guarantees import PUBLIC_LABELS, Sample, recheck
 from reticent.hypotheses import Intervals, Thresholds
 

@@ -7,7 +7,7 @@ import pytest
 
 from reticent.errors import InvalidGuaranteeError, RuleError
 from reticent.generalization import kept_examples, kept_to_robust
-from reticent.generalization.compression_rules import log_choose
+from reticent.generalization.compression.rules import log_choose
 from reticent.guarantees import (
     PUBLIC_LABELS,
     Certificate,

@@ -8,15 +8,11 @@ import numpy as np
 import pytest
 
 from reticent.errors import BudgetExhaustedError, SolverError
-from reticent.generalization import (
-    AdaptiveSession,
-    Ladder,
-    ReusableHoldout,
-    session_core,
-)
-from reticent.generalization import holdout as holdout_module
-from reticent.generalization import ladder as ladder_module
-from reticent.generalization.failures import SET_ASIDE, failure_bits
+from reticent.generalization import AdaptiveSession, Ladder, ReusableHoldout
+from reticent.generalization.holdout import holdout as holdout_module
+from reticent.generalization.holdout import ladder as ladder_module
+from reticent.generalization.session import core as session_core
+from reticent.generalization.session.failures import SET_ASIDE, failure_bits
 from reticent.guarantees import PureDP, ReplaceOne, Scope, claim
 from reticent.ledger import MemoryLedger
 from tests.generalization.handles import ALLOWED, OverwritingState, handles

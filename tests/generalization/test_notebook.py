@@ -3,8 +3,8 @@
 import pytest
 
 from reticent.errors import BudgetExhaustedError, InvalidParameterError, LedgerError
-from reticent.generalization.costs import Purse, SessionCost
-from reticent.generalization.notebook import Notebook, SharedState, open_notebook
+from reticent.generalization.session.costs import Purse, SessionCost
+from reticent.generalization.shared_state import Notebook, SharedState, open_notebook
 from reticent.ledger import MemoryLedger, SQLLedger
 
 

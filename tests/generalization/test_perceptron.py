@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from reticent.generalization import CompressionClassifier, PerceptronScheme
-from reticent.generalization.bits import BitReader
-from reticent.generalization.compression_rules import kept_error
-from reticent.generalization.perceptron import (
+from reticent.generalization.compression.bits import BitReader
+from reticent.generalization.compression.perceptron import (
     _GRID,
     _mistakes,
     _normalised,
@@ -14,8 +13,9 @@ from reticent.generalization.perceptron import (
     _Pocket,
     _State,
 )
-from reticent.generalization.scheme import Examples
-from reticent.mechanisms.randomness import SeededSource
+from reticent.generalization.compression.rules import kept_error
+from reticent.generalization.compression.scheme import Examples
+from reticent.mechanisms.sampling.randomness import SeededSource
 
 CHUNK, PIECE, TRIED = 4096, 16, 2048
 

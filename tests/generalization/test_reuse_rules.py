@@ -15,7 +15,7 @@ from reticent.generalization import (
     session_to_robust,
     thresholdout,
 )
-from reticent.generalization.reuse_rules import (
+from reticent.generalization.holdout.rules import (
     noise_at_most,
     rising_transcripts,
     rounding_transcripts,

@@ -6,14 +6,14 @@ from itertools import product
 import mpmath
 import pytest
 
-from reticent.generalization.bits import width
-from reticent.generalization.compression_rules import (
+from reticent.generalization.compression.bits import width
+from reticent.generalization.compression.rules import (
     kept_error,
     kept_examples,
     kept_to_robust,
     log_choose,
 )
-from reticent.generalization.reuse_rules import (
+from reticent.generalization.holdout.rules import (
     GRID,
     answers_to_truth,
     ladder_transcripts,
@@ -23,7 +23,7 @@ from reticent.generalization.reuse_rules import (
     rounding_transcripts,
     thresholdout,
 )
-from reticent.generalization.session_rules import (
+from reticent.generalization.session.rules import (
     session_error,
     session_to_robust,
     unit_sum,

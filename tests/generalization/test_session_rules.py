@@ -7,8 +7,12 @@ import pytest
 
 from reticent.errors import InvalidGuaranteeError, RuleError
 from reticent.generalization import session_to_robust, unit_sum
-from reticent.generalization.costs import subset_bits
-from reticent.generalization.failures import NO_FAILURE_BITS, SET_ASIDE, failure_bits
+from reticent.generalization.session.costs import subset_bits
+from reticent.generalization.session.failures import (
+    NO_FAILURE_BITS,
+    SET_ASIDE,
+    failure_bits,
+)
 from reticent.guarantees import (
     SEEDED_NOISE,
     Certificate,

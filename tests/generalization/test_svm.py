@@ -16,10 +16,10 @@ from reticent.generalization import (
     SubsampleScheme,
     SVMScheme,
 )
-from reticent.generalization.bits import BitReader
-from reticent.generalization.refitting import _rare
-from reticent.generalization.scheme import Examples
-from reticent.mechanisms.randomness import SeededSource
+from reticent.generalization.compression.bits import BitReader
+from reticent.generalization.compression.refitting import _rare
+from reticent.generalization.compression.scheme import Examples
+from reticent.mechanisms.sampling.randomness import SeededSource
 
 
 def waves(n, seed=0):

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from reticent.errors import BudgetExhaustedError, ReticentError, SolverError
 from reticent.generalization import AdaptiveSession, Ladder, ReusableHoldout
 from reticent.guarantees import PureDP, ReplaceOne, Scope, claim
-from reticent.mechanisms.listening import Listener, listen
+from reticent.mechanisms.sampling.listening import Listener, listen
 from tests.generalization.canary import CANARY, holds_canary, table
 
 

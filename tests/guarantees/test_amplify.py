@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from reticent._numbers import exact
 from reticent.errors import (
     InvalidGuaranteeError,
     InvalidParameterError,
@@ -33,7 +34,6 @@ from reticent.guarantees import (
     to_replace_one,
 )
 from reticent.guarantees.convert import sigmoid
-from reticent.guarantees.numbers import exact
 from tests.guarantees.cases import answer, given
 from tests.guarantees.worst_cases import largest, private_bits
 

@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from reticent._numbers import exact
 from reticent.errors import (
     RuleError,
 )
@@ -27,7 +28,6 @@ from reticent.guarantees import (
     zcdp_epsilon,
 )
 from reticent.guarantees.compose import answers_in, step_rho
-from reticent.guarantees.numbers import exact
 from tests.guarantees.cases import answer, given
 from tests.guarantees.exact_losses import (
     conversion,

@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from reticent.errors import InvalidGuaranteeError, ReticentError
-from reticent.guarantees.numbers import (
+from reticent._numbers import (
     below_one,
     ceil_float,
     exact,
@@ -19,6 +18,7 @@ from reticent.guarantees.numbers import (
     real,
     whole,
 )
+from reticent.errors import InvalidGuaranteeError, ReticentError
 from tests.guarantees.cases import HOSTILE_NUMBERS
 
 CHECKS = [nonnegative, positive, below_one, probability]

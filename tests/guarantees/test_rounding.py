@@ -12,7 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from reticent._rounding import down, up
+from reticent._numbers import down, up
 from reticent.errors import RuleError
 from reticent.guarantees import (
     ApproxDP,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent.errors import InvalidDataError
-from reticent.hypotheses.costs import TOTAL_BITS, signed_costs
+from reticent.hypotheses.oracles.costs import TOTAL_BITS, signed_costs
 
 FINITE = st.floats(-1e12, 1e12, allow_subnormal=False)
 

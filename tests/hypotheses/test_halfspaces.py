@@ -7,8 +7,8 @@ import pytest
 
 from reticent.errors import SolverError
 from reticent.hypotheses import Conjunctions, Halfspace, Halfspaces
-from reticent.hypotheses.integer_programs import coarse_costs, require_proof
-from reticent.hypotheses.separation import _hulls_meet
+from reticent.hypotheses.oracles.integer_programs import coarse_costs, require_proof
+from reticent.hypotheses.oracles.separation import _hulls_meet
 from tests.hypotheses import brute_force
 
 
@@ -148,7 +148,9 @@ def test_large_point_sets_are_counted_right_in_blocks(seed, monkeypatch):
     Z = rng.normal(size=(30, 3))
     y = rng.integers(0, 2, 30)
     whole = Halfspaces().project(X)
-    monkeypatch.setattr("reticent.hypotheses.cells._SIDES_AT_ONCE", 100)
+    monkeypatch.setattr(
+        "reticent.hypotheses.oracles.halfspace_cells._SIDES_AT_ONCE", 100
+    )
     parts = Halfspaces().project(X)
     assert whole.hypotheses.tobytes() == parts.hypotheses.tobytes()
     assert (whole.mistakes(Z, y) == parts.mistakes(Z, y)).all()

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from reticent.hypotheses.orientation import paired_sides, sides
+from reticent.hypotheses.oracles.orientation import paired_sides, sides
 
 
 def exact_side(anchors, x):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from reticent.hypotheses import Stumps
-from reticent.hypotheses.partitions import distinct_splits, fingerprints
-from reticent.hypotheses.points import distinct_rows
+from reticent.hypotheses.oracles.partitions import distinct_splits, fingerprints
+from reticent.hypotheses.oracles.points import distinct_rows
 
 
 def reference(points):

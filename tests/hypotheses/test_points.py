@@ -18,7 +18,7 @@ from reticent.hypotheses import (
     Stumps,
     Thresholds,
 )
-from reticent.hypotheses.points import distinct_rows
+from reticent.hypotheses.oracles.points import distinct_rows
 
 MATRIX_CLASSES = [Stumps(), Rectangles(), Halfspaces(), Conjunctions()]
 LINE_CLASSES = [Thresholds(), Intervals(2)]

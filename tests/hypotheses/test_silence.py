@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from reticent.errors import SolverError
-from reticent.hypotheses import Halfspaces, integer_programs
-from reticent.hypotheses.integer_programs import Rows, solve
-from reticent.hypotheses.silence import silent
+from reticent.hypotheses import Halfspaces
+from reticent.hypotheses.oracles import integer_programs
+from reticent.hypotheses.oracles.integer_programs import Rows, solve
+from reticent.hypotheses.oracles.silence import silent
 
 LIBC = ctypes.CDLL(None)
 

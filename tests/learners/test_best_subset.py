@@ -9,7 +9,7 @@ from reticent.errors import InvalidParameterError, ReticentError, RuleError
 from reticent.guarantees import PureDP, ReplaceOne, Scope, recheck
 from reticent.hypotheses import HuberLoss, LinearBall
 from reticent.learners import BestSubsetRegressor
-from reticent.learners.best_subset import score_sensitivity, selected_support
+from reticent.learners.linear.best_subset import score_sensitivity, selected_support
 from reticent.mechanisms import permute_and_flip_certificate
 
 

@@ -11,7 +11,7 @@ from reticent.errors import InvalidDataError
 from reticent.guarantees import BoundedRange, Scope, recheck
 from reticent.hypotheses import Halfspaces, Intervals, Rectangles, Stumps, Thresholds
 from reticent.learners import ExponentialMechanismClassifier, PublicCoverClassifier
-from reticent.learners.cover import cover_of
+from reticent.learners.public.cover import cover_of
 from tests.learners.enumeration import (
     CUTS,
     arrays,

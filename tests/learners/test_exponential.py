@@ -27,8 +27,8 @@ from reticent.hypotheses import (
     Thresholds,
 )
 from reticent.learners import ExponentialMechanismClassifier
-from reticent.learners.candidates import FIXED_POINT
-from reticent.learners.exponential import selected_hypothesis
+from reticent.learners.selection.candidates import FIXED_POINT
+from reticent.learners.selection.exponential import selected_hypothesis
 from reticent.mechanisms import exponential_mechanism_certificate, noise_source
 from tests.learners.enumeration import (
     CUTS,
@@ -224,8 +224,8 @@ def test_draws_on_a_grid_follow_the_law(family, head, first, monkeypatch):
     law = grid.response(X, y)
     candidates = list(listed.candidates(1).projection)
     probabilities = np.exp([law.log_probability(h) for h in candidates])
-    monkeypatch.setattr("reticent.learners.line._HEAD_BITS", head)
-    monkeypatch.setattr("reticent.learners.line._FIRST_BITS", first)
+    monkeypatch.setattr("reticent.learners.selection.grid_classes._HEAD_BITS", head)
+    monkeypatch.setattr("reticent.learners.selection.grid_classes._FIRST_BITS", first)
     source = noise_source(head)
     drawn = [law.draw(source) for _ in range(2000)]
     counts = np.array([sum(h == other for h in drawn) for other in candidates])
@@ -361,7 +361,7 @@ def test_certificates_name_selection_and_assumptions():
         recheck(model.certificate_)
     answer = exponential_mechanism_certificate(n=2, epsilon=1.0)
     with pytest.raises(RuleError, match="MODEL"):
-        selected_hypothesis(answer, candidates=3, public_labels=False)
+        selected_hypothesis(answer, candidates=3, labels_from_data=False)
     assert repeat(fitted.certificate_, 3).guarantee.epsilon == pytest.approx(2.7)
 
 

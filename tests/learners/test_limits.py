@@ -16,7 +16,7 @@ from reticent.learners import (
     Subsampled,
     perfect_sample_size,
 )
-from reticent.learners.grid import Grid
+from reticent.learners.selection.grid import Grid
 from reticent.prediction import ProjectedWalkClassifier
 from tests.stats import assert_rate_at_most, rejects
 

@@ -13,6 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
 from reticent.errors import InvalidParameterError, ReticentError
+from reticent.estimators.linear.losses import classification_loss
+from reticent.estimators.linear.solvers import BallProblem
 from reticent.guarantees import ApproxDP, BoundedRange, ReplaceOne, Scope, recheck
 from reticent.learners import (
     FourierFeatures,
@@ -20,7 +22,7 @@ from reticent.learners import (
     LogConcaveRegressor,
     NoisyGradientClassifier,
 )
-from reticent.learners.log_concave_laws import (
+from reticent.learners.linear.log_concave_laws import (
     SAMPLER_TV,
     BallTarget,
     net_law,
@@ -28,8 +30,6 @@ from reticent.learners.log_concave_laws import (
     sample_ball,
 )
 from reticent.mechanisms import noise_source
-from reticent.prediction.convex import classification_loss
-from reticent.prediction.convex_solvers import BallProblem
 
 RADIUS = 2.0
 RANGE = math.log1p(math.exp(RADIUS)) - math.log1p(math.exp(-RADIUS))

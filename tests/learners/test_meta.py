@@ -30,9 +30,9 @@ from reticent.learners import (
     PerfectlyGeneralizingClassifier,
     Resampled,
     Subsampled,
-    confident,
 )
-from reticent.learners.candidates import FIXED_POINT
+from reticent.learners.meta import confident
+from reticent.learners.selection.candidates import FIXED_POINT
 from reticent.mechanisms import noise_source, permute_and_flip
 from reticent.prediction import ProjectedWalkClassifier
 from tests.learners.enumeration import (

@@ -26,9 +26,9 @@ from reticent.guarantees import (
     recheck,
 )
 from reticent.learners import NoisyGradientClassifier, NoisyGradientRegressor
-from reticent.learners.gradient_descent import descent_rows
-from reticent.learners.gradient_rules import clipped_sum, noisy_steps
-from reticent.learners.gradient_sums import ClippedSums, sum_grid
+from reticent.learners.linear.gradient_descent import descent_rows
+from reticent.learners.linear.gradient_rules import clipped_sum, noisy_steps
+from reticent.learners.linear.gradient_sums import ClippedSums, sum_grid
 from reticent.schemas import Categorical, Numeric, Schema, SchemaEncoder
 from tests.stats import ALPHA, assert_follows, law_p_value
 

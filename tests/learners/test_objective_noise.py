@@ -9,14 +9,18 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.utils import estimator_checks
 
 from reticent.errors import ReticentError, RuleError
+from reticent.estimators.linear.losses import classification_loss
 from reticent.guarantees import PUBLIC_LABELS, PureDP, ReplaceOne, Scope, recheck
 from reticent.learners import (
     ObjectivePerturbationClassifier,
     ObjectivePerturbationRegressor,
 )
-from reticent.learners.perturbation_rules import objective_noise, objective_release
-from reticent.learners.perturbed_risk import ObjectivePlan, bounded_rows, unit_weights
-from reticent.prediction.convex import classification_loss
+from reticent.learners.linear.noise_plans import (
+    ObjectivePlan,
+    bounded_rows,
+    unit_weights,
+)
+from reticent.learners.linear.noise_rules import objective_noise, objective_release
 
 LOGISTIC = classification_loss("logistic", 1.0)
 GRID = np.linspace(-60, 60, 4001)
@@ -90,7 +94,7 @@ def plan_for(model, n, d, l1_bound=None):
         dimension=d + 1,
         l1_bound=sums,
         feature_bound=largest,
-        public_labels=False,
+        labels_from_data=False,
         seeded=False,
     )
 

@@ -18,7 +18,7 @@ from reticent.learners import (
     optimal_predictor,
     worst_excess,
 )
-from reticent.learners.optimal_programs import Privacy
+from reticent.learners.selection.optimal_programs import Privacy
 from reticent.mechanisms import (
     geometric_vote,
     sigmoid_response,

@@ -9,6 +9,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.utils import estimator_checks
 
 from reticent.errors import ReticentError, RuleError
+from reticent.estimators.linear.losses import classification_loss, regression_loss
+from reticent.estimators.linear.solvers import minimise_risk
+from reticent.estimators.linear.stability import erm_sensitivity
 from reticent.guarantees import (
     PUBLIC_LABELS,
     ApproxDP,
@@ -21,14 +24,8 @@ from reticent.learners import (
     OutputPerturbationClassifier,
     OutputPerturbationRegressor,
 )
-from reticent.learners.perturbation_rules import coefficient_sensitivity
-from reticent.learners.perturbed_risk import OutputPlan, bounded_rows, unit_weights
-from reticent.prediction.convex import (
-    classification_loss,
-    erm_sensitivity,
-    regression_loss,
-)
-from reticent.prediction.convex_solvers import minimise_risk
+from reticent.learners.linear.noise_plans import OutputPlan, bounded_rows, unit_weights
+from reticent.learners.linear.noise_rules import coefficient_sensitivity
 from tests.stats import ALPHA, assert_follows, law_p_value
 
 LOSSES = {
@@ -46,7 +43,7 @@ def planned(model, loss, n, d):
         n_units=n,
         dimension=d + 1,
         feature_bound=bounded_rows(np.zeros((1, d)), 1.0, None, True)[2],
-        public_labels=False,
+        labels_from_data=False,
         seeded=False,
     )
 
@@ -133,7 +130,7 @@ def test_noise_follows_its_law(delta):
         n_units=3,
         dimension=1,
         feature_bound=1.0,
-        public_labels=False,
+        labels_from_data=False,
         seeded=False,
     )
     rows, _, _ = bounded_rows(X, 1.0, None, False)

@@ -22,8 +22,8 @@ from reticent.guarantees import (
 )
 from reticent.hypotheses import Halfspaces, Stumps, Thresholds
 from reticent.learners import PerturbedERMClassifier
-from reticent.learners.perturbed import nearest_labels
-from reticent.learners.public_rules import (
+from reticent.learners.public.perturbed import nearest_labels
+from reticent.learners.public.rules import (
     complexity_at_most,
     mean_at_most,
     near_tie_at_most,
@@ -31,7 +31,7 @@ from reticent.learners.public_rules import (
     perturbed_move,
     squared_move_at_most,
 )
-from reticent.learners.separator_oracles import oracle_for
+from reticent.learners.public.separator_oracles import oracle_for
 from tests.stats import assert_rate_at_most, rejects
 
 CLASSES = {

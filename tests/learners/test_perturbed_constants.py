@@ -7,8 +7,8 @@ import pytest
 
 from reticent.errors import RuleError
 from reticent.guarantees import gaussian_delta
-from reticent.learners import public_rules
-from reticent.learners.public_rules import (
+from reticent.learners.public import rules as public_rules
+from reticent.learners.public.rules import (
     complexity_at_most,
     mean_at_most,
     minimiser_move,

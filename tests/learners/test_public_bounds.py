@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from reticent.learners.public_bounds import regularized_excess_at_most
+from reticent.learners.public.bounds import regularized_excess_at_most
 
 # Facts that make all parts but the one that is looked at vanish.
 NOTHING = {

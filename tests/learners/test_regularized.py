@@ -27,17 +27,17 @@ from reticent.learners import (
     RegularizedERMRegressor,
     regularized_excess_at_most,
 )
-from reticent.learners.public_linear import (
+from reticent.learners.public.linear_plan import (
     RegularizedPlan,
     UnitLoss,
     leverage_at_most,
     nearest_linear,
 )
-from reticent.learners.public_rules import projected_model, regularized_sensitivity
+from reticent.learners.public.rules import projected_model, regularized_sensitivity
 from tests.stats import ALPHA, assert_follows, law_p_value, rejects
 
 LOSSES = ["logistic", "squared", "huber", "absolute"]
-FACTS = {"public_labels": False, "seeded": False}
+FACTS = {"labels_from_data": False, "seeded": False}
 
 
 def planned(loss, n, public, *, eta, radius=1.0, lipschitz=True, tolerance=0.02):

@@ -33,9 +33,9 @@ from reticent.hypotheses import (
     Thresholds,
 )
 from reticent.learners import RRSPMClassifier, rrspm_error_at_most
-from reticent.learners import separator_noise as separator_noise_module
-from reticent.learners.separator_bounds import _largest_sum
-from reticent.learners.separator_noise import SeparatorNoise
+from reticent.learners.public import separator_noise as separator_noise_module
+from reticent.learners.public.separator_bounds import _largest_sum
+from reticent.learners.public.separator_noise import SeparatorNoise
 from reticent.mechanisms import noise_source
 from tests.learners.enumeration import CUTS
 from tests.learners.separator_laws import Noise, parity, shattered

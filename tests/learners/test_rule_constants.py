@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from reticent.errors import RuleError
+from reticent.estimators.linear.stability import erm_sensitivity
 from reticent.guarantees import (
     ZCDP,
     ApproxDP,
@@ -16,23 +17,26 @@ from reticent.guarantees import (
     claim,
     gaussian_delta,
 )
-from reticent.learners.best_subset import score_sensitivity
-from reticent.learners.gradient_rules import clipped_sum, noisy_steps, noisy_steps_zcdp
-from reticent.learners.log_concave_laws import sampled_model
-from reticent.learners.perturbation_rules import (
+from reticent.learners.linear.best_subset import score_sensitivity
+from reticent.learners.linear.gradient_rules import (
+    clipped_sum,
+    noisy_steps,
+    noisy_steps_zcdp,
+)
+from reticent.learners.linear.log_concave_laws import sampled_model
+from reticent.learners.linear.noise_rules import (
     coefficient_sensitivity,
     objective_noise,
     objective_release,
     solver_distance,
 )
-from reticent.learners.public_rules import student_of_answers
-from reticent.learners.separator_rules import (
+from reticent.learners.public.rules import student_of_answers
+from reticent.learners.public.separator_rules import (
     gaussian_room,
     gaussian_separator,
     laplace_room,
     laplace_separator,
 )
-from reticent.prediction.convex import erm_sensitivity
 
 
 def near(value):

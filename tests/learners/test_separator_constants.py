@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from reticent.hypotheses import FiniteClass, Intervals, Stumps, Thresholds
-from reticent.learners.separator_bounds import (
+from reticent.learners.public.separator_bounds import (
     ReleaseError,
     _largest_sum,
     rrspm_error_at_most,
 )
-from reticent.learners.teaching import most_labelings
+from reticent.learners.public.teaching_sets import most_labelings
 
 
 def bound(hypotheses=None, **changes):

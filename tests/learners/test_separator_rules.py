@@ -18,12 +18,12 @@ from reticent.guarantees import (
     Scope,
     recheck,
 )
-from reticent.learners.separator_noise import (
+from reticent.learners.public.separator_noise import (
     Separator,
     gaussian_separator_noise,
     laplace_separator_noise,
 )
-from reticent.learners.separator_rules import (
+from reticent.learners.public.separator_rules import (
     ORACLE_WITHIN_SLACK,
     gaussian_separator,
     laplace_separator,
@@ -196,7 +196,7 @@ def gaussian_noise(m, taught, labelings, *, epsilon, delta, n=4, room=2**52):
         ),
         epsilon=epsilon,
         delta=delta,
-        public_labels=False,
+        labels_from_data=False,
         seeded=False,
     )
 
@@ -286,7 +286,7 @@ def facts(**changes):
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 17.0])
 def test_laplace_noise_meets_its_target_closely(epsilon):
     noise = laplace_separator_noise(
-        facts(), epsilon=epsilon, public_labels=False, seeded=False
+        facts(), epsilon=epsilon, labels_from_data=False, seeded=False
     )
     certificate = noise.certificate
     assert certificate.proved
@@ -321,7 +321,7 @@ def test_assumptions_are_said():
     noise = laplace_separator_noise(
         facts(exact_oracle=False, oracle="LogisticRegression"),
         epsilon=1.0,
-        public_labels=True,
+        labels_from_data=True,
         seeded=True,
     )
     assert noise.certificate.assumptions == {EXACT_ORACLE, PUBLIC_LABELS, SEEDED_NOISE}
@@ -329,7 +329,7 @@ def test_assumptions_are_said():
 
 
 def test_slack_costs_noise_and_weakens_what_is_assumed():
-    settings = {"epsilon": 1.0, "public_labels": False, "seeded": False}
+    settings = {"epsilon": 1.0, "labels_from_data": False, "seeded": False}
     exact = laplace_separator_noise(facts(exact_oracle=False), **settings)
     loose = laplace_separator_noise(facts(exact_oracle=False, slack=3.0), **settings)
     assert loose.certificate.assumptions == {ORACLE_WITHIN_SLACK}
@@ -343,13 +343,13 @@ def test_slack_costs_noise_and_weakens_what_is_assumed():
 
 def test_steps_become_coarser_where_there_is_little_room():
     small = laplace_separator_noise(
-        facts(room=2**30), epsilon=1.0, public_labels=False, seeded=False
+        facts(room=2**30), epsilon=1.0, labels_from_data=False, seeded=False
     )
     assert 1 <= small.steps < 2**16
     recheck(small.certificate)
     with pytest.raises(ValueError, match="fewer public points"):
         laplace_separator_noise(
-            facts(room=2**10), epsilon=1.0, public_labels=False, seeded=False
+            facts(room=2**10), epsilon=1.0, labels_from_data=False, seeded=False
         )
 
 

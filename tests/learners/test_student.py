@@ -37,7 +37,7 @@ from reticent.guarantees import (
     repeat,
 )
 from reticent.learners import StudentClassifier
-from reticent.learners.public_rules import student_of_answers
+from reticent.learners.public.rules import student_of_answers
 from reticent.mechanisms import SeededSource
 from reticent.prediction import (
     PrivateAveragingClassifier,

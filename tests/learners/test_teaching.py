@@ -66,7 +66,7 @@ def test_more_points_do_not_need_more_teaching():
 
 
 def test_the_bound_for_stumps_holds_without_listing(monkeypatch):
-    monkeypatch.setattr("reticent.learners.teaching._MOST_COMPARED", 0)
+    monkeypatch.setattr("reticent.learners.public.teaching_sets._MOST_COMPARED", 0)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         points = np.unique(rng.integers(0, 4, (8, 2)).astype(float), axis=0)

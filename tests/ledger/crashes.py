@@ -27,15 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from reticent.errors import LedgerError
-from reticent.ledger import (
-    Outcome,
-    Receipt,
-    Request,
-    SQLLedger,
-    engines,
-    journeys,
-    statements,
-)
+from reticent.ledger import Outcome, Receipt, Request, SQLLedger
+from reticent.ledger.sql import engines, statements
+from reticent.ledger.sql import pipeline as journeys
 from tests.ledger.book import DATASET, EVERYBODY, MEMORY, asking, opened
 from tests.ledger.faulty_disk import Fault, FaultyDisk
 

@@ -17,8 +17,9 @@ from typing import Any
 from sqlalchemy import select, update
 
 from reticent.errors import BudgetExhaustedError
-from reticent.ledger import Balance, Ledger, MemoryLedger, Request, SQLLedger, schema
-from reticent.ledger.store import Store
+from reticent.ledger import Balance, Ledger, MemoryLedger, Request, SQLLedger
+from reticent.ledger.sql import schema
+from reticent.ledger.sql.store import Store
 from tests.ledger.book import DATASET, MODEL, asking, opened
 
 WORKERS = 64

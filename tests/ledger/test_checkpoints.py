@@ -12,15 +12,8 @@ import psycopg
 import pytest
 
 from reticent.errors import BudgetExhaustedError, InvalidParameterError, LedgerError
-from reticent.ledger import (
-    Cap,
-    Checkpoint,
-    Ed25519Signer,
-    FileCheckpoints,
-    HMACSigner,
-    Outcome,
-    SQLLedger,
-)
+from reticent.ledger import Cap, Checkpoint, FileCheckpoints, Outcome, SQLLedger
+from reticent.signing import Ed25519Signer, HMACSigner
 from tests.ledger.book import ALICE, DATASET, MODEL, asking, nano, opened
 
 KEY = b"k" * 32

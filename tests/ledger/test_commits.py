@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from reticent.errors import BudgetExhaustedError, LedgerError
-from reticent.ledger import commits, end_process
-from reticent.ledger.commits import GroupCommit
+from reticent.ledger import end_process
 from reticent.ledger.decisions import Needs
 from reticent.ledger.operations import Operation
+from reticent.ledger.sql import group_commit as commits
+from reticent.ledger.sql.group_commit import GroupCommit
 
 
 def saying(text):

@@ -11,8 +11,9 @@ import psycopg
 import pytest
 
 from reticent.errors import InvalidParameterError, LedgerError
-from reticent.ledger import Outcome, SQLLedger, engines
-from reticent.ledger.engines import open_engine, sqlite_settings
+from reticent.ledger import Outcome, SQLLedger
+from reticent.ledger.sql import engines
+from reticent.ledger.sql.engines import open_engine, sqlite_settings
 from tests.ledger.book import asking, opened
 from tests.postgres import PostgresServer
 

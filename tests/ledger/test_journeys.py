@@ -7,8 +7,8 @@ import pytest
 from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
 
-from reticent.ledger.journeys import COMMIT, travel
-from reticent.ledger.statements import _array
+from reticent.ledger.sql.pipeline import COMMIT, travel
+from reticent.ledger.sql.statements import _array
 
 
 @pytest.fixture

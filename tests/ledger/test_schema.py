@@ -6,8 +6,9 @@ import pytest
 from sqlalchemy import delete, inspect, update
 
 from reticent.errors import LedgerError
-from reticent.ledger import SQLLedger, schema
-from reticent.ledger.store import Store
+from reticent.ledger import SQLLedger
+from reticent.ledger.sql import schema
+from reticent.ledger.sql.store import Store
 from tests.ledger.book import asking, opened
 
 

@@ -21,9 +21,9 @@ from reticent.ledger import (
     decisions,
 )
 from reticent.ledger.decisions import Needs, Page
-from reticent.ledger.pages import flush, load
-from reticent.ledger.schema import entries
-from reticent.ledger.store import Store
+from reticent.ledger.sql.pages import flush, load
+from reticent.ledger.sql.schema import entries
+from reticent.ledger.sql.store import Store
 from tests.ledger.book import (
     ALICE,
     DATASET,
@@ -141,7 +141,7 @@ def test_chain_lost_under_a_running_ledger_stops_it(sql_url, open_ledger):
 
 
 def test_missing_database_package_is_named(sqlite_url, monkeypatch):
-    monkeypatch.setitem(sys.modules, "reticent.ledger.store", None)
+    monkeypatch.setitem(sys.modules, "reticent.ledger.sql.store", None)
     with pytest.raises(LedgerError, match=r"reticent\[serve\]"):
         SQLLedger(sqlite_url)
 

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from reticent.errors import LedgerError
 from reticent.ledger import Cap, SQLLedger
 from reticent.ledger.entries import GENESIS, canonical, seal
-from reticent.ledger.schema import accounts, entries, marks, meta
+from reticent.ledger.sql.schema import accounts, entries, marks, meta
 from tests.ledger.book import BOB, DATASET, MEMORY, asking, opened
 
 KEY = b"k" * 32

@@ -7,7 +7,7 @@ from itertools import permutations, product
 
 import numpy as np
 
-from reticent.guarantees.numbers import exact
+from reticent._numbers import exact
 
 # Losses are differences of two (four, for odds) log-probabilities known to 2^-80.
 WIDTH = Fraction(4, 2**80)

@@ -12,7 +12,6 @@ from reticent.errors import ReticentError
 from reticent.mechanisms import (
     SeededSource,
     SystemSource,
-    categorical,
     discrete_gaussian_law,
     discrete_laplace_law,
     draw_below,
@@ -21,9 +20,9 @@ from reticent.mechanisms import (
     draw_categorical,
     draw_discrete_gaussian,
     draw_discrete_laplace,
-    exact,
 )
-from reticent.mechanisms.exact import exp_interval
+from reticent.mechanisms.sampling import categorical, exact
+from reticent.mechanisms.sampling.exact import exp_interval
 from tests.mechanisms.scripted import ScriptedSource, bits_of
 from tests.stats import assert_follows, assert_rate, mutant, rejects
 

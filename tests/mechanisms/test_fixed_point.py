@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.mechanisms.fixed_point import exp_bounds, scaled
+from reticent.mechanisms.sampling.fixed_point import exp_bounds, scaled
 
 HARD = [
     Fraction(0),

@@ -19,8 +19,8 @@ from reticent.mechanisms import (
     discrete_laplace_law,
     draw_discrete_gaussian,
     draw_discrete_laplace,
-    grid_noise,
 )
+from reticent.mechanisms.sampling import grid_noise
 from tests.stats import assert_follows, mutant, rejects
 
 KINDS = {

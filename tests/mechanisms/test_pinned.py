@@ -19,9 +19,9 @@ from reticent.mechanisms import (
     two_step_certificate,
     two_step_response,
 )
-from reticent.mechanisms.gaussian_grid import grid_scale_to_continuous
 from reticent.mechanisms.gaussian_vote import gaussian_vote_delta
-from reticent.mechanisms.grid_noise import discrete_laplace_law, log_theta
+from reticent.mechanisms.sampling.gaussian_grid import grid_scale_to_continuous
+from reticent.mechanisms.sampling.grid_noise import discrete_laplace_law, log_theta
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from reticent.mechanisms import (
     SeededSource,
     SystemSource,
     draw_rounded_gaussian,
-    rounded_gaussian,
     rounded_gaussian_law,
 )
-from reticent.mechanisms.fixed_point import normal_tail_bounds
+from reticent.mechanisms.sampling import rounded_gaussian
+from reticent.mechanisms.sampling.fixed_point import normal_tail_bounds
 from tests.stats import assert_follows, mutant, rejects
 
 

@@ -11,9 +11,9 @@ import threading
 import numpy as np
 import pytest
 
+from reticent._numbers import exact
 from reticent.errors import BudgetExhaustedError
 from reticent.guarantees import PureDP, Scope, recheck
-from reticent.guarantees.numbers import exact
 from reticent.mechanisms import (
     SeededSource,
     SparseVector,

@@ -9,6 +9,7 @@ from math import factorial
 import numpy as np
 import pytest
 
+from reticent._numbers import exact
 from reticent.guarantees import (
     BoundedRange,
     Certificate,
@@ -17,7 +18,6 @@ from reticent.guarantees import (
     Scope,
     recheck,
 )
-from reticent.guarantees.numbers import exact
 from reticent.mechanisms import (
     SeededSource,
     SystemSource,

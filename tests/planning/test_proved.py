@@ -18,12 +18,12 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import binom, laplace
 
+from reticent.estimators.linear.losses import classification_loss
 from reticent.mechanisms import two_step_response
 from reticent.planning import bounds, plan
 from reticent.planning.classes import hypotheses_for
 from reticent.planning.methods import METHODS
 from reticent.prediction import ProjectedWalkClassifier
-from reticent.prediction.convex import classification_loss
 from tests.stats import assert_rate_at_most, rejects
 
 CHECKS = {"walk", "selection", "public-cover", "rrspm", "stable-linear"}

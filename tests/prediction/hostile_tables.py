@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from reticent.ensembles import partition_rows
+from reticent.estimators import partition_rows
 from reticent.mechanisms import noise_source
 
 JOBS = ["baker", "clerk", "none", "nurse"]

@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 from sklearn.tree import DecisionTreeClassifier
 
 from reticent import Budget, BudgetExhaustedError
+from reticent._numbers import exact
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import (
     ZCDP,
@@ -28,7 +29,6 @@ from reticent.guarantees import (
 )
 from reticent.guarantees.compose import step_rho
 from reticent.guarantees.convert import epsilon_delta
-from reticent.guarantees.numbers import exact
 from reticent.ledger import AccountId, AccountScope, Cap, MemoryLedger, SQLLedger
 from reticent.prediction import PredictionInterface, PrivateVotingClassifier
 from tests.prediction.stated import stated

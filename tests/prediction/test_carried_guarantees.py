@@ -12,7 +12,7 @@ from reticent.guarantees import (
     Sensitivity,
     claim,
 )
-from reticent.prediction.base import over_shards
+from reticent.prediction.sharded.base import over_shards
 
 PROMISES = [
     PureDP(0.5),
@@ -26,6 +26,6 @@ PROMISES = [
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda each: type(each).__name__)
 def test_models_on_shards_promise_what_their_mechanism_does(promise):
     one = claim(promise, ReplaceOne(30), Scope.ANSWER, statement="given")
-    made = over_shards(one, shards=3, public_labels=False, seeded=False)
+    made = over_shards(one, shards=3, labels_from_data=False, seeded=False)
     assert made.guarantee == promise
     assert (made.relation, made.scope) == (ReplaceOne(30), Scope.ANSWER)

@@ -9,20 +9,16 @@ import pytest
 from scipy import optimize
 
 from reticent.errors import InvalidParameterError, RuleError, SolverError
-from reticent.guarantees import Scope, recheck
-from reticent.prediction.convex import (
-    classification_loss,
-    erm_sensitivity,
-    psgd_sensitivity,
-    regression_loss,
-)
-from reticent.prediction.convex_solvers import (
+from reticent.estimators.linear.losses import classification_loss, regression_loss
+from reticent.estimators.linear.solvers import (
     BallProblem,
     minimise_risk,
     normal_distance,
     one_pass,
     one_pass_error,
 )
+from reticent.estimators.linear.stability import erm_sensitivity, psgd_sensitivity
+from reticent.guarantees import Scope, recheck
 from tests.stats import rejects
 
 LOSSES = {
@@ -269,7 +265,7 @@ def test_targets_that_floats_cannot_prove_are_refused():
 
 def test_an_impossible_minimum_is_a_solver_error(monkeypatch):
     # One step is too few for any curved loss; the limit is what a hard problem meets.
-    monkeypatch.setattr("reticent.prediction.convex_solvers._MOST_STEPS", 1)
+    monkeypatch.setattr("reticent.estimators.linear.solvers._MOST_STEPS", 1)
     problem = BallProblem(LOSSES["logistic"], 1.0, 5.0, 1e-3)
     rows, y = np.ones((4, 1)), np.array([0.0, 1.0, 1.0, 1.0])
     with pytest.raises(SolverError, match="tolerance"):
@@ -281,7 +277,7 @@ def test_the_rounding_of_a_gradient_stays_in_its_bound():
     rows = in_ball(rng.normal(size=(400, 5)))
     y, weights = rng.integers(0, 2, 400).astype(float), np.full(400, 1 / 400)
     problem = BallProblem(LOSSES["logistic"], 1.0, 3.0, 0.01)
-    from reticent.prediction.convex_solvers import _Risk
+    from reticent.estimators.linear.solvers import _Risk
 
     w = rng.normal(size=5)
     computed = _Risk(problem, rows, y, weights).gradient(w)
@@ -356,7 +352,7 @@ def test_units_of_very_many_rows_are_summed_in_levels():
             regularization=0.5,
             tolerance=0.01,
             rounding=1e-9,
-            public_labels=True,
+            labels_from_data=True,
         ),
         psgd_sensitivity(
             n=100, lipschitz=1.0, smoothness=0.5, feature_bound=2.0, radius=3.0

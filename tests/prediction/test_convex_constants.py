@@ -5,7 +5,7 @@ import math
 import pytest
 
 from reticent.errors import RuleError
-from reticent.prediction.convex import psgd_sensitivity
+from reticent.estimators.linear.stability import psgd_sensitivity
 
 
 def moved(**changes):

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from reticent.estimators.linear.stability import erm_sensitivity
 from reticent.mechanisms import (
     calibrate_gaussian,
     calibrate_laplace,
     discrete_laplace_law,
     noise_source,
 )
-from reticent.prediction.convex import erm_sensitivity
 from reticent.prediction.noisy_sign import (
     GaussianSignResponse,
     noisy_sign,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from scipy import sparse
 
-from reticent.ensembles import ClassifierEnsemble, fitting, looped, pipelines
+from reticent.ensembles import ClassifierEnsemble, fitting, looped
+from reticent.ensembles.fusion import pipelines
 from reticent.errors import InvalidParameterError
 from tests.prediction.hostile_tables import ATTACKS, KEPT_ROWS, N_ROWS
 from tests.prediction.others_replaced import (

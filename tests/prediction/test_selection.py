@@ -23,7 +23,7 @@ from reticent.hypotheses import FiniteClass, Intervals, Stumps, Thresholds
 from reticent.mechanisms import exponential_mechanism
 from reticent.prediction import RelabelingClassifier, StableSelectionClassifier
 from reticent.prediction.relabeling_rules import net_failure, relabeled
-from reticent.prediction.stability import (
+from reticent.prediction.selection_rules import (
     SelectionPlan,
     flipped_epsilon,
     private_from_stable,
@@ -69,7 +69,7 @@ def test_stability_holds_for_every_neighbour(hypotheses, n, subset):
     table = laws(lambda: Model(hypotheses, stability=0.5, classes=[0, 1]), n)
     moved = max(np.abs(law - other).max() for law, other in pairs(table))
     promised = stable_selection(
-        n=n, subset=subset, exponent=0.7, public_labels=False, seeded=False
+        n=n, subset=subset, exponent=0.7, labels_from_data=False, seeded=False
     ).guarantee.gamma
     assert moved <= promised
     # Not vacuous: the subset's share alone is nearly reached.
@@ -97,7 +97,7 @@ def test_the_check_rejects_too_large_an_exponent():
     table = laws(lambda: Model(Thresholds(), stability=0.5, classes=[0, 1]), 3)
     moved = max(np.abs(law - other).max() for law, other in pairs(table))
     honest = stable_selection(
-        n=3, subset=1, exponent=0.7, public_labels=False, seeded=False
+        n=3, subset=1, exponent=0.7, labels_from_data=False, seeded=False
     )
     assert moved > honest.guarantee.gamma
 
@@ -118,7 +118,7 @@ def test_the_odds_certificate_is_the_largest_ratio():
 
 def test_the_odds_certificate_beats_flipping_any_stable_label():
     premise = stable_selection(
-        n=1000, subset=20, exponent=0.3, public_labels=False, seeded=False
+        n=1000, subset=20, exponent=0.3, labels_from_data=False, seeded=False
     )
     sharp = private_from_stable(premise, p=0.05).guarantee.epsilon
     assert sharp < 0.7 * flip_stable(premise, p=0.05).guarantee.epsilon
@@ -225,7 +225,7 @@ class TestRelabeling:
         assert worst >= 0.2 * promised
 
     def test_the_net_improves_delta_where_it_applies(self):
-        facts = {"public_labels": False, "seeded": False, "eta": 0.02}
+        facts = {"labels_from_data": False, "seeded": False, "eta": 0.02}
         n, subset = 10**6, 30_000
         growth = (2 * subset, n)
         loose = relabeled(n=n, subset=subset, growth=growth, net=False, **facts)

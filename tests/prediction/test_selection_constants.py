@@ -10,14 +10,14 @@ import pytest
 from reticent.errors import RuleError
 from reticent.mechanisms import exponential_mechanism
 from reticent.prediction.relabeling_rules import net_failure, relabeled
-from reticent.prediction.stability import (
+from reticent.prediction.selection_rules import (
     plan_for_privacy,
     plan_for_stability,
     private_from_stable,
     stable_selection,
 )
 
-SILENT = {"public_labels": False, "seeded": False}
+SILENT = {"labels_from_data": False, "seeded": False}
 mpmath.mp.dps = 40
 
 

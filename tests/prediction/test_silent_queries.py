@@ -21,7 +21,7 @@ from reticent.hypotheses import (
 from reticent.prediction import RelabelingClassifier, StableSelectionClassifier
 from reticent.prediction import relabeling_rules as rules
 from reticent.prediction.class_search import ClassSearch
-from reticent.prediction.stability import SelectionPlan
+from reticent.prediction.selection_rules import SelectionPlan
 
 UNITS = list(product((0.0, 1.0), (0, 1)))
 
@@ -169,7 +169,7 @@ def test_a_class_lists_whatever_its_growth_function_allows(family, d, monkeypatc
 
 def test_a_net_is_used_only_for_subsets_that_can_always_be_listed(monkeypatch):
     def plan():
-        facts = {"public_labels": False, "seeded": False}
+        facts = {"labels_from_data": False, "seeded": False}
         return rules.plan_relabeling(10**6, 1.0, 1e-8, Thresholds(), **facts)[0]
 
     # Nets pay off where they fail less often than can be proved; taken as given here.

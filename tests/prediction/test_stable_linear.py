@@ -19,9 +19,9 @@ from reticent.errors import (
     SolverError,
     TooFewRecordsError,
 )
+from reticent.estimators.linear.rows import row_bound, rows_in_ball
 from reticent.guarantees import ZCDP, PureDP, recheck
 from reticent.prediction import StableLinearClassifier, StableLinearRegressor
-from reticent.prediction.linear_plan import row_bound, rows_in_ball
 from tests.stats import assert_rate, rejects
 
 TUMOURS, BENIGN = load_breast_cancer(return_X_y=True)
@@ -338,7 +338,7 @@ def test_hostile_rows_are_refused_or_harmless():
 
 
 def test_a_fit_that_misses_its_target_fails_before_anything_is_released(monkeypatch):
-    monkeypatch.setattr("reticent.prediction.convex_solvers._MOST_STEPS", 1)
+    monkeypatch.setattr("reticent.estimators.linear.solvers._MOST_STEPS", 1)
     model = StableLinearClassifier(1.0, regularization=1e-4)
     with pytest.raises(SolverError, match="tolerance"):
         model.fit(TUMOURS, BENIGN)

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from reticent.prediction.sums import sums_sensitivity
+from reticent.prediction.sharded.sums import sums_sensitivity
 
 
 @pytest.mark.parametrize("steps", [1, 3, 7, 100, 2**20, 2**20 - 1, 10**9 + 7])

@@ -24,7 +24,8 @@ from reticent.schemas import (
     Schema,
 )
 from reticent.service import MemoryKeys, Role, Settings, create_app
-from reticent.storage import Dataset, new_key, save_model
+from reticent.signing import new_key
+from reticent.storage import Dataset, save_model
 from tests.service.local_client import LocalClient, local_client
 
 MODEL_KEY, SECRET = new_key(), new_key()
@@ -124,8 +125,8 @@ class Clinic:
 
     def key(self, client: str, role: Role = Role.ANALYST, **settings: Any) -> str:
         """Make a key directly, with an account under the default cap."""
-        from reticent.service.admin import make_key
-        from reticent.service.documents import NewKey
+        from reticent.service.v1.admin import make_key
+        from reticent.service.v1.documents import NewKey
 
         body = NewKey(client=client, role=role.value, **settings)
         return make_key(self.parts, body)[0]

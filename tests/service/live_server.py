@@ -21,9 +21,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from reticent.service import Settings
-from reticent.service.admin import make_key
-from reticent.service.documents import NewKey
 from reticent.service.parts import build
+from reticent.service.v1.admin import make_key
+from reticent.service.v1.documents import NewKey
 
 _FIRST_EPHEMERAL = 32_768  # Linux gives clients ports from here on
 _PATIENCE = 180.0  # on a busy machine; a quick one waits for seconds

@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from reticent.service.access import Access
 from reticent.service.keys import Keyring, MemoryKeys
-from reticent.service.limits import RateLimit
-from reticent.service.problems import ProblemError
 from reticent.service.registry import Registry
+from reticent.service.requests.access import Access
+from reticent.service.requests.limits import RateLimit
+from reticent.service.requests.problems import ProblemError
 
 
 class SlowKeys(MemoryKeys):

@@ -154,9 +154,9 @@ def test_without_a_default_a_new_client_needs_a_budget(tmp_path):
     settings = settings_for(tmp_path, client_budget=None)
     from reticent.ledger import MemoryLedger
     from reticent.service import create_app
-    from reticent.service.admin import make_key
-    from reticent.service.documents import NewKey
-    from reticent.service.problems import ProblemError
+    from reticent.service.requests.problems import ProblemError
+    from reticent.service.v1.admin import make_key
+    from reticent.service.v1.documents import NewKey
 
     app = create_app(settings, ledger=MemoryLedger(), keys=MemoryKeys())
     with pytest.raises(ProblemError, match="give a budget"):

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from reticent.ledger import MemoryLedger, SQLLedger
-from reticent.service.limits import Gate, RateLimit
-from reticent.service.problems import ProblemError
+from reticent.service.requests.limits import Gate, RateLimit
+from reticent.service.requests.problems import ProblemError
 from tests.service.clinic import ROW, clinic, settings_for
 
 
@@ -94,7 +94,7 @@ def test_buckets_fill_again():
 
 
 def test_buckets_that_are_full_again_are_forgotten(monkeypatch):
-    monkeypatch.setattr("reticent.service.limits._MOST_BUCKETS", 10)
+    monkeypatch.setattr("reticent.service.requests.limits._MOST_BUCKETS", 10)
     now = [0.0]
     limit = RateLimit(1.0, 1, clock=lambda: now[0])
     for place in range(1000):

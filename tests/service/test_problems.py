@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from reticent.service import problems
+from reticent.service.requests import problems
 from tests.service.clinic import ROW, clinic, settings_for
 from tests.service.test_authorisation import TENSORS
 

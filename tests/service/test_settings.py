@@ -13,7 +13,7 @@ from reticent.service import (
     ModelSettings,
     Settings,
 )
-from reticent.storage import new_key, write_key_file
+from reticent.signing import new_key, write_key_file
 from tests.service.clinic import MODEL_KEY, SECRET
 
 BASE = {

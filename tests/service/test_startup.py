@@ -17,7 +17,7 @@ from reticent.prediction import PrivateVotingClassifier
 from reticent.schemas import Encoder
 from reticent.service import MemoryKeys, create_app
 from reticent.service.registry import client_account, dataset_account
-from reticent.storage import new_key
+from reticent.signing import new_key
 from tests.service.clinic import (
     MODEL_KEY,
     ROW,

@@ -21,7 +21,8 @@ from reticent.errors import (
     ReticentError,
 )
 from reticent.prediction import PrivateVotingClassifier
-from reticent.storage import load_model, new_key, save_model
+from reticent.signing import new_key
+from reticent.storage import load_model, save_model
 from tests.storage.workshop import KEY, TWO, fitted, forge, logistic, sign, write
 
 
@@ -340,7 +341,7 @@ CHANGES = {
     "shards huge": lambda m: m["parameters"].update(n_shards=2**62),
     "shards fewer": lambda m: m["parameters"].update(n_shards=3),
     "units float": lambda m: m["parameters"].update(n_units=480.0),
-    "flag a number": lambda m: m["parameters"].update(public_labels=1),
+    "flag a number": lambda m: m["parameters"].update(labels_from_data=1),
     "labels repeated": lambda m: m["parameters"].update(classes=["no", "no"]),
     "labels foreign": lambda m: m["parameters"].update(classes=["no", "maybe"]),
     "units zero": lambda m: m["parameters"].update(n_units=0),
@@ -571,8 +572,7 @@ def test_keys_are_for_one_purpose(folder):
 
 
 def test_key_files_are_private_and_whole(tmp_path):
-    from reticent.storage import read_key_file, write_key_file
-    from reticent.storage.keys import key_from
+    from reticent.signing import key_from, read_key_file, write_key_file
 
     path = tmp_path / "key"
     write_key_file(path, KEY)
@@ -600,7 +600,7 @@ def test_only_keys_that_can_be_made_are_made(kind):
 
 
 def test_public_keys_belong_to_private_ones():
-    from reticent.storage import public_key
+    from reticent.signing import public_key
 
     with pytest.raises(InvalidParameterError, match="ed25519-private"):
         public_key(KEY)

@@ -20,14 +20,8 @@ from reticent.errors import (
 from reticent.guarantees import Scope
 from reticent.prediction import PrivateAveragingRegressor, PrivateVotingClassifier
 from reticent.schemas import Categorical, ClassLabel, Encoder, Numeric, Schema
-from reticent.storage import (
-    Dataset,
-    load_model,
-    new_key,
-    public_key,
-    save_model,
-    storable_kinds,
-)
+from reticent.signing import new_key, public_key
+from reticent.storage import Dataset, load_model, save_model, storable_kinds
 from reticent.storage.voting import Ballots
 from tests.stats import assert_follows
 from tests.storage.workshop import (

@@ -33,7 +33,7 @@ from reticent.schemas import (
     Schema,
     Table,
 )
-from reticent.storage import new_key, signer_of
+from reticent.signing import new_key, signer_of
 
 KEY = new_key()
 COLUMNS = {

@@ -6,12 +6,9 @@ from reticent.audit.bounds import (
     lower_bound,
     trials_needed,
 )
-from reticent.audit.enumerating import exact_law, verify_release
-from reticent.audit.exact import Verification, verify
-from reticent.audit.membership import membership_inference
-from reticent.audit.membership_curve import TradeOff, trade_off
-from reticent.audit.membership_result import AttackPoint, MembershipInference
-from reticent.audit.noise_losses import verify_noise
+from reticent.audit.membership.curve import TradeOff, trade_off
+from reticent.audit.membership.membership import membership_inference
+from reticent.audit.membership.result import AttackPoint, MembershipInference
 from reticent.audit.one_run import (
     OneRun,
     canaries_needed,
@@ -19,9 +16,17 @@ from reticent.audit.one_run import (
     one_run,
     one_run_p_value,
 )
-from reticent.audit.replaying import Replay, Violation, replay, replay_pairs
-from reticent.audit.report import Check, Report, Status
-from reticent.audit.report_model import examine
+from reticent.audit.report.model import examine
+from reticent.audit.report.report import Check, Report, Status
+from reticent.audit.verification.enumerating import exact_law, verify_release
+from reticent.audit.verification.exact import Verification, verify
+from reticent.audit.verification.noise_losses import verify_noise
+from reticent.audit.verification.replaying import (
+    Replay,
+    Violation,
+    replay,
+    replay_pairs,
+)
 
 __all__ = [
     "AttackPoint",

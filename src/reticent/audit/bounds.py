@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from reticent.errors import InvalidParameterError
-from reticent.guarantees.numbers import (
+from reticent._numbers import (
     below_one,
     nonnegative,
     positive,
     probability,
     whole,
 )
+from reticent.errors import InvalidParameterError
 
 
 @dataclass(frozen=True)

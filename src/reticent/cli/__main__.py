@@ -1,5 +1,5 @@
 """``python -m reticent.cli`` is ``reticent``."""
 
-from reticent.cli import main
+from reticent.cli.main import main
 
 main()

@@ -13,7 +13,7 @@ from reticent.cli.home import Home
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import DONE, FAILED, Output
 from reticent.errors import InvalidParameterError
-from reticent.storage import read_key_file
+from reticent.signing import read_key_file
 
 
 def audit(

@@ -21,9 +21,7 @@ from reticent.guarantees import (
     rho_within,
 )
 from reticent.ledger import AccountScope, Balance, Cap, Charge, SQLLedger
-from reticent.service.parts import open_ledger
-from reticent.service.registry import dataset_account, price_problem
-from reticent.service.settings import BudgetSettings
+from reticent.service import BudgetSettings, dataset_account, open_ledger, price_problem
 
 #: The budget of a dataset that has none yet and for which none is given.
 EPSILON, DELTA = 50.0, 1e-6

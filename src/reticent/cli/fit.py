@@ -13,8 +13,7 @@ from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
 from reticent.cli.training import LEARNERS, Order, train_and_store
 from reticent.errors import InvalidParameterError
-from reticent.ledger import Charge
-from reticent.ledger.units import NOTHING
+from reticent.ledger import NOTHING, Charge
 from reticent.schemas import Schema
 
 Release = Annotated[

@@ -12,12 +12,17 @@ from typing import Any
 
 from reticent.errors import InvalidParameterError
 from reticent.ledger import Ledger
-from reticent.service import Settings
-from reticent.service.key_tables import SQLKeys
-from reticent.service.keys import KeyRecord, Keyring, Role
-from reticent.service.parts import open_keyring, open_ledger
-from reticent.service.registry import client_account
-from reticent.storage import new_key, read_key_file, write_key_file
+from reticent.service import (
+    KeyRecord,
+    Keyring,
+    Role,
+    Settings,
+    SQLKeys,
+    client_account,
+    open_keyring,
+    open_ledger,
+)
+from reticent.signing import new_key, read_key_file, write_key_file
 
 DEFAULT_HOME = ".reticent"
 

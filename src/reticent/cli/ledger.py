@@ -7,7 +7,7 @@ import typer
 from reticent.cli.home import Home
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
-from reticent.service.parts import open_ledger
+from reticent.service import open_ledger
 
 ledger_app = typer.Typer(
     help="Show what was spent and verify the chain.", no_args_is_help=True

@@ -14,9 +14,7 @@ from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
 from reticent.errors import InvalidParameterError
 from reticent.schemas import Table, read_table
-from reticent.service.answering import idempotency_key
-from reticent.service.keys import KeyRecord, Role
-from reticent.service.parts import build
+from reticent.service import KeyRecord, Role, build, idempotency_key
 
 
 def predict(

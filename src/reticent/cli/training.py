@@ -26,7 +26,7 @@ from reticent.learners import (
 from reticent.ledger import Cap, Charge
 from reticent.prediction import PrivateAveragingRegressor, PrivateVotingClassifier
 from reticent.schemas import Encoder, NumericTarget, Schema, read_batches, read_table
-from reticent.service.parts import build
+from reticent.service import build
 from reticent.storage import save_model
 
 LEARNERS = ("boosting", "linear")

@@ -6,8 +6,6 @@ rooms that use it add the noise.
 
 from __future__ import annotations
 
-from reticent.ensembles.columns import Columns
-from reticent.ensembles.encoding import Encoded, Encoding
 from reticent.ensembles.ensemble import ClassifierEnsemble, RegressorEnsemble
 from reticent.ensembles.fitting import (
     FittedShards,
@@ -15,10 +13,11 @@ from reticent.ensembles.fitting import (
     fit_shards,
     fit_spooled,
 )
-from reticent.ensembles.fused_linear import FusedLinear
-from reticent.ensembles.fused_trees import FusedTrees
-from reticent.ensembles.fusing import Fusion, fuse
-from reticent.ensembles.labels import Labels, fixed_ballots
+from reticent.ensembles.fusion.choice import Fusion, fuse
+from reticent.ensembles.fusion.encoding import Encoded, Encoding
+from reticent.ensembles.fusion.linear import FusedLinear
+from reticent.ensembles.fusion.pipelines import Block
+from reticent.ensembles.fusion.trees import FusedTrees
 from reticent.ensembles.recipe import LinearRecipe, linear_recipe
 from reticent.ensembles.spool import DealtRows, RowSpool
 from reticent.ensembles.steps import (
@@ -27,7 +26,6 @@ from reticent.ensembles.steps import (
     output_steps,
     probability_steps,
 )
-from reticent.ensembles.tables import as_table, canonical, check_types
 from reticent.ensembles.training import (
     linear_fusion,
     train_classifiers,
@@ -35,17 +33,11 @@ from reticent.ensembles.training import (
     train_regressors,
     train_spooled,
 )
-from reticent.ensembles.units import (
-    Partition,
-    deal_units,
-    partition_rows,
-    unit_positions,
-)
 
 __all__ = [
     "STEPS",
+    "Block",
     "ClassifierEnsemble",
-    "Columns",
     "DealtRows",
     "Encoded",
     "Encoding",
@@ -53,29 +45,20 @@ __all__ = [
     "FusedLinear",
     "FusedTrees",
     "Fusion",
-    "Labels",
     "LinearRecipe",
-    "Partition",
     "RegressorEnsemble",
     "RowSpool",
-    "as_table",
-    "canonical",
     "check_base_estimator",
     "check_bounds",
-    "check_types",
-    "deal_units",
     "fit_shards",
     "fit_spooled",
-    "fixed_ballots",
     "fuse",
     "linear_fusion",
     "linear_recipe",
     "output_steps",
-    "partition_rows",
     "probability_steps",
     "train_classifiers",
     "train_linear",
     "train_regressors",
     "train_spooled",
-    "unit_positions",
 ]

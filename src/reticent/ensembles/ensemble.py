@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
 from reticent._sklearn import MatrixLike
-from reticent.ensembles.columns import Columns
-from reticent.ensembles.encoding import Encoded
-from reticent.ensembles.fused import Doubts
-from reticent.ensembles.fusing import Fusion, fuse
-from reticent.ensembles.labels import NO_BALLOT, Labels, fixed_ballots
+from reticent.ensembles.fusion.base import Doubts
+from reticent.ensembles.fusion.choice import Fusion, fuse
+from reticent.ensembles.fusion.encoding import Encoded
 from reticent.ensembles.looped import (
     model_ballots,
     model_outputs,
@@ -23,6 +21,7 @@ from reticent.ensembles.looped import (
 )
 from reticent.ensembles.steps import check_bounds, output_steps, probability_steps
 from reticent.errors import InternalError, InvalidParameterError
+from reticent.estimators import NO_BALLOT, Columns, Labels, fixed_ballots
 
 # Answers of so many models per worker are held at once before they are added up.
 _ANSWERS_PER_WORKER = 8

@@ -18,14 +18,18 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from reticent._sklearn import MatrixLike, check_parameters, safe_indexing
-from reticent.ensembles.columns import Columns
 from reticent.ensembles.looped import n_rows
-from reticent.ensembles.progress import with_progress
 from reticent.ensembles.silence import without_streams, without_warnings
 from reticent.ensembles.spool import DealtRows
-from reticent.ensembles.tables import as_table, canonical, check_types
-from reticent.ensembles.units import Partition
 from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.estimators import (
+    Columns,
+    Partition,
+    as_table,
+    canonical,
+    check_types,
+    with_progress,
+)
 from reticent.mechanisms import RandomSource
 
 # scikit-learn takes seeds below 2^32; other libraries read them as signed 32 bits.

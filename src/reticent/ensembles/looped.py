@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._sklearn import MatrixLike, safe_indexing
-from reticent.ensembles.labels import NO_BALLOT, Labels
 from reticent.ensembles.silence import without_warnings
-from reticent.ensembles.tables import canonical, own_copy
+from reticent.estimators import NO_BALLOT, Labels, canonical, own_copy
 
 Answer = TypeVar("Answer")
 Number = TypeVar("Number", np.int64, np.float64)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.ensembles.row_files import RowFile
-from reticent.ensembles.units import Partition, UnitCounter, deal_units
 from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.estimators import Partition, UnitCounter, deal_units
 from reticent.mechanisms import RandomSource
 
 # Bytes of rows that are in memory at a time, beside what the caller holds.

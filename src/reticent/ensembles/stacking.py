@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.ensembles.units import Partition
+from reticent.estimators import Partition
 
 # Shards are stacked in groups whose designs and Hessians have so many floats: they
 # stay in the processor's cache. Chosen by measurement.

@@ -8,15 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
-from reticent.ensembles.columns import Columns
-from reticent.ensembles.encoding import Encoding
 from reticent.ensembles.ensemble import ClassifierEnsemble, RegressorEnsemble
-from reticent.ensembles.fuse_linear import Folded, join_models
-from reticent.ensembles.fused_linear import MAGNITUDE_LIMIT, FusedLinear
-from reticent.ensembles.fusing import Fusion
-from reticent.ensembles.labels import NO_BALLOT, Labels
+from reticent.ensembles.fusion.choice import Fusion
+from reticent.ensembles.fusion.encoding import Encoding
+from reticent.ensembles.fusion.linear import MAGNITUDE_LIMIT, FusedLinear
+from reticent.ensembles.fusion.linear_reading import Folded, join_models
+from reticent.ensembles.fusion.pipelines import Block
 from reticent.ensembles.newton import LogisticLoss, minimise, solve_each
-from reticent.ensembles.pipelines import Block
 from reticent.ensembles.recipe import LinearRecipe, linear_recipe
 from reticent.ensembles.spool import DealtRows
 from reticent.ensembles.stacking import (
@@ -26,9 +24,8 @@ from reticent.ensembles.stacking import (
     stack,
     standardise,
 )
-from reticent.ensembles.tables import numbers_by_shard
-from reticent.ensembles.units import Partition
 from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.estimators import NO_BALLOT, Columns, Labels, Partition, numbers_by_shard
 
 # Newton's method solves a system of this size for each shard; beyond it, models are
 # better fitted one by one.

@@ -5,33 +5,33 @@ private and few-bit answers under one bound; holdouts and leaderboards can be as
 thousands of times; and `overfitting` reads any certificate as such a bound.
 """
 
-from reticent.generalization.boosting import BoostingScheme
-from reticent.generalization.compression import (
+from reticent.generalization.compression.boosting import BoostingScheme
+from reticent.generalization.compression.classifier import (
     CompressionClassifier,
     DecodedHypothesis,
 )
-from reticent.generalization.compression_rules import kept_examples, kept_to_robust
-from reticent.generalization.costs import SessionCost
-from reticent.generalization.holdout import ReusableHoldout
-from reticent.generalization.holdout_answers import HoldoutAnswer
-from reticent.generalization.holdout_design import HoldoutDesign
-from reticent.generalization.kept import KeptExamples
-from reticent.generalization.ladder import Ladder
-from reticent.generalization.line import IntervalScheme, ThresholdScheme
-from reticent.generalization.overfitting import Overfitting, overfitting
-from reticent.generalization.perceptron import PerceptronScheme
-from reticent.generalization.rectangle import RectangleScheme
-from reticent.generalization.refitting import SubsampleScheme, SVMScheme
-from reticent.generalization.reuse_rules import (
+from reticent.generalization.compression.kept import KeptExamples
+from reticent.generalization.compression.line import IntervalScheme, ThresholdScheme
+from reticent.generalization.compression.perceptron import PerceptronScheme
+from reticent.generalization.compression.rectangle import RectangleScheme
+from reticent.generalization.compression.refitting import SubsampleScheme, SVMScheme
+from reticent.generalization.compression.rules import kept_examples, kept_to_robust
+from reticent.generalization.compression.scheme import Scheme
+from reticent.generalization.holdout.answers import HoldoutAnswer
+from reticent.generalization.holdout.design import HoldoutDesign
+from reticent.generalization.holdout.holdout import ReusableHoldout
+from reticent.generalization.holdout.ladder import Ladder
+from reticent.generalization.holdout.rules import (
     AnswerAccuracy,
     answers_to_truth,
     ladder_transcripts,
     rounded_holdout,
     thresholdout,
 )
-from reticent.generalization.scheme import Scheme
-from reticent.generalization.session import AdaptiveSession, SessionPredictor
-from reticent.generalization.session_rules import session_to_robust, unit_sum
+from reticent.generalization.overfitting import Overfitting, overfitting
+from reticent.generalization.session.costs import SessionCost
+from reticent.generalization.session.rules import session_to_robust, unit_sum
+from reticent.generalization.session.session import AdaptiveSession, SessionPredictor
 
 __all__ = [
     "AdaptiveSession",

@@ -21,7 +21,7 @@ import numpy as np
 
 from reticent.errors import InternalError, InvalidParameterError, ReticentError
 from reticent.guarantees import Assumption
-from reticent.mechanisms.listening import stops_audit
+from reticent.mechanisms import stops_audit
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from reticent._numbers import exact, probability
 from reticent.errors import InvalidParameterError
-from reticent.guarantees.numbers import exact, probability
 
 
 def failure_of(confidence: Any) -> float:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent.errors import InvalidParameterError, NoDerivationError, RuleError
-from reticent.generalization.compression_rules import KEEP, kept_to_robust
+from reticent.generalization.compression.rules import KEEP, kept_to_robust
 from reticent.generalization.confidence import failure_of
-from reticent.generalization.reuse_rules import AnswerAccuracy
+from reticent.generalization.holdout.rules import AnswerAccuracy
 from reticent.guarantees import (
     ZCDP,
     AddRemove,

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._numbers import whole
 from reticent._sklearn import safe_indexing
-from reticent.ensembles.units import unit_positions
 from reticent.errors import InvalidDataError, InvalidParameterError, TooFewRecordsError
-from reticent.guarantees.numbers import whole
-from reticent.mechanisms.randomness import noise_source
+from reticent.estimators import unit_positions
+from reticent.mechanisms import noise_source
 
 
 class Table:

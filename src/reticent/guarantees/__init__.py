@@ -22,6 +22,7 @@ from reticent.guarantees.compose import (
     exact_composition,
     pld_composition,
     repeat,
+    step_rho,
     zcdp_composition,
 )
 from reticent.guarantees.concentrated import (
@@ -38,11 +39,13 @@ from reticent.guarantees.convert import (
     bounded_range_to_stability,
     claim,
     dp_to_stability,
+    epsilon_delta,
     flip_private,
     flip_stable,
     laplace_noise,
     pure_to_approx,
     replace_stable,
+    stability,
 )
 from reticent.guarantees.gaussian import (
     gaussian_composition,
@@ -54,6 +57,7 @@ from reticent.guarantees.gaussian import (
     zeroing_to_replacing,
 )
 from reticent.guarantees.gaussian_curve import (
+    MPMATH_LOCK,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_ratio,
@@ -99,6 +103,8 @@ from reticent.guarantees.subject import (
 )
 from reticent.guarantees.totals import (
     OTHER_CHARGES,
+    SLACK_SHARE,
+    TOTALS_SHARE,
     Filter,
     Others,
     running_total,
@@ -127,10 +133,13 @@ from reticent.guarantees.types import (
 __all__ = [
     "EXACT_ORACLE",
     "INDEPENDENT_RUNS",
+    "MPMATH_LOCK",
     "OTHER_CHARGES",
     "PUBLIC_BOUNDS",
     "PUBLIC_LABELS",
     "SEEDED_NOISE",
+    "SLACK_SHARE",
+    "TOTALS_SHARE",
     "ZCDP",
     "Account",
     "AddRemove",
@@ -180,6 +189,7 @@ __all__ = [
     "dp_to_consistency",
     "dp_to_group_perfect",
     "dp_to_stability",
+    "epsilon_delta",
     "exact_composition",
     "explain",
     "finite_range",
@@ -219,6 +229,8 @@ __all__ = [
     "rules",
     "running_total",
     "spent_total",
+    "stability",
+    "step_rho",
     "subsample",
     "to_replace_one",
     "within_filter",

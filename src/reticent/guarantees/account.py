@@ -6,6 +6,7 @@ import threading
 from fractions import Fraction
 from typing import Any, Literal
 
+from reticent._numbers import below_one, ceil_float, exact, whole
 from reticent.errors import (
     BudgetExhaustedError,
     InvalidParameterError,
@@ -16,7 +17,6 @@ from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.concentrated import rho_within, step_rho
 from reticent.guarantees.convert import NEIGHBOURS, epsilon_delta
-from reticent.guarantees.numbers import below_one, ceil_float, exact, whole
 from reticent.guarantees.totals import Filter, spent_total
 from reticent.guarantees.types import ZCDP, ApproxDP
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from reticent._rounding import up
+from reticent._numbers import ceil_float, exact, up, whole
 from reticent.errors import RelationMismatchError, RuleError
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.convert import (
@@ -15,7 +15,6 @@ from reticent.guarantees.convert import (
     epsilon_delta,
     exponential_sum,
 )
-from reticent.guarantees.numbers import ceil_float, exact, whole
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import AddRemove, ReplaceOne, Scope
 from reticent.guarantees.types import (

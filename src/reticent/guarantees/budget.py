@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from reticent.guarantees.numbers import below_one, positive
+from reticent._numbers import below_one, positive
 from reticent.guarantees.types import (
     ApproxDP,
     BoundedRange,

@@ -11,8 +11,8 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from reticent._numbers import LARGEST_WHOLE
 from reticent.errors import CertificateError
-from reticent.guarantees.numbers import LARGEST_WHOLE
 from reticent.guarantees.subject import (
     Assumption,
     Relation,

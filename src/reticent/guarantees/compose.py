@@ -14,6 +14,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
+from reticent._numbers import ceil_float, exact, probability, whole
 from reticent.errors import RelationMismatchError, RuleError
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
@@ -21,7 +22,6 @@ from reticent.guarantees.concentrated import step_rho as step_rho
 from reticent.guarantees.concentrated import zcdp_epsilon
 from reticent.guarantees.convert import NEIGHBOURS, epsilon_delta
 from reticent.guarantees.loss import Step, delta_left, pld_epsilon, pure_epsilon
-from reticent.guarantees.numbers import ceil_float, exact, probability, whole
 from reticent.guarantees.rule import Conclusion, rule, rules
 from reticent.guarantees.subject import Scope
 from reticent.guarantees.types import ZCDP, ApproxDP, BoundedRange, PureDP

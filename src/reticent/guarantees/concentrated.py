@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from reticent._rounding import up
-from reticent.guarantees.certificate import Certificate
-from reticent.guarantees.convert import NEIGHBOURS, epsilon_delta, keep
-from reticent.guarantees.numbers import (
+from reticent._numbers import (
     ceil_float,
     exact,
     nonnegative,
     positive,
     probability,
+    up,
 )
+from reticent.guarantees.certificate import Certificate
+from reticent.guarantees.convert import NEIGHBOURS, epsilon_delta, keep
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.types import (
     ZCDP,

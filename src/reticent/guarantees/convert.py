@@ -6,10 +6,9 @@ import json
 import math
 from typing import Any
 
-from reticent._rounding import down, up
+from reticent._numbers import down, positive, probability, up, whole
 from reticent.errors import CertificateError, InvalidParameterError, RuleError
 from reticent.guarantees.certificate import Certificate
-from reticent.guarantees.numbers import positive, probability, whole
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import (
     AddRemove,

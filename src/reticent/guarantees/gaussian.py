@@ -8,19 +8,19 @@ from typing import Any
 
 from mpmath.ctx_mp import MPContext
 
-from reticent._rounding import up
-from reticent.errors import RelationMismatchError, RuleError
-from reticent.guarantees.certificate import Certificate
-from reticent.guarantees.convert import NEIGHBOURS, keep
-from reticent.guarantees.gaussian_curve import MPMATH_LOCK, gaussian_epsilon
-from reticent.guarantees.numbers import (
+from reticent._numbers import (
     ceil_float,
     ceil_root,
     exact,
     positive,
     probability,
+    up,
     whole,
 )
+from reticent.errors import RelationMismatchError, RuleError
+from reticent.guarantees.certificate import Certificate
+from reticent.guarantees.convert import NEIGHBOURS, keep
+from reticent.guarantees.gaussian_curve import MPMATH_LOCK, gaussian_epsilon
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import ReplaceOne, Scope, ZeroOut
 from reticent.guarantees.types import (

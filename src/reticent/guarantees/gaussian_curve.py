@@ -8,15 +8,15 @@ from typing import Any
 
 from mpmath.ctx_mp import MPContext
 
+from reticent._numbers import nonnegative, positive, probability
 from reticent.errors import InvalidParameterError
-from reticent.guarantees.numbers import nonnegative, positive, probability
 
 #: mpmath keeps constants in tables that two threads must not grow at once.
 MPMATH_LOCK = threading.RLock()
 
 _PRECISION = 600
 # Against us: for turning results into floats, and for what noise on a grid differs
-# from continuous noise (see `reticent.mechanisms.gaussian_grid`).
+# from continuous noise (see `reticent.mechanisms.sampling.gaussian_grid`).
 _MARGIN = 2.0**-48
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import binom
 
-from reticent._rounding import up
+from reticent._numbers import up
 from reticent.guarantees.convert import sigmoid
 
 #: Kind ("pure", also with a delta, or "range"), epsilon, delta, count.

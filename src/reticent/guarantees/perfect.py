@@ -6,12 +6,11 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from reticent._rounding import down, up
+from reticent._numbers import ceil_float, down, exact, probability, up, whole
 from reticent.errors import RuleError
 from reticent.guarantees.amplify import for_group
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.convert import epsilon_delta, exponential_sum, keep
-from reticent.guarantees.numbers import ceil_float, exact, probability, whole
 from reticent.guarantees.robust import RELEASED, sample_size, single_units
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import (

@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from reticent._rounding import up
+from reticent._numbers import (
+    below_one,
+    ceil_float,
+    exact,
+    nonnegative,
+    positive,
+    probability,
+    up,
+    whole,
+)
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.convert import (
@@ -14,15 +23,6 @@ from reticent.guarantees.convert import (
     keep,
     range_stability,
     stability,
-)
-from reticent.guarantees.numbers import (
-    below_one,
-    ceil_float,
-    exact,
-    nonnegative,
-    positive,
-    probability,
-    whole,
 )
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import (

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
+from reticent._numbers import whole
 from reticent.errors import (
     CertificateError,
     InvalidGuaranteeError,
     InvalidParameterError,
 )
-from reticent.guarantees.numbers import whole
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,13 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
+from reticent._numbers import (
+    below_one,
+    ceil_float,
+    exact,
+    nonnegative,
+    positive,
+)
 from reticent.errors import RuleError
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
@@ -61,13 +68,6 @@ from reticent.guarantees.compose import (
 )
 from reticent.guarantees.concentrated import rho_within, step_rho, zcdp_epsilon
 from reticent.guarantees.convert import NEIGHBOURS, epsilon_delta
-from reticent.guarantees.numbers import (
-    below_one,
-    ceil_float,
-    exact,
-    nonnegative,
-    positive,
-)
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import Assumption
 from reticent.guarantees.types import ZCDP, ApproxDP, BoundedRange, PureDP

@@ -10,8 +10,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
-from reticent.errors import InvalidGuaranteeError, NoDerivationError
-from reticent.guarantees.numbers import (
+from reticent._numbers import (
     below_one,
     ceil_float,
     ceil_root,
@@ -19,6 +18,7 @@ from reticent.guarantees.numbers import (
     nonnegative,
     whole,
 )
+from reticent.errors import InvalidGuaranteeError, NoDerivationError
 
 # Below the largest whole number of a certificate, 10^4000.
 _MOST_BITS = 13_000

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.hypotheses.costs import Costs, signed_costs
 from reticent.hypotheses.dimensions import checked_count, sauer_shelah
+from reticent.hypotheses.oracles.costs import Costs, signed_costs
 
 __all__ = [
     "LONGEST_LIST",

@@ -16,17 +16,17 @@ from reticent.hypotheses.base import (
     Minimum,
     Projection,
 )
-from reticent.hypotheses.costs import Costs, signed_costs
 from reticent.hypotheses.dimensions import checked_count, sauer_shelah
-from reticent.hypotheses.integer_programs import (
+from reticent.hypotheses.oracles.costs import Costs, signed_costs
+from reticent.hypotheses.oracles.integer_programs import (
     Rows,
     checked_time_limit,
     coarse_costs,
     require_proof,
     solve,
 )
-from reticent.hypotheses.listed import distinct_labelings, ones_cost, pack
-from reticent.hypotheses.points import binary_matrix, distinct_rows
+from reticent.hypotheses.oracles.labelings import distinct_labelings, ones_cost, pack
+from reticent.hypotheses.oracles.points import binary_matrix, distinct_rows
 
 __all__ = ["Conjunction", "ConjunctionProjection", "Conjunctions"]
 

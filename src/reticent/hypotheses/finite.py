@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses.base import HypothesisClass, Minimum, Projection
-from reticent.hypotheses.costs import Costs, signed_costs
 from reticent.hypotheses.dimensions import sauer_shelah
-from reticent.hypotheses.listed import first_of_each, ones_cost, pack
-from reticent.hypotheses.points import distinct_rows, matrix
+from reticent.hypotheses.oracles.costs import Costs, signed_costs
+from reticent.hypotheses.oracles.labelings import first_of_each, ones_cost, pack
+from reticent.hypotheses.oracles.points import distinct_rows, matrix
 
 __all__ = ["FiniteClass", "FiniteProjection", "Member"]
 

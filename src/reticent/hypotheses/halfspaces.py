@@ -16,13 +16,25 @@ from reticent.hypotheses.base import (
     Projection,
     refuse_long_list,
 )
-from reticent.hypotheses.cells import cells, evaluate, record_type, with_coordinates
-from reticent.hypotheses.costs import Costs, signed_costs
 from reticent.hypotheses.dimensions import checked_count, cover_count
-from reticent.hypotheses.integer_programs import checked_time_limit, coarse_costs
-from reticent.hypotheses.listed import first_of_each, pack
-from reticent.hypotheses.points import distinct_rows, matrix
-from reticent.hypotheses.separation import Halfspace, best_halfspace, positive_side
+from reticent.hypotheses.oracles.costs import Costs, signed_costs
+from reticent.hypotheses.oracles.halfspace_cells import (
+    cells,
+    evaluate,
+    record_type,
+    with_coordinates,
+)
+from reticent.hypotheses.oracles.integer_programs import (
+    checked_time_limit,
+    coarse_costs,
+)
+from reticent.hypotheses.oracles.labelings import first_of_each, pack
+from reticent.hypotheses.oracles.points import distinct_rows, matrix
+from reticent.hypotheses.oracles.separation import (
+    Halfspace,
+    best_halfspace,
+    positive_side,
+)
 
 __all__ = ["Halfspace", "HalfspaceProjection", "Halfspaces", "LayeredHalfspace"]
 

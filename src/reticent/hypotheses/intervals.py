@@ -16,16 +16,16 @@ from reticent.hypotheses.base import (
     Projection,
     refuse_long_list,
 )
-from reticent.hypotheses.columns import (
+from reticent.hypotheses.dimensions import alternations, checked_count
+from reticent.hypotheses.oracles.costs import Costs
+from reticent.hypotheses.oracles.points import ordered_values, plain
+from reticent.hypotheses.oracles.sorted_columns import (
     ColumnBlocks,
     SortedColumns,
     Tally,
     as_tally,
     cost_at_or_above,
 )
-from reticent.hypotheses.costs import Costs
-from reticent.hypotheses.dimensions import alternations, checked_count
-from reticent.hypotheses.points import ordered_values, plain
 from reticent.hypotheses.thresholds import line_blocks
 
 __all__ = ["IntervalProjection", "IntervalUnion", "Intervals"]

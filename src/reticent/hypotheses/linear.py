@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidDataError, InvalidParameterError, SolverError
 from reticent.hypotheses.losses import ConvexLoss
-from reticent.hypotheses.points import matrix
+from reticent.hypotheses.oracles.points import matrix
 
 __all__ = ["ConvexMinimum", "LinearBall", "LinearFunction"]
 

@@ -15,9 +15,9 @@ from reticent.hypotheses.base import (
     Projection,
     refuse_long_list,
 )
-from reticent.hypotheses.costs import Costs, signed_costs
-from reticent.hypotheses.points import distinct_rows, matrix
-from reticent.hypotheses.strips import cheapest_box
+from reticent.hypotheses.oracles.costs import Costs, signed_costs
+from reticent.hypotheses.oracles.points import distinct_rows, matrix
+from reticent.hypotheses.oracles.strips import cheapest_box
 
 __all__ = ["Rectangle", "RectangleProjection", "Rectangles"]
 

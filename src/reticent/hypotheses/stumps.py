@@ -16,17 +16,17 @@ from reticent.hypotheses.base import (
     Projection,
     refuse_long_list,
 )
-from reticent.hypotheses.columns import (
+from reticent.hypotheses.dimensions import checked_count, sauer_shelah, stump_vc
+from reticent.hypotheses.oracles.costs import Costs, signed_costs
+from reticent.hypotheses.oracles.partitions import Splits, distinct_splits
+from reticent.hypotheses.oracles.points import distinct_rows, matrix
+from reticent.hypotheses.oracles.sorted_columns import (
     ColumnBlocks,
     SortedColumns,
     Tally,
     as_tally,
     cost_at_or_above,
 )
-from reticent.hypotheses.costs import Costs, signed_costs
-from reticent.hypotheses.dimensions import checked_count, sauer_shelah, stump_vc
-from reticent.hypotheses.partitions import Splits, distinct_splits
-from reticent.hypotheses.points import distinct_rows, matrix
 
 __all__ = ["Stump", "StumpProjection", "Stumps"]
 

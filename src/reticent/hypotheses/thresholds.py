@@ -10,16 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses.base import HypothesisClass, Minimum, Projection
-from reticent.hypotheses.columns import (
+from reticent.hypotheses.dimensions import alternations
+from reticent.hypotheses.oracles.costs import Costs, signed_costs
+from reticent.hypotheses.oracles.points import ordered_values, plain
+from reticent.hypotheses.oracles.sorted_columns import (
     ColumnBlocks,
     SortedColumns,
     Tally,
     as_tally,
     cost_at_or_above,
 )
-from reticent.hypotheses.costs import Costs, signed_costs
-from reticent.hypotheses.dimensions import alternations
-from reticent.hypotheses.points import ordered_values, plain
 
 __all__ = ["Threshold", "ThresholdProjection", "Thresholds", "line_blocks"]
 

@@ -1,46 +1,49 @@
 """Release: models that are themselves private, and may be shared."""
 
-from reticent.learners.best_subset import BestSubsetRegressor
-from reticent.learners.confident import HighConfidence
-from reticent.learners.cover import PublicCoverClassifier
-from reticent.learners.exponential import ExponentialMechanismClassifier
-from reticent.learners.fourier_features import FourierFeatures
-from reticent.learners.log_concave import LogConcaveClassifier, LogConcaveRegressor
-from reticent.learners.noisy_gradient import (
+from reticent.learners.linear.best_subset import BestSubsetRegressor
+from reticent.learners.linear.fourier_features import FourierFeatures
+from reticent.learners.linear.log_concave import (
+    LogConcaveClassifier,
+    LogConcaveRegressor,
+)
+from reticent.learners.linear.noisy_gradient import (
     NoisyGradientClassifier,
     NoisyGradientRegressor,
 )
-from reticent.learners.objective_noise import (
+from reticent.learners.linear.objective_noise import (
     ObjectivePerturbationClassifier,
     ObjectivePerturbationRegressor,
 )
-from reticent.learners.optimal import (
+from reticent.learners.linear.output_noise import (
+    OutputPerturbationClassifier,
+    OutputPerturbationRegressor,
+)
+from reticent.learners.meta.confident import HighConfidence
+from reticent.learners.meta.resampling import Resampled, Subsampled
+from reticent.learners.public.bounds import regularized_excess_at_most
+from reticent.learners.public.cover import PublicCoverClassifier
+from reticent.learners.public.perturbed import PerturbedERMClassifier
+from reticent.learners.public.regularized import (
+    RegularizedERMClassifier,
+    RegularizedERMRegressor,
+)
+from reticent.learners.public.rrspm import RRSPMClassifier
+from reticent.learners.public.rspm import RSPMClassifier
+from reticent.learners.public.separator_bounds import ReleaseError, rrspm_error_at_most
+from reticent.learners.public.student import StudentClassifier
+from reticent.learners.public.teaching_sets import identification_set, teaching_size
+from reticent.learners.selection.exponential import ExponentialMechanismClassifier
+from reticent.learners.selection.optimal import (
     OptimalAlgorithm,
     best_epsilon,
     optimal_learner,
     optimal_predictor,
     worst_excess,
 )
-from reticent.learners.output_noise import (
-    OutputPerturbationClassifier,
-    OutputPerturbationRegressor,
-)
-from reticent.learners.perfect import (
+from reticent.learners.selection.perfect import (
     PerfectlyGeneralizingClassifier,
     perfect_sample_size,
 )
-from reticent.learners.perturbed import PerturbedERMClassifier
-from reticent.learners.public_bounds import regularized_excess_at_most
-from reticent.learners.regularized import (
-    RegularizedERMClassifier,
-    RegularizedERMRegressor,
-)
-from reticent.learners.resampling import Resampled, Subsampled
-from reticent.learners.rrspm import RRSPMClassifier
-from reticent.learners.rspm import RSPMClassifier
-from reticent.learners.separator_bounds import ReleaseError, rrspm_error_at_most
-from reticent.learners.student import StudentClassifier
-from reticent.learners.teaching import identification_set, teaching_size
 
 __all__ = [
     "BestSubsetRegressor",

@@ -8,25 +8,34 @@ learning.
 from reticent.ledger.accounts import AccountId, AccountScope, Balance
 from reticent.ledger.caps import Cap, Method
 from reticent.ledger.charges import Charge
-from reticent.ledger.checkpoints import (
-    Checkpoint,
-    CheckpointStore,
-    Ed25519Signer,
-    FileCheckpoints,
-    HMACSigner,
-    Signer,
-)
-from reticent.ledger.commits import end_process
-from reticent.ledger.entries import Entry
+from reticent.ledger.checkpoints import Checkpoint, CheckpointStore, FileCheckpoints
+from reticent.ledger.entries import CHARGE, Entry
 from reticent.ledger.memory import MemoryLedger
 from reticent.ledger.operations import Draw
 from reticent.ledger.protocol import Ledger
 from reticent.ledger.requests import Outcome, Receipt, Request
-from reticent.ledger.sql import SQLLedger
-from reticent.ledger.units import Spend
+from reticent.ledger.sql.engines import WRITES, fault_of, open_engine
+from reticent.ledger.sql.group_commit import end_process
+from reticent.ledger.sql.ledger import SQLLedger
+from reticent.ledger.units import (
+    DELTA_UNITS,
+    EPSILON_UNITS,
+    LARGEST,
+    NOTHING,
+    RHO_UNITS,
+    Spend,
+    as_float,
+)
 from reticent.ledger.verification import Verification
 
 __all__ = [
+    "CHARGE",
+    "DELTA_UNITS",
+    "EPSILON_UNITS",
+    "LARGEST",
+    "NOTHING",
+    "RHO_UNITS",
+    "WRITES",
     "AccountId",
     "AccountScope",
     "Balance",
@@ -35,10 +44,8 @@ __all__ = [
     "Checkpoint",
     "CheckpointStore",
     "Draw",
-    "Ed25519Signer",
     "Entry",
     "FileCheckpoints",
-    "HMACSigner",
     "Ledger",
     "MemoryLedger",
     "Method",
@@ -46,8 +53,10 @@ __all__ = [
     "Receipt",
     "Request",
     "SQLLedger",
-    "Signer",
     "Spend",
     "Verification",
+    "as_float",
     "end_process",
+    "fault_of",
+    "open_engine",
 ]

@@ -10,10 +10,16 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
+from reticent._numbers import exact
 from reticent.errors import InvalidParameterError, RelationMismatchError
-from reticent.guarantees import Budget, Certificate, Filter, rho_within
-from reticent.guarantees.numbers import exact
-from reticent.guarantees.totals import SLACK_SHARE, TOTALS_SHARE
+from reticent.guarantees import (
+    SLACK_SHARE,
+    TOTALS_SHARE,
+    Budget,
+    Certificate,
+    Filter,
+    rho_within,
+)
 from reticent.ledger.charges import REPLACE_ONE, Charge
 from reticent.ledger.units import (
     DELTA_UNITS,

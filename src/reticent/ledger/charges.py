@@ -17,8 +17,8 @@ from reticent.guarantees import (
     Certificate,
     PureDP,
     ReplaceOne,
+    step_rho,
 )
-from reticent.guarantees.compose import step_rho
 from reticent.ledger.units import (
     DELTA_UNITS,
     EPSILON_UNITS,

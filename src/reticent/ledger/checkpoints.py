@@ -7,8 +7,6 @@ put back. A checkpoint can: it says how far the ledger had come, under a signatu
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import hmac
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -16,87 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from reticent.errors import InvalidParameterError, LedgerError
+from reticent.errors import LedgerError
 from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.caps import Cap
 from reticent.ledger.entries import canonical
 from reticent.ledger.units import Spend
-
-_SHORTEST_KEY = 32
-
-
-class Signer(Protocol):
-    """Makes and checks signatures with the operator's key."""
-
-    algorithm: str
-
-    def sign(self, message: bytes) -> bytes:
-        """Return the signature of a message."""
-        ...
-
-    def verify(self, message: bytes, signature: bytes) -> bool:
-        """Return whether the signature is of this message."""
-        ...
-
-
-class HMACSigner:
-    """HMAC-SHA256 under a secret key of at least 32 bytes."""
-
-    algorithm = "hmac-sha256"
-
-    def __init__(self, key: bytes) -> None:
-        if not (isinstance(key, bytes) and len(key) >= _SHORTEST_KEY):
-            raise InvalidParameterError(
-                f"the checkpoint key must be at least {_SHORTEST_KEY} random bytes."
-            )
-        self._key = key
-
-    def sign(self, message: bytes) -> bytes:
-        """Return the signature of a message."""
-        return hmac.new(self._key, message, hashlib.sha256).digest()
-
-    def verify(self, message: bytes, signature: bytes) -> bool:
-        """Return whether the signature is of this message."""
-        return hmac.compare_digest(self.sign(message), signature)
-
-
-class Ed25519Signer:
-    """Ed25519 under a private key of 32 bytes; others can check with `public_key`."""
-
-    algorithm = "ed25519"
-
-    def __init__(self, private_key: bytes) -> None:
-        try:
-            from cryptography.hazmat.primitives.asymmetric import ed25519
-        except ImportError:
-            raise LedgerError(
-                "Ed25519Signer needs cryptography: pip install 'reticent[serve]'."
-            ) from None
-        try:
-            self._key = ed25519.Ed25519PrivateKey.from_private_bytes(private_key)
-        except (TypeError, ValueError):
-            raise InvalidParameterError(
-                "an Ed25519 private key is exactly 32 random bytes."
-            ) from None
-
-    @property
-    def public_key(self) -> bytes:
-        """The 32 bytes that check signatures."""
-        return self._key.public_key().public_bytes_raw()
-
-    def sign(self, message: bytes) -> bytes:
-        """Return the signature of a message."""
-        return self._key.sign(message)
-
-    def verify(self, message: bytes, signature: bytes) -> bool:
-        """Return whether the signature is of this message."""
-        from cryptography.exceptions import InvalidSignature
-
-        try:
-            self._key.public_key().verify(signature, message)
-        except InvalidSignature:
-            return False
-        return True
+from reticent.signing import Signer
 
 
 @dataclass(frozen=True, slots=True)

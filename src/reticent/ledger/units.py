@@ -13,8 +13,8 @@ from fractions import Fraction
 from numbers import Integral, Rational, Real
 from typing import Any, NamedTuple
 
+from reticent._numbers import ceil_float, exact
 from reticent.errors import InvalidParameterError
-from reticent.guarantees.numbers import ceil_float, exact
 
 #: Units in one epsilon, one rho and a delta of one.
 EPSILON_UNITS = 10**9

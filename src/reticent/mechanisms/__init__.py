@@ -8,6 +8,7 @@ source, and every label is drawn by one exact sampler.
 from reticent.mechanisms.additive import (
     GridNoise,
     RealResponse,
+    checked_grid,
     gaussian_noise_analytic,
     round_to_grid,
 )
@@ -23,7 +24,6 @@ from reticent.mechanisms.calibration import (
     calibrate_gaussian_zcdp,
     calibrate_laplace,
 )
-from reticent.mechanisms.categorical import draw_categorical
 from reticent.mechanisms.consensus import (
     UNSTABLE,
     Consensus,
@@ -32,11 +32,6 @@ from reticent.mechanisms.consensus import (
     consensus_margin,
     false_stability,
     stability,
-)
-from reticent.mechanisms.exact import (
-    draw_below,
-    draw_bernoulli,
-    draw_bernoulli_exp,
 )
 from reticent.mechanisms.flipping import (
     FlippedResponse,
@@ -52,23 +47,45 @@ from reticent.mechanisms.gaussian_vote import (
     gaussian_vote_delta,
     gaussian_vote_scale,
 )
-from reticent.mechanisms.grid_noise import (
+from reticent.mechanisms.response import Response, SoftmaxResponse
+from reticent.mechanisms.sampling.categorical import draw_categorical
+from reticent.mechanisms.sampling.exact import (
+    draw_below,
+    draw_bernoulli,
+    draw_bernoulli_exp,
+)
+from reticent.mechanisms.sampling.fixed_point import exp_bounds
+from reticent.mechanisms.sampling.gaussian_grid import (
+    ROUNDING_VARIANCE,
+    grid_scale_to_continuous,
+)
+from reticent.mechanisms.sampling.grid_noise import (
     GridLaw,
+    checked_scale,
     discrete_gaussian_law,
     discrete_laplace_law,
     draw_discrete_gaussian,
     draw_discrete_laplace,
 )
-from reticent.mechanisms.intervals import Intervals
-from reticent.mechanisms.listening import Draw, Listener, Reached, listen, reach
-from reticent.mechanisms.randomness import (
+from reticent.mechanisms.sampling.inputs import checked_epsilon, exact_rate, products
+from reticent.mechanisms.sampling.intervals import Intervals
+from reticent.mechanisms.sampling.listening import (
+    Draw,
+    Listener,
+    Reached,
+    heard,
+    listen,
+    reach,
+    stops_audit,
+    within_a_draw,
+)
+from reticent.mechanisms.sampling.randomness import (
     RandomSource,
     SeededSource,
     SystemSource,
     noise_source,
 )
-from reticent.mechanisms.response import Response, SoftmaxResponse
-from reticent.mechanisms.rounded_gaussian import (
+from reticent.mechanisms.sampling.rounded_gaussian import (
     draw_rounded_gaussian,
     rounded_gaussian_law,
 )
@@ -79,10 +96,12 @@ from reticent.mechanisms.selection import (
     permute_and_flip_certificate,
 )
 from reticent.mechanisms.sparse import (
+    SparseLine,
     SparseVector,
     sparse_scale,
     sparse_vector_certificate,
 )
+from reticent.mechanisms.two_sided import TwoSidedResponse
 from reticent.mechanisms.votes import (
     geometric_vote,
     geometric_vote_certificate,
@@ -100,6 +119,7 @@ from reticent.mechanisms.walk import (
 )
 
 __all__ = [
+    "ROUNDING_VARIANCE",
     "UNSTABLE",
     "Consensus",
     "Draw",
@@ -114,14 +134,19 @@ __all__ = [
     "Response",
     "SeededSource",
     "SoftmaxResponse",
+    "SparseLine",
     "SparseVector",
     "SystemSource",
+    "TwoSidedResponse",
     "average_vote",
     "average_vote_certificate",
     "average_vote_epsilon",
     "calibrate_gaussian",
     "calibrate_gaussian_zcdp",
     "calibrate_laplace",
+    "checked_epsilon",
+    "checked_grid",
+    "checked_scale",
     "consensus_certificate",
     "consensus_delta",
     "consensus_margin",
@@ -134,6 +159,8 @@ __all__ = [
     "draw_discrete_gaussian",
     "draw_discrete_laplace",
     "draw_rounded_gaussian",
+    "exact_rate",
+    "exp_bounds",
     "exponential_mechanism",
     "exponential_mechanism_certificate",
     "false_stability",
@@ -147,6 +174,8 @@ __all__ = [
     "gaussian_vote_scale",
     "geometric_vote",
     "geometric_vote_certificate",
+    "grid_scale_to_continuous",
+    "heard",
     "listen",
     "mean_sensitivity",
     "noise_assumptions",
@@ -156,6 +185,7 @@ __all__ = [
     "permute_and_flip_vote",
     "permute_and_flip_vote_certificate",
     "probability_sensitivity",
+    "products",
     "reach",
     "replace_labels",
     "replaced",
@@ -168,6 +198,8 @@ __all__ = [
     "sparse_scale",
     "sparse_vector_certificate",
     "stability",
+    "stops_audit",
     "two_step_certificate",
     "two_step_response",
+    "within_a_draw",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent._rounding import up
+from reticent._numbers import positive, probability, up, whole
 from reticent.errors import InvalidDataError, InvalidParameterError, RuleError
 from reticent.guarantees import (
     ApproxDP,
@@ -19,18 +19,17 @@ from reticent.guarantees import (
     gaussian_delta,
     rule,
 )
-from reticent.guarantees.numbers import positive, probability, whole
-from reticent.mechanisms.gaussian_grid import grid_scale_to_continuous
-from reticent.mechanisms.grid_noise import (
+from reticent.mechanisms.sampling.gaussian_grid import grid_scale_to_continuous
+from reticent.mechanisms.sampling.grid_noise import (
     GridLaw,
     discrete_gaussian_law,
     discrete_laplace_law,
     draw_discrete_gaussian,
     draw_discrete_laplace,
 )
-from reticent.mechanisms.inputs import floats
-from reticent.mechanisms.listening import reach
-from reticent.mechanisms.randomness import RandomSource
+from reticent.mechanisms.sampling.inputs import floats
+from reticent.mechanisms.sampling.listening import reach
+from reticent.mechanisms.sampling.randomness import RandomSource
 from reticent.mechanisms.votes import noise_assumptions
 
 # Values are clipped here, in grid steps, so that floats hold them exactly. Clipping

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent._rounding import up
+from reticent._numbers import real, up, whole
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import (
     Conclusion,
@@ -20,14 +20,13 @@ from reticent.guarantees import (
     Sensitivity,
     rule,
 )
-from reticent.guarantees.numbers import real, whole
-from reticent.mechanisms.exact import draw_below
-from reticent.mechanisms.fixed_point import exp_bounds
-from reticent.mechanisms.inputs import checked_epsilon, exact_rate, vote_counts
-from reticent.mechanisms.intervals import Intervals
-from reticent.mechanisms.listening import reach
-from reticent.mechanisms.randomness import RandomSource
 from reticent.mechanisms.response import Response
+from reticent.mechanisms.sampling.exact import draw_below
+from reticent.mechanisms.sampling.fixed_point import exp_bounds
+from reticent.mechanisms.sampling.inputs import checked_epsilon, exact_rate, vote_counts
+from reticent.mechanisms.sampling.intervals import Intervals
+from reticent.mechanisms.sampling.listening import reach
+from reticent.mechanisms.sampling.randomness import RandomSource
 from reticent.mechanisms.votes import noise_assumptions
 
 # What the float formula below may lose, relative to the smaller probability: a

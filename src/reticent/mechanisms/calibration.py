@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from reticent._numbers import probability
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import (
     Certificate,
@@ -14,16 +15,15 @@ from reticent.guarantees import (
     gaussian_ratio,
     laplace_noise,
 )
-from reticent.guarantees.numbers import probability
 from reticent.mechanisms.additive import (
     GridNoise,
     checked_grid,
     gaussian_noise_analytic,
     round_to_grid,
 )
-from reticent.mechanisms.gaussian_grid import ROUNDING_VARIANCE
-from reticent.mechanisms.grid_noise import GridLaw, checked_scale
-from reticent.mechanisms.inputs import checked_epsilon
+from reticent.mechanisms.sampling.gaussian_grid import ROUNDING_VARIANCE
+from reticent.mechanisms.sampling.grid_noise import GridLaw, checked_scale
+from reticent.mechanisms.sampling.inputs import checked_epsilon
 
 # A noise scale is at least this many steps of the default grid, so that rounding
 # values to it costs about a millionth of the scale.

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent._rounding import up
+from reticent._numbers import positive, probability, up, whole
 from reticent.errors import BudgetExhaustedError, InvalidDataError, RuleError
 from reticent.guarantees import ApproxDP, Conclusion, ReplaceOne, Scope, rule
-from reticent.guarantees.numbers import positive, probability, whole
-from reticent.mechanisms.inputs import checked_epsilon, vote_counts
-from reticent.mechanisms.randomness import RandomSource
+from reticent.mechanisms.sampling.inputs import checked_epsilon, vote_counts
+from reticent.mechanisms.sampling.randomness import RandomSource
 from reticent.mechanisms.sparse import SparseVector, sparse_scale
 from reticent.mechanisms.votes import noise_assumptions
 

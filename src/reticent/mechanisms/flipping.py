@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._numbers import probability, whole
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.guarantees.numbers import probability, whole
-from reticent.mechanisms.exact import draw_bernoulli
-from reticent.mechanisms.inputs import whole_numbers
-from reticent.mechanisms.intervals import Intervals
-from reticent.mechanisms.listening import heard
-from reticent.mechanisms.randomness import RandomSource
 from reticent.mechanisms.response import Response
+from reticent.mechanisms.sampling.exact import draw_bernoulli
+from reticent.mechanisms.sampling.inputs import whole_numbers
+from reticent.mechanisms.sampling.intervals import Intervals
+from reticent.mechanisms.sampling.listening import heard
+from reticent.mechanisms.sampling.randomness import RandomSource
 
 
 @heard("flip")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent._rounding import up
+from reticent._numbers import nonnegative, positive, probability, up
 from reticent.errors import RuleError
 from reticent.guarantees import (
     ZCDP,
@@ -21,19 +21,18 @@ from reticent.guarantees import (
     gaussian_delta,
     rule,
 )
-from reticent.guarantees.numbers import nonnegative, positive, probability
-from reticent.mechanisms.gaussian_grid import grid_scale_to_continuous
-from reticent.mechanisms.grid_noise import (
+from reticent.mechanisms.response import Response
+from reticent.mechanisms.sampling.gaussian_grid import grid_scale_to_continuous
+from reticent.mechanisms.sampling.grid_noise import (
     checked_scale,
     discrete_gaussian_law,
     draw_discrete_gaussian,
     log_theta,
 )
-from reticent.mechanisms.inputs import vote_counts
-from reticent.mechanisms.intervals import Intervals
-from reticent.mechanisms.listening import reach
-from reticent.mechanisms.randomness import RandomSource
-from reticent.mechanisms.response import Response
+from reticent.mechanisms.sampling.inputs import vote_counts
+from reticent.mechanisms.sampling.intervals import Intervals
+from reticent.mechanisms.sampling.listening import reach
+from reticent.mechanisms.sampling.randomness import RandomSource
 from reticent.mechanisms.votes import noise_assumptions
 
 # Noise beyond this many scales has probability below exp(-800).

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidParameterError
-from reticent.mechanisms.exact import draw_bernoulli_exp
-from reticent.mechanisms.intervals import Intervals
-from reticent.mechanisms.randomness import RandomSource
 from reticent.mechanisms.response import Response
+from reticent.mechanisms.sampling.exact import draw_bernoulli_exp
+from reticent.mechanisms.sampling.intervals import Intervals
+from reticent.mechanisms.sampling.randomness import RandomSource
 
 # Numbers held at a time while the law of a batch is computed.
 _WORKSPACE = 1 << 21

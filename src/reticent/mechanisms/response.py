@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.guarantees.gaussian_curve import MPMATH_LOCK
-from reticent.guarantees.numbers import whole
-from reticent.mechanisms.categorical import draw_categorical
-from reticent.mechanisms.intervals import Intervals, TooWideError
-from reticent.mechanisms.listening import heard
-from reticent.mechanisms.randomness import RandomSource
+from reticent._numbers import whole
+from reticent.guarantees import MPMATH_LOCK
+from reticent.mechanisms.sampling.categorical import draw_categorical
+from reticent.mechanisms.sampling.intervals import Intervals, TooWideError
+from reticent.mechanisms.sampling.listening import heard
+from reticent.mechanisms.sampling.randomness import RandomSource
 
 _SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._numbers import whole
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import (
     BoundedRange,
@@ -16,16 +17,15 @@ from reticent.guarantees import (
     Scope,
     rule,
 )
-from reticent.guarantees.numbers import whole
-from reticent.mechanisms.inputs import (
+from reticent.mechanisms.permute_and_flip import PermuteAndFlipResponse
+from reticent.mechanisms.response import Response, SoftmaxResponse
+from reticent.mechanisms.sampling.inputs import (
     checked_epsilon,
     exact_rate,
     products,
     whole_numbers,
 )
-from reticent.mechanisms.listening import reach
-from reticent.mechanisms.permute_and_flip import PermuteAndFlipResponse
-from reticent.mechanisms.response import Response, SoftmaxResponse
+from reticent.mechanisms.sampling.listening import reach
 from reticent.mechanisms.votes import noise_assumptions
 
 

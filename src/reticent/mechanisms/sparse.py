@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._numbers import exact, whole
 from reticent.errors import BudgetExhaustedError, InvalidDataError
 from reticent.guarantees import Conclusion, PureDP, ReplaceOne, Scope, rule
-from reticent.guarantees.numbers import exact, whole
-from reticent.mechanisms.grid_noise import checked_scale, draw_discrete_laplace
-from reticent.mechanisms.inputs import checked_epsilon, whole_numbers
-from reticent.mechanisms.listening import reach
-from reticent.mechanisms.randomness import RandomSource
+from reticent.mechanisms.sampling.grid_noise import checked_scale, draw_discrete_laplace
+from reticent.mechanisms.sampling.inputs import checked_epsilon, whole_numbers
+from reticent.mechanisms.sampling.listening import reach
+from reticent.mechanisms.sampling.randomness import RandomSource
 from reticent.mechanisms.votes import noise_assumptions
 
 

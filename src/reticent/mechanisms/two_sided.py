@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.mechanisms.exact import EXP_ERROR, draw_below, exp_interval
-from reticent.mechanisms.fixed_point import exp_bounds
-from reticent.mechanisms.intervals import Intervals
-from reticent.mechanisms.randomness import RandomSource
 from reticent.mechanisms.response import Response
+from reticent.mechanisms.sampling.exact import EXP_ERROR, draw_below, exp_interval
+from reticent.mechanisms.sampling.fixed_point import exp_bounds
+from reticent.mechanisms.sampling.intervals import Intervals
+from reticent.mechanisms.sampling.randomness import RandomSource
 
 
 @dataclass(frozen=True, eq=False, repr=False)

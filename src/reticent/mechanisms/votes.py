@@ -14,15 +14,15 @@ from reticent.guarantees import (
     Scope,
     rule,
 )
-from reticent.mechanisms.inputs import (
+from reticent.mechanisms.permute_and_flip import PermuteAndFlipResponse
+from reticent.mechanisms.response import Response, SoftmaxResponse
+from reticent.mechanisms.sampling.inputs import (
     checked_epsilon,
     exact_rate,
     products,
     vote_counts,
 )
-from reticent.mechanisms.listening import reach
-from reticent.mechanisms.permute_and_flip import PermuteAndFlipResponse
-from reticent.mechanisms.response import Response, SoftmaxResponse
+from reticent.mechanisms.sampling.listening import reach
 from reticent.mechanisms.two_sided import TwoSidedResponse
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent._rounding import up
+from reticent._numbers import up, whole
 from reticent.errors import InvalidDataError
 from reticent.guarantees import (
     AddRemove,
@@ -18,15 +18,14 @@ from reticent.guarantees import (
     Scope,
     rule,
 )
-from reticent.guarantees.numbers import whole
-from reticent.mechanisms.inputs import (
+from reticent.mechanisms.response import Response, SoftmaxResponse
+from reticent.mechanisms.sampling.inputs import (
     checked_epsilon,
     exact_rate,
     products,
     whole_numbers,
 )
-from reticent.mechanisms.listening import reach
-from reticent.mechanisms.response import Response, SoftmaxResponse
+from reticent.mechanisms.sampling.listening import reach
 from reticent.mechanisms.two_sided import TwoSidedResponse
 from reticent.mechanisms.votes import noise_assumptions
 

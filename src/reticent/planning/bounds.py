@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from reticent._rounding import up
-from reticent.guarantees import ApproxDP
-from reticent.guarantees.convert import stability
+from reticent._numbers import up
+from reticent.guarantees import ApproxDP, stability
 
 # Our choice: costs little as an error, and little in the bounds.
 _FAILURE = 0.001

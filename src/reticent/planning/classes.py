@@ -21,8 +21,8 @@ from reticent.prediction import (
     ProjectedWalkClassifier,
     RelabelingClassifier,
     StableSelectionClassifier,
+    plan_for_privacy,
 )
-from reticent.prediction.stability import plan_for_privacy
 
 # What the walk aims for where its theorem says nothing.
 _AIM = 0.05

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from reticent.estimators import row_bound
 from reticent.guarantees import ApproxDP, PureDP
 from reticent.mechanisms import consensus_margin, sparse_scale
 from reticent.planning import bounds, curves, prices
@@ -16,7 +17,6 @@ from reticent.planning.method import Method, shard_model
 from reticent.planning.option import LOSS, Sketch
 from reticent.planning.releasing import encoded
 from reticent.prediction import PrivateVotingClassifier, StableLinearClassifier
-from reticent.prediction.linear_plan import row_bound
 
 # As the interface has it: noise that a unanimous query passes nearly always.
 _SAFE_SCALES = 18.0

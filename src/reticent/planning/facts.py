@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from reticent._numbers import below_one, positive, whole
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Budget
-from reticent.guarantees.numbers import below_one, positive, whole
 from reticent.schemas import Encoder, NumericTarget, Schema
 
 TASKS = ("classification", "regression")

@@ -10,8 +10,8 @@ from typing import Any
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
+from reticent._numbers import exact
 from reticent.guarantees import Certificate, repeat
-from reticent.guarantees.numbers import exact
 from reticent.ledger import Cap
 from reticent.planning.facts import Facts
 

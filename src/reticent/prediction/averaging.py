@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import STEPS, ClassifierEnsemble, Labels
+from reticent.ensembles import STEPS, ClassifierEnsemble, check_base_estimator
+from reticent.estimators import Labels, checked_labels
 from reticent.guarantees import Certificate
 from reticent.mechanisms import (
     GridNoise,
@@ -23,18 +24,15 @@ from reticent.mechanisms import (
     average_vote,
     average_vote_certificate,
 )
-from reticent.prediction.base import (
+from reticent.prediction.sharded.base import (
     ShardLaw,
-    checked_base,
-    checked_labels,
-    checked_rows_and,
     keeps_what_it_learned,
     over_shards,
 )
-from reticent.prediction.batches import BatchFitting, declared_labels
-from reticent.prediction.shards import ShardChoice
-from reticent.prediction.sums import sum_noise
-from reticent.prediction.training import classifiers_of_shards
+from reticent.prediction.sharded.batches import BatchFitting, declared_labels
+from reticent.prediction.sharded.counts import ShardChoice
+from reticent.prediction.sharded.sums import sum_noise
+from reticent.prediction.sharded.training import classifiers_of_shards
 
 AVERAGING_CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit", "predict"])],
@@ -135,10 +133,10 @@ class PrivateAveragingClassifier(ClassifierMixin, BatchFitting):
         X, y, units
             As for `PrivateVotingClassifier`.
         """
-        checked_base(self.estimator, "predict")
+        check_base_estimator(self.estimator, "predict")
         X = self._rows(X, reset=True)
         labels, y = checked_labels(self.classes, y)
-        checked_rows_and(X, y)
+        check_consistent_length(X, y)
         strength = self._strength(labels)
         partition, source, choice = self._deal(X, units, len(labels), strength)
         ensemble = classifiers_of_shards(self, X, y, partition, source, labels.classes)
@@ -146,7 +144,7 @@ class PrivateAveragingClassifier(ClassifierMixin, BatchFitting):
         return self
 
     def _task(self) -> Labels:
-        checked_base(self.estimator, "predict")
+        check_base_estimator(self.estimator, "predict")
         labels = declared_labels(self.classes)
         self._strength(labels)
         return labels
@@ -168,7 +166,7 @@ class PrivateAveragingClassifier(ClassifierMixin, BatchFitting):
         epsilon, n_shards = float(self.epsilon), choice.n_shards
         facts: dict[str, Any] = {
             "shards": n_shards,
-            "public_labels": self.classes is None,
+            "labels_from_data": self.classes is None,
             "seeded": source.seeded,
             "frozen": keeps_what_it_learned(self.estimator),
             "public_types": ensemble.columns.public_types,

@@ -8,23 +8,27 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_consistent_length
 
 from reticent._sklearn import MatrixLike, fit_context
-from reticent.ensembles import STEPS, RegressorEnsemble, check_bounds
+from reticent.ensembles import (
+    STEPS,
+    RegressorEnsemble,
+    check_base_estimator,
+    check_bounds,
+)
+from reticent.estimators import checked_targets
 from reticent.mechanisms import GridNoise, RandomSource, RealResponse
 from reticent.prediction.averaging import AVERAGING_CONSTRAINTS
-from reticent.prediction.base import (
+from reticent.prediction.sharded.base import (
     ShardLaw,
-    checked_base,
-    checked_rows_and,
-    checked_targets,
     keeps_what_it_learned,
     over_shards,
 )
-from reticent.prediction.batches import BatchFitting
-from reticent.prediction.shards import ShardChoice
-from reticent.prediction.sums import sum_noise
-from reticent.prediction.training import regressors_of_shards
+from reticent.prediction.sharded.batches import BatchFitting
+from reticent.prediction.sharded.counts import ShardChoice
+from reticent.prediction.sharded.sums import sum_noise
+from reticent.prediction.sharded.training import regressors_of_shards
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,7 +162,7 @@ class PrivateAveragingRegressor(RegressorMixin, BatchFitting):
         low, high = bounds = self._task()
         X = self._rows(X, reset=True)
         y = np.clip(checked_targets(y), low, high)
-        checked_rows_and(X, y)
+        check_consistent_length(X, y)
         strength = self._strength(bounds)
         partition, source, choice = self._deal(X, units, 1, strength)
         ensemble = regressors_of_shards(self, X, y, partition, source, bounds)
@@ -166,7 +170,7 @@ class PrivateAveragingRegressor(RegressorMixin, BatchFitting):
         return self
 
     def _task(self) -> tuple[float, float]:
-        checked_base(self.estimator, "predict")
+        check_base_estimator(self.estimator, "predict")
         bounds = check_bounds(self.bounds)
         self._strength(bounds)
         return bounds
@@ -189,7 +193,7 @@ class PrivateAveragingRegressor(RegressorMixin, BatchFitting):
             certificate=over_shards(
                 promised,
                 shards=choice.n_shards,
-                public_labels=False,
+                labels_from_data=False,
                 seeded=source.seeded,
                 frozen=keeps_what_it_learned(self.estimator),
                 public_types=ensemble.columns.public_types,

@@ -20,6 +20,12 @@ from reticent.guarantees import (
     spent_total,
 )
 from reticent.ledger import (
+    CHARGE,
+    DELTA_UNITS,
+    EPSILON_UNITS,
+    LARGEST,
+    NOTHING,
+    RHO_UNITS,
     AccountId,
     Balance,
     Cap,
@@ -28,14 +34,6 @@ from reticent.ledger import (
     MemoryLedger,
     Method,
     Spend,
-)
-from reticent.ledger.entries import CHARGE
-from reticent.ledger.units import (
-    DELTA_UNITS,
-    EPSILON_UNITS,
-    LARGEST,
-    NOTHING,
-    RHO_UNITS,
     as_float,
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._numbers import probability, whole
 from reticent._sklearn import MatrixLike
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
 from reticent.guarantees import (
@@ -17,7 +18,6 @@ from reticent.guarantees import (
     basic_composition,
     repeat,
 )
-from reticent.guarantees.numbers import probability, whole
 from reticent.ledger import AccountId, AccountScope, Cap, Charge, Ledger, Request
 from reticent.mechanisms import (
     UNSTABLE,
@@ -29,8 +29,8 @@ from reticent.mechanisms import (
     soft_vote_certificate,
     sparse_scale,
 )
-from reticent.prediction.base import over_shards
 from reticent.prediction.queries import canonical_rows
+from reticent.prediction.sharded.base import over_shards
 from reticent.prediction.voting import PrivateVotingClassifier
 
 # A query whose votes agree completely should pass the noisy threshold nearly always:

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import MatrixLike
+from reticent.estimators import plain_rows, rows_in_ball
 from reticent.mechanisms import GridNoise, Response
-from reticent.prediction.base import plain_rows
 from reticent.prediction.centred_answers import CentredAnswers
 from reticent.prediction.law import AnswerLaw
-from reticent.prediction.linear_plan import rows_in_ball
 from reticent.prediction.noisy_sign import noisy_sign
 
 

@@ -9,15 +9,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.ensembles import partition_rows, unit_positions
+from reticent._numbers import below_one, positive, whole
 from reticent.errors import InvalidParameterError, TooFewRecordsError
+from reticent.estimators import (
+    ROUND_OFF,
+    BallProblem,
+    BoundedLoss,
+    Float,
+    automatic_regularization,
+    erm_sensitivity,
+    minimise_risk,
+    one_pass,
+    one_pass_error,
+    partition_rows,
+    psgd_sensitivity,
+    row_bound,
+    unit_positions,
+)
 from reticent.guarantees import (
     Certificate,
     Sensitivity,
     average_of_shards,
     gaussian_noise,
 )
-from reticent.guarantees.numbers import below_one, positive, whole
 from reticent.mechanisms import (
     GridNoise,
     RandomSource,
@@ -25,56 +39,6 @@ from reticent.mechanisms import (
     calibrate_laplace,
     noise_source,
 )
-from reticent.prediction.convex import (
-    ROUND_OFF,
-    BoundedLoss,
-    automatic_regularization,
-    erm_sensitivity,
-    psgd_sensitivity,
-)
-from reticent.prediction.convex_solvers import (
-    BallProblem,
-    Float,
-    minimise_risk,
-    one_pass,
-    one_pass_error,
-)
-
-# The root of two, rounded up: a unit row with a constant feature of size one.
-# Rows whose intermediate results stay in a processor's cache.
-_CACHED_ROWS = 4096
-_ROOT_OF_TWO = 1.4142135623730952
-
-
-def row_bound(fit_intercept: Any) -> float:
-    """Return the bound on the norm of rows that `rows_in_ball` returns."""
-    return _ROOT_OF_TWO if fit_intercept else 1.0
-
-
-def rows_in_ball(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:
-    """Divide rows by the norm bound, scale longer ones down, and add the constant.
-
-    Guarantee
-    ---------
-    Every row has at most the norm `row_bound`, in exact arithmetic: longer rows are
-    brought a little inside, by more than what rounding can undo.
-    """
-    bound = positive("rows", "norm_bound", norm_bound)
-    n_rows, d = X.shape
-    rows = np.empty((n_rows, d + 1 if fit_intercept else d))
-    inside = 1 - 4 * (d + 16) * ROUND_OFF
-    for start in range(0, n_rows, _CACHED_ROWS):
-        some = X[start : start + _CACHED_ROWS]
-        # By way of the largest entry, so that no square overflows; a row beyond all
-        # bounds still has a direction.
-        largest = np.abs(some).max(axis=1, keepdims=True)
-        shape = some / np.where(largest > 0, largest, 1.0)
-        norms = np.sqrt(np.einsum("ij,ij->i", shape, shape))[:, None]
-        with np.errstate(over="ignore", divide="ignore"):
-            shape *= np.minimum(largest / bound, inside / norms)
-        rows[start : start + _CACHED_ROWS, :d] = shape
-        rows[start : start + _CACHED_ROWS, d:] = 1.0
-    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +135,7 @@ class LinearPlan:
         root = math.sqrt(self.smallest_shard)
         return self.problem.radius / (self.problem.lipschitz * root)
 
-    def sensitivity(self, *, public_labels: bool) -> Certificate[Sensitivity]:
+    def sensitivity(self, *, labels_from_data: bool) -> Certificate[Sensitivity]:
         """Certify how far one unit moves a prediction."""
         problem = self.problem
         facts: dict[str, Any] = {
@@ -180,7 +144,7 @@ class LinearPlan:
             "feature_bound": problem.feature_bound,
             "radius": problem.radius,
             "rounding": self._rounding(),
-            "public_labels": public_labels,
+            "labels_from_data": labels_from_data,
         }
         if self.solver == "erm":
             moved = erm_sensitivity(
@@ -211,13 +175,13 @@ class LinearPlan:
         shared = size + self.n_shards * ROUND_OFF * problem.radius
         return problem.feature_bound * (trained + self.n_shards * shared)
 
-    def noise(self, *, public_labels: bool) -> tuple[GridNoise, Certificate[Any]]:
+    def noise(self, *, labels_from_data: bool) -> tuple[GridNoise, Certificate[Any]]:
         """Calibrate noise for one answer; return it with its certificate.
 
         With a delta the noise is Gaussian and the certificate states its zCDP, because
         many answers compose best by it.
         """
-        premise = self.sensitivity(public_labels=public_labels)
+        premise = self.sensitivity(labels_from_data=labels_from_data)
         seeded = self.source.seeded
         if self.delta == 0:
             noise = calibrate_laplace(premise, epsilon=self.epsilon, seeded=seeded)

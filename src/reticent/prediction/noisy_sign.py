@@ -12,11 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from reticent.mechanisms import GridLaw, GridNoise, Intervals, RandomSource, Response
-from reticent.mechanisms.exact import draw_below
-from reticent.mechanisms.fixed_point import exp_bounds
-from reticent.mechanisms.inputs import exact_rate, products
-from reticent.mechanisms.two_sided import TwoSidedResponse
+from reticent.mechanisms import (
+    GridLaw,
+    GridNoise,
+    Intervals,
+    RandomSource,
+    Response,
+    TwoSidedResponse,
+    draw_below,
+    exact_rate,
+    exp_bounds,
+    products,
+)
 
 # Scores are clipped at this many scales of the noise, which moves no two of them
 # apart; beyond, a Gaussian tail is below 1e-270 and a float is a poor home for it.

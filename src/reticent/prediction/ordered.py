@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.prediction.base import plain_rows
+from reticent.estimators import plain_rows
 
 ORDERS = ("numbers", "text", "dates")
 

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from reticent._rounding import down
+from reticent._numbers import down
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import deal_units
+from reticent.estimators import deal_units, require_one_row_per_unit, two_labels
 from reticent.hypotheses import HypothesisClass
 from reticent.mechanisms import (
     exponential_mechanism,
@@ -21,15 +21,11 @@ from reticent.mechanisms import (
     geometric_vote,
     noise_source,
 )
-from reticent.prediction.base import (
-    checked_one_row_a_unit,
-    two_labels,
-)
 from reticent.prediction.class_search import ClassSearch, all_subsets
 from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
 from reticent.prediction.relabeling_rules import RelabelingPlan, plan_relabeling
 from reticent.prediction.selection import SelectionResponse
-from reticent.prediction.shards import choose_shards
+from reticent.prediction.sharded.counts import choose_shards
 
 _MOST_SUBSETS = 20_000
 
@@ -216,7 +212,7 @@ class RelabelingClassifier(ClassifierMixin, LawfulPredictor):
         rows = validate_data(self, X, dtype=np.float64)
         labels, y = two_labels("Relabeling", self.classes, rows, y)
         n = len(rows)
-        checked_one_row_a_unit("relabeling", units, n)
+        require_one_row_per_unit("relabeling", units, n)
         source = noise_source(self.random_state)
         search = ClassSearch.of(
             "RelabelingClassifier", self.hypotheses, rows, labels.indices(y)
@@ -227,7 +223,7 @@ class RelabelingClassifier(ClassifierMixin, LawfulPredictor):
             self.epsilon,
             flip,
             search.hypotheses,
-            public_labels=self.classes is None,
+            labels_from_data=self.classes is None,
             seeded=source.seeded,
         )
         search.rehearse(plan.subset)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from reticent._rounding import down, up
+from reticent._numbers import down, positive, probability, up, whole
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import (
     PUBLIC_LABELS,
@@ -20,8 +20,7 @@ from reticent.guarantees import (
     flip_private,
     rule,
 )
-from reticent.guarantees.numbers import positive, probability, whole
-from reticent.hypotheses.base import LONGEST_LIST
+from reticent.hypotheses import LONGEST_LIST
 
 # Part of epsilon for selection and vote together; the rest pays for the subset.
 _SHARE = 0.5
@@ -67,7 +66,7 @@ def relabeled(
     eta: float,
     growth: tuple[int, int],
     net: bool,
-    public_labels: bool,
+    labels_from_data: bool,
     seeded: bool,
 ) -> Conclusion[ApproxDP]:
     """Certify one answer of a vote over data relabeled by a selected hypothesis."""
@@ -87,7 +86,7 @@ def relabeled(
         ApproxDP(up(epsilon), up(delta)),
         ReplaceOne(n),
         Scope.ANSWER,
-        Assumption.collect((PUBLIC_LABELS, public_labels), (SEEDED_NOISE, seeded)),
+        Assumption.collect((PUBLIC_LABELS, labels_from_data), (SEEDED_NOISE, seeded)),
     )
 
 
@@ -106,7 +105,7 @@ def plan_relabeling(
     flip: float,
     family: Any,
     *,
-    public_labels: bool,
+    labels_from_data: bool,
     seeded: bool,
 ) -> tuple[RelabelingPlan, Certificate[Any]]:
     """Return the largest subset whose flipped certificate is at most `epsilon`."""
@@ -126,7 +125,7 @@ def plan_relabeling(
             eta=eta,
             growth=growth,
             net=net,
-            public_labels=public_labels,
+            labels_from_data=labels_from_data,
             seeded=seeded,
         )
         return flip_private(premise, p=flip)

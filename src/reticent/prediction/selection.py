@@ -13,19 +13,16 @@ from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import Interval, MatrixLike, fit_context
 from reticent.errors import InvalidParameterError
+from reticent.estimators import require_one_row_per_unit, two_labels
 from reticent.hypotheses import HypothesisClass
 from reticent.mechanisms import (
     exponential_mechanism,
     flip_labels,
     noise_source,
 )
-from reticent.prediction.base import (
-    checked_one_row_a_unit,
-    two_labels,
-)
 from reticent.prediction.class_search import ClassSearch, all_subsets
 from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
-from reticent.prediction.stability import (
+from reticent.prediction.selection_rules import (
     SelectionPlan,
     plan_for_privacy,
     plan_for_stability,
@@ -233,7 +230,7 @@ class StableSelectionClassifier(ClassifierMixin, LawfulPredictor):
         rows = validate_data(self, X, dtype=np.float64)
         labels, y = two_labels("Stable selection", self.classes, rows, y)
         n = len(rows)
-        checked_one_row_a_unit("stable selection", units, n)
+        require_one_row_per_unit("stable selection", units, n)
         source = noise_source(self.random_state)
         plan = self._plan(n)
         search = ClassSearch.of(
@@ -244,7 +241,7 @@ class StableSelectionClassifier(ClassifierMixin, LawfulPredictor):
             n=n,
             subset=plan.subset,
             exponent=plan.exponent,
-            public_labels=self.classes is None,
+            labels_from_data=self.classes is None,
             seeded=source.seeded,
         )
         self.law_ = SelectionLaw(

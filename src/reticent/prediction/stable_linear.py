@@ -10,20 +10,22 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_consistent_length, validate_data
 
+from reticent._numbers import positive
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.ensembles import check_bounds
-from reticent.guarantees.numbers import positive
-from reticent.prediction.base import (
-    checked_rows_and,
+from reticent.estimators import (
     checked_targets,
+    classification_loss,
+    regression_loss,
+    row_bound,
+    rows_in_ball,
     two_labels,
 )
-from reticent.prediction.convex import classification_loss, regression_loss
 from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
 from reticent.prediction.linear_laws import NoisyScoreLaw, NoisySignLaw
-from reticent.prediction.linear_plan import LinearPlan, row_bound, rows_in_ball
+from reticent.prediction.linear_plan import LinearPlan
 
 _CONSTRAINTS: dict[str, list[Any]] = {
     "epsilon": [Interval(Real, 0, None, closed="neither")],
@@ -57,13 +59,13 @@ class _StableLinear(LawfulPredictor):
         loss: Any,
         units: Any,
         *,
-        public_labels: bool,
+        labels_from_data: bool,
     ) -> None:
         """Train, and make the `law` of the answers."""
         plan = LinearPlan.of(self, loss, rows.shape, units)
         # Noise comes first: a mistaken epsilon must not cost a fit. Nothing is kept
         # until the solver has reached its target.
-        noise, certificate = plan.noise(public_labels=public_labels)
+        noise, certificate = plan.noise(labels_from_data=labels_from_data)
         coefficients = plan.coefficients(rows, targets)
         self.law_ = law(
             certificate=certificate,
@@ -78,7 +80,7 @@ class _StableLinear(LawfulPredictor):
         self.n_units_ = plan.n_units
         self.n_shards_ = plan.n_shards
         self.regularization_ = plan.problem.regularization
-        self.sensitivity_ = plan.sensitivity(public_labels=public_labels)
+        self.sensitivity_ = plan.sensitivity(labels_from_data=labels_from_data)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -225,7 +227,7 @@ class StableLinearClassifier(ClassifierMixin, _StableLinear):
         labels, y = two_labels("The stable linear classifier", self.classes, rows, y)
         ones = labels.indices(y).astype(np.float64)
         law = partial(NoisySignLaw, classes=labels.classes, reach=reach)
-        self._train(law, rows, ones, loss, units, public_labels=self.classes is None)
+        self._train(law, rows, ones, loss, units, labels_from_data=self.classes is None)
         self.classes_ = self.law_.classes
         return self
 
@@ -339,9 +341,9 @@ class StableLinearRegressor(RegressorMixin, _StableLinear):
         loss = regression_loss(self.loss, self.width, reach)
         rows = self._rows(X)
         y = np.clip(checked_targets(y), low, high)
-        checked_rows_and(rows, y)
+        check_consistent_length(rows, y)
         middle, half = low / 2 + high / 2, high / 2 - low / 2
         targets = np.clip((y - middle) / half, -1.0, 1.0)
         law = partial(NoisyScoreLaw, bounds=(low, high))
-        self._train(law, rows, targets, loss, units, public_labels=False)
+        self._train(law, rows, targets, loss, units, labels_from_data=False)
         return self

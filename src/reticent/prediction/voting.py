@@ -9,12 +9,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_consistent_length
 
+from reticent._numbers import below_one
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import ClassifierEnsemble, Labels
+from reticent.ensembles import ClassifierEnsemble, check_base_estimator
 from reticent.errors import InvalidParameterError
+from reticent.estimators import Labels, checked_labels
 from reticent.guarantees import Budget, Certificate, repeat
-from reticent.guarantees.numbers import below_one
 from reticent.mechanisms import (
     RandomSource,
     Response,
@@ -28,17 +30,14 @@ from reticent.mechanisms import (
     soft_vote,
     soft_vote_certificate,
 )
-from reticent.prediction.base import (
+from reticent.prediction.sharded.base import (
     ShardLaw,
-    checked_base,
-    checked_labels,
-    checked_rows_and,
     keeps_what_it_learned,
     over_shards,
 )
-from reticent.prediction.batches import BatchFitting, declared_labels
-from reticent.prediction.shards import ShardChoice
-from reticent.prediction.training import classifiers_of_shards
+from reticent.prediction.sharded.batches import BatchFitting, declared_labels
+from reticent.prediction.sharded.counts import ShardChoice
+from reticent.prediction.sharded.training import classifiers_of_shards
 
 RULES = ("soft", "geometric", "permute-and-flip", "gaussian")
 
@@ -191,10 +190,10 @@ class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
             The person, or other unit, that each row belongs to: all rows of a unit
             are protected together. None makes every row a unit.
         """
-        checked_base(self.estimator, "predict")
+        check_base_estimator(self.estimator, "predict")
         X = self._rows(X, reset=True)
         labels, y = checked_labels(self.classes, y)
-        checked_rows_and(X, y)
+        check_consistent_length(X, y)
         strength = self._strength(labels)
         partition, source, choice = self._deal(X, units, len(labels), strength)
         ensemble = classifiers_of_shards(self, X, y, partition, source, labels.classes)
@@ -202,7 +201,7 @@ class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
         return self
 
     def _task(self) -> Labels:
-        checked_base(self.estimator, "predict")
+        check_base_estimator(self.estimator, "predict")
         labels = declared_labels(self.classes)
         Vote.choose(self, len(labels))
         return labels
@@ -223,7 +222,7 @@ class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
             certificate=over_shards(
                 vote.certificate(n_units),
                 shards=choice.n_shards,
-                public_labels=self.classes is None,
+                labels_from_data=self.classes is None,
                 seeded=source.seeded,
                 frozen=keeps_what_it_learned(self.estimator),
                 public_types=ensemble.columns.public_types,

@@ -12,17 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from reticent._numbers import positive, probability, whole
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError
+from reticent.estimators import require_one_row_per_unit, two_labels
 from reticent.guarantees import (
     PUBLIC_LABELS,
     Assumption,
+    BoundedRange,
     Certificate,
     Conclusion,
+    PureDP,
     rule,
 )
-from reticent.guarantees.numbers import positive, probability, whole
-from reticent.guarantees.types import BoundedRange, PureDP
 from reticent.mechanisms import (
     Response,
     noise_source,
@@ -30,10 +32,6 @@ from reticent.mechanisms import (
     sigmoid_response,
     two_step_certificate,
     two_step_response,
-)
-from reticent.prediction.base import (
-    checked_one_row_a_unit,
-    two_labels,
 )
 from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
 from reticent.prediction.ordered import (
@@ -58,14 +56,14 @@ _LONGEST_REACH = 1 << 29
     same_kind=True,
 )
 def projected_walk(
-    premise: Certificate[Any], *, public_labels: bool
+    premise: Certificate[Any], *, labels_from_data: bool
 ) -> Conclusion[Any]:
     """Carry the promise of a response over to the rows behind its walk."""
     return Conclusion(
         premise.guarantee,
         premise.relation,
         premise.scope,
-        Assumption.collect((PUBLIC_LABELS, public_labels)),
+        Assumption.collect((PUBLIC_LABELS, labels_from_data)),
     )
 
 
@@ -263,7 +261,7 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
         cells = table_column(self, X, self.feature, reset=True)
         labels, y = two_labels("The projected walk", self.classes, cells, y)
         n = len(cells)
-        checked_one_row_a_unit("the projected walk", units, n)
+        require_one_row_per_unit("the projected walk", units, n)
         epsilon = positive("ProjectedWalkClassifier", "epsilon", self.epsilon)
         error = probability("ProjectedWalkClassifier", "error", self.error)
         source = noise_source(self.random_state)
@@ -278,7 +276,7 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
         ones = np.asarray(y == labels.classes[1] if numbers else labels.indices(y) == 1)
         distinct, steps = _balances(values, ones if fits.all() else ones[fits])
         self.law_: WalkLaw = WalkLaw(
-            certificate=projected_walk(premise, public_labels=self.classes is None),
+            certificate=projected_walk(premise, labels_from_data=self.classes is None),
             source=source,
             classes=labels.classes,
             column=column,

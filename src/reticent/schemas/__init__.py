@@ -5,7 +5,14 @@ It validates files, data frames and rows sent by clients, and encodes them as ma
 by a function of itself alone.
 """
 
-from reticent.schemas.columns import Categorical, ClassLabel, Numeric, NumericTarget
+from reticent.schemas.columns import (
+    Categorical,
+    ClassLabel,
+    Numeric,
+    NumericTarget,
+    plain_number,
+)
+from reticent.schemas.document import parsed
 from reticent.schemas.encoder import Encoder
 from reticent.schemas.files import read_batches, read_table
 from reticent.schemas.schema import Schema
@@ -21,6 +28,8 @@ __all__ = [
     "Schema",
     "SchemaEncoder",
     "Table",
+    "parsed",
+    "plain_number",
     "read_batches",
     "read_table",
 ]

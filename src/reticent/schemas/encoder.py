@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._rounding import up
+from reticent._numbers import up
 from reticent.errors import InvalidParameterError
 from reticent.schemas.basis import BASES, NumericFeatures
 from reticent.schemas.columns import Categorical, Numeric, checked_choice, transformed

@@ -14,8 +14,8 @@ from reticent.mechanisms import SystemSource
 from reticent.schemas import Table
 from reticent.service.drawing import FEW_ROWS, Asked, Compute, Drawing
 from reticent.service.keys import KeyRecord
-from reticent.service.problems import ProblemError
 from reticent.service.registry import ServedModel, client_account
+from reticent.service.requests.problems import ProblemError
 from reticent.service.telemetry import Metrics
 
 # Buffered, so that a request does not cost a system call.

@@ -12,18 +12,18 @@ from fastapi.openapi.utils import get_openapi
 
 import reticent
 from reticent.ledger import Ledger
-from reticent.service import problems
-from reticent.service.admin import admin_routes
 from reticent.service.dashboard import install_dashboard
-from reticent.service.documents import PredictBody
-from reticent.service.envelope import Envelope
-from reticent.service.inference import inference_routes
 from reticent.service.keys import KeyStore
 from reticent.service.parts import Parts, build
 from reticent.service.registry import Registry
-from reticent.service.routes import v1_routes
+from reticent.service.requests import problems
+from reticent.service.requests.envelope import Envelope
 from reticent.service.settings import Settings
 from reticent.service.telemetry import start_metrics
+from reticent.service.v1.admin import admin_routes
+from reticent.service.v1.documents import PredictBody
+from reticent.service.v1.routes import v1_routes
+from reticent.service.v2.inference import inference_routes
 
 log = logging.getLogger("reticent.service")
 

@@ -22,9 +22,9 @@ from reticent.ledger import (
     Request,
 )
 from reticent.prediction import ConsensusInterface
-from reticent.service.problems import ProblemError
+from reticent.service.requests.problems import ProblemError
 from reticent.service.settings import ConsensusSettings
-from reticent.storage.voting import VotingAnswers
+from reticent.storage import VotingAnswers
 
 if TYPE_CHECKING:
     from reticent.schemas import Table

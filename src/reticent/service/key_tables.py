@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 
 from reticent.errors import LedgerError
-from reticent.ledger.engines import WRITES, fault_of, open_engine
+from reticent.ledger import WRITES, fault_of, open_engine
 from reticent.service.keys import KeyRecord, Role
 
 _metadata = MetaData()

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from reticent.errors import InvalidParameterError
-from reticent.storage.manifests import checked_name
+from reticent.storage import checked_name
 
 _FORM = re.compile(r"rk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 

@@ -6,13 +6,13 @@ import logging
 from dataclasses import dataclass
 
 from reticent.ledger import Ledger, SQLLedger, end_process
-from reticent.service.access import Access
 from reticent.service.activity import Activity
 from reticent.service.answering import AnswerDesk
 from reticent.service.key_tables import SQLKeys
 from reticent.service.keys import Keyring, KeyStore
-from reticent.service.limits import Gate, RateLimit
 from reticent.service.registry import Registry, open_accounts, open_registry
+from reticent.service.requests.access import Access
+from reticent.service.requests.limits import Gate, RateLimit
 from reticent.service.settings import Settings
 from reticent.service.telemetry import Metrics
 

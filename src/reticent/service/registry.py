@@ -17,6 +17,9 @@ from reticent.errors import (
 )
 from reticent.guarantees import Certificate
 from reticent.ledger import (
+    DELTA_UNITS,
+    EPSILON_UNITS,
+    RHO_UNITS,
     AccountId,
     AccountScope,
     Balance,
@@ -24,8 +27,8 @@ from reticent.ledger import (
     Charge,
     Ledger,
     Request,
+    as_float,
 )
-from reticent.ledger.units import DELTA_UNITS, EPSILON_UNITS, RHO_UNITS, as_float
 from reticent.service.consensus import ConsensusDesk
 from reticent.service.settings import BudgetSettings, ModelSettings, Settings
 from reticent.storage import StoredModel, load_model

@@ -27,8 +27,8 @@ from pydantic_settings import (
 
 from reticent.errors import InvalidParameterError
 from reticent.ledger import Cap
-from reticent.storage.keys import HMAC, key_from, secret_bytes
-from reticent.storage.manifests import checked_name
+from reticent.signing import HMAC, key_from, secret_bytes
+from reticent.storage import checked_name
 
 #: The file that workers read their settings from.
 CONFIG_VARIABLE = "RETICENT_CONFIG"

@@ -7,14 +7,7 @@ owner only, checked in every part when it is loaded, and shows nothing but answe
 from reticent.storage import averaging as _averaging  # noqa: F401 (registers its kinds)
 from reticent.storage import released as _released  # noqa: F401 (registers its kinds)
 from reticent.storage import voting as _voting  # noqa: F401 (registers its kinds)
-from reticent.storage.keys import (
-    Ed25519Verifier,
-    new_key,
-    public_key,
-    read_key_file,
-    signer_of,
-    write_key_file,
-)
+from reticent.storage.folders import Folder
 from reticent.storage.kinds import (
     Answerer,
     ModelKind,
@@ -23,24 +16,37 @@ from reticent.storage.kinds import (
     storable_kinds,
 )
 from reticent.storage.loading import load_model
-from reticent.storage.manifests import Dataset
+from reticent.storage.manifests import (
+    LARGEST_MANIFEST,
+    LARGEST_SIGNATURE,
+    MANIFEST,
+    SIGNATURE,
+    Dataset,
+    Manifest,
+    check_signature,
+    checked_name,
+)
 from reticent.storage.models import StoredModel
 from reticent.storage.saving import save_model
+from reticent.storage.voting import VotingAnswers
 
 __all__ = [
+    "LARGEST_MANIFEST",
+    "LARGEST_SIGNATURE",
+    "MANIFEST",
+    "SIGNATURE",
     "Answerer",
     "Dataset",
-    "Ed25519Verifier",
+    "Folder",
+    "Manifest",
     "ModelKind",
     "Packed",
     "StoredModel",
+    "VotingAnswers",
+    "check_signature",
+    "checked_name",
     "load_model",
-    "new_key",
-    "public_key",
-    "read_key_file",
     "register_kind",
     "save_model",
-    "signer_of",
     "storable_kinds",
-    "write_key_file",
 ]

@@ -11,10 +11,13 @@ from reticent.ensembles import STEPS, RegressorEnsemble
 from reticent.errors import InvalidParameterError, ModelFileError
 from reticent.guarantees import Certificate
 from reticent.mechanisms import SystemSource, average_vote, average_vote_certificate
-from reticent.prediction import PrivateAveragingClassifier, PrivateAveragingRegressor
-from reticent.prediction.averaging_regressor import BoundedAnswers
-from reticent.prediction.base import over_shards
-from reticent.prediction.sums import sum_noise
+from reticent.prediction import (
+    BoundedAnswers,
+    PrivateAveragingClassifier,
+    PrivateAveragingRegressor,
+    over_shards,
+    sum_noise,
+)
 from reticent.schemas import Encoder
 from reticent.storage import parameters as read
 from reticent.storage.fused import STORABLE, fusion_of, pack_ensemble, regressors_of
@@ -36,7 +39,7 @@ class AveragedLabels:
         classes: tuple[Any, ...],
         n_units: int,
         n_shards: int,
-        public_labels: bool,
+        labels_from_data: bool,
         frozen: bool,
     ) -> None:
         self.classes: tuple[Any, ...] | None = classes
@@ -55,7 +58,7 @@ class AveragedLabels:
         self.certificate: Certificate[Any] = over_shards(
             promised,
             shards=n_shards,
-            public_labels=public_labels,
+            labels_from_data=labels_from_data,
             seeded=False,
             frozen=frozen,
         )
@@ -90,7 +93,7 @@ class AveragedNumbers:
         self.certificate: Certificate[Any] = over_shards(
             promised,
             shards=ensemble.n_shards,
-            public_labels=False,
+            labels_from_data=False,
             seeded=False,
             frozen=frozen,
         )
@@ -121,15 +124,17 @@ class AveragingClassifierKind:
         """Take it apart."""
         shared, arrays = _packed(fitted, encoder)
         classes = np.asarray(fitted.law_.classes).tolist()
-        public = fitted.law_.certificate.parameter("public_labels")
-        return Packed({**shared, "classes": classes, "public_labels": public}, arrays)
+        public = fitted.law_.certificate.parameter("labels_from_data")
+        return Packed(
+            {**shared, "classes": classes, "labels_from_data": public}, arrays
+        )
 
     def unpack(
         self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
     ) -> AveragedLabels:
         """Put it together."""
         given = packed.parameters
-        read.exactly(given, {*_SHARED, "classes", "public_labels"})
+        read.exactly(given, {*_SHARED, "classes", "labels_from_data"})
         classes = read.stored_labels(encoder.schema, given["classes"])
         n_shards = read.shards(given)
         fusion = fusion_of(
@@ -147,7 +152,7 @@ class AveragingClassifierKind:
             classes=classes,
             n_units=read.count(given, "n_units"),
             n_shards=n_shards,
-            public_labels=read.flag(given, "public_labels"),
+            labels_from_data=read.flag(given, "labels_from_data"),
             frozen=read.flag(given, "frozen"),
         )
 

@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.ensembles import (
+    Block,
     ClassifierEnsemble,
-    Columns,
     Encoding,
     FusedLinear,
     FusedTrees,
     Fusion,
     RegressorEnsemble,
 )
-from reticent.ensembles.pipelines import Block
 from reticent.errors import ModelFileError
+from reticent.estimators import Columns
 
 FAMILIES: dict[str, type[FusedLinear] | type[FusedTrees]] = {
     "linear": FusedLinear,

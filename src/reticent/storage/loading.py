@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from reticent.errors import CertificateError, ModelFileError, ReticentError
 from reticent.guarantees import recheck
-from reticent.ledger import Signer
+from reticent.signing import Signer, signer_of
 from reticent.storage.arrays import ArrayEntry, array_of
 from reticent.storage.folders import Folder
-from reticent.storage.keys import signer_of
 from reticent.storage.kinds import Answerer, Packed, kind_named
 from reticent.storage.manifests import (
     LARGEST_MANIFEST,

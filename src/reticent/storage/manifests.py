@@ -15,9 +15,8 @@ import sklearn
 from reticent import __version__
 from reticent.errors import InvalidParameterError, ModelFileError, ReticentError
 from reticent.guarantees import Certificate
-from reticent.ledger import Signer
-from reticent.schemas import Encoder, Schema
-from reticent.schemas.document import parsed
+from reticent.schemas import Encoder, Schema, parsed
+from reticent.signing import Signer
 from reticent.storage.arrays import ArrayEntry
 
 FORMAT, VERSION = "reticent-model", 1

@@ -9,12 +9,9 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from reticent.errors import InvalidParameterError, ModelFileError
+from reticent.estimators import ReleasedLinearClassifier, ReleasedLinearRegressor
 from reticent.guarantees import Certificate, ReplaceOne, Sample, Scope
 from reticent.learners import StudentClassifier
-from reticent.learners.released_linear import (
-    ReleasedLinearClassifier,
-    ReleasedLinearRegressor,
-)
 from reticent.schemas import Encoder
 from reticent.storage import parameters as read
 from reticent.storage.kinds import Packed, register_kind

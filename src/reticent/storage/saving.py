@@ -8,8 +8,8 @@ from typing import Any
 
 from reticent.errors import InvalidParameterError, NotDeployableError
 from reticent.guarantees import SEEDED_NOISE, Certificate, Scope, recheck
-from reticent.ledger import Signer
 from reticent.schemas import Encoder, Schema
+from reticent.signing import Signer
 from reticent.storage.arrays import ArrayEntry, array_bytes
 from reticent.storage.folders import write_folder
 from reticent.storage.kinds import Packed, kind_of
@@ -80,7 +80,7 @@ def save_model(
     The directory appears complete or not at all, and holds no code. The models in it
     are as secret as the records; only answers drawn from them are private.
     """
-    from reticent.storage.keys import signer_of
+    from reticent.signing import signer_of
 
     encoder = Encoder(schema) if encoder is None else encoder
     if encoder.schema != schema:

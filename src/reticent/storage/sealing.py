@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 
 from reticent.errors import ModelFileError
-from reticent.storage.keys import AES, secret_bytes
+from reticent.signing import AES, secret_bytes
 
 _NONCE = 12
 #: How much longer a sealed file is than its content.

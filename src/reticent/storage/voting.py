@@ -7,13 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.ensembles import Fusion, fixed_ballots
+from reticent.ensembles import Fusion
 from reticent.errors import ModelFileError
+from reticent.estimators import fixed_ballots
 from reticent.guarantees import Certificate
 from reticent.mechanisms import SystemSource
-from reticent.prediction import PrivateVotingClassifier
-from reticent.prediction.base import over_shards
-from reticent.prediction.voting import RULES, Vote, VotingLaw
+from reticent.prediction import (
+    RULES,
+    PrivateVotingClassifier,
+    Vote,
+    VotingLaw,
+    over_shards,
+)
 from reticent.schemas import Encoder
 from reticent.storage import parameters as read
 from reticent.storage.fused import STORABLE, fusion_of, pack_ensemble
@@ -26,7 +31,7 @@ _NAMES = {
     "n_shards",
     "n_units",
     "parameter",
-    "public_labels",
+    "labels_from_data",
     "rule",
     "scalars",
 }
@@ -74,13 +79,13 @@ class VotingAnswers:
         classes: tuple[Any, ...],
         n_units: int,
         n_shards: int,
-        public_labels: bool,
+        labels_from_data: bool,
         frozen: bool,
     ) -> None:
         self.classes: tuple[Any, ...] | None = classes
         self.n_units = n_units
         self.n_shards = n_shards
-        self.public_labels = public_labels
+        self.labels_from_data = labels_from_data
         self.frozen = frozen
         self.votes = ballots.votes
         self._vote = vote
@@ -88,7 +93,7 @@ class VotingAnswers:
         self.certificate: Certificate[Any] = over_shards(
             vote.certificate(n_units),
             shards=n_shards,
-            public_labels=public_labels,
+            labels_from_data=labels_from_data,
             seeded=False,
             frozen=frozen,
         )
@@ -121,7 +126,7 @@ class VotingKind:
                 "n_shards": promised.parameter("shards"),
                 "n_units": relation.n,
                 "parameter": law.vote.parameter,
-                "public_labels": promised.parameter("public_labels"),
+                "labels_from_data": promised.parameter("labels_from_data"),
                 "frozen": promised.parameter("frozen", False),
                 "rule": law.vote.rule,
                 "scalars": models.scalars,
@@ -156,7 +161,7 @@ class VotingKind:
             classes=classes,
             n_units=read.count(given, "n_units"),
             n_shards=n_shards,
-            public_labels=read.flag(given, "public_labels"),
+            labels_from_data=read.flag(given, "labels_from_data"),
             frozen=read.flag(given, "frozen"),
         )
 

@@ -7,10 +7,9 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
-from reticent.schemas import Categorical, Schema
-from reticent.schemas.columns import plain_number
-from reticent.service.bodies import read_body
-from reticent.service.problems import ProblemError, plain
+from reticent.schemas import Categorical, Schema, plain_number
+from reticent.service.requests.bodies import read_body
+from reticent.service.requests.problems import ProblemError, plain
 
 _MOST_BYTES = 64 * 1024
 _MOST_FIELDS = 2000

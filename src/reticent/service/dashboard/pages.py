@@ -19,18 +19,18 @@ from starlette.staticfiles import StaticFiles
 import reticent
 from reticent.errors import LedgerError, ReticentError
 from reticent.mechanisms import SystemSource
-from reticent.service.access import require_admin
-from reticent.service.admin import make_key, revoke, set_cap
 from reticent.service.answering import idempotency_key
 from reticent.service.dashboard import views
 from reticent.service.dashboard.forms import fields_of, read_form, row_of
 from reticent.service.dashboard.sessions import Session, Sessions, check_origin
-from reticent.service.documents import NewKey
 from reticent.service.keys import KeyRecord, Role
 from reticent.service.parts import Parts
-from reticent.service.problems import ProblemError, plain, problem_of
 from reticent.service.registry import ServedModel
+from reticent.service.requests.access import require_admin
+from reticent.service.requests.problems import ProblemError, plain, problem_of
 from reticent.service.settings import BudgetSettings
+from reticent.service.v1.admin import make_key, revoke, set_cap
+from reticent.service.v1.documents import NewKey
 
 _HERE = Path(__file__).parent
 _bits = SystemSource()

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from reticent.mechanisms import SystemSource
-from reticent.service.problems import ProblemError
+from reticent.service.requests.problems import ProblemError
 
 COOKIE = "reticent_session"
 _bits = SystemSource()

@@ -11,7 +11,7 @@ from reticent.ledger import AccountScope, Balance, Method
 from reticent.service.keys import KeyRecord, Role
 from reticent.service.parts import Parts
 from reticent.service.registry import ServedModel, client_account
-from reticent.service.routes import answers_left, visible_accounts
+from reticent.service.v1.routes import answers_left, visible_accounts
 
 HOURS = 48
 #: Accounts on the first page; the others are on the page of accounts.

@@ -1,0 +1,164 @@
+"""Numbers on certificates: validation, exact sums, and rounding against us.
+
+A number on a certificate means the shortest decimal that names its float, so ten
+answers at 0.1 cost exactly 1. Sums and multiples are taken over these rationals and
+rounded up once.
+
+An upper bound on a loss is computed with :func:`up`, a lower bound with
+:func:`down`. NumPy's and the C library's elementary functions are within a few units
+in the last place; each step moves by `_ULPS` of them, which covers that error and the
+rounding of a short chain of operations around it.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import Any
+
+from reticent.errors import InvalidGuaranteeError
+
+# Python neither prints nor reads whole numbers beyond 4300 digits by default, and a
+# certificate has to do both.
+LARGEST_WHOLE = 10**4000
+# The C library's exp, log, log1p, expm1 and tanh are within 2 units in the last
+# place; the expressions passed to up() and down() round at most a dozen times more.
+_ULPS = 16
+
+
+def exact(value: float) -> Fraction:
+    """Return the rational number that a float on a certificate stands for."""
+    return Fraction(repr(float(value)))
+
+
+def ceil_float(value: Fraction) -> float:
+    """Return the smallest float that stands for at least `value`."""
+    try:
+        result = float(value)
+    except OverflowError:
+        result = math.inf
+    while math.isfinite(result) and exact(result) < value:
+        result = math.nextafter(result, math.inf)
+    if not math.isfinite(result):
+        raise InvalidGuaranteeError(
+            "a total on a certificate must be a finite float; got one above "
+            f"{math.nextafter(math.inf, 0.0):.2g}."
+        )
+    return result
+
+
+def ceil_root(value: Fraction) -> float:
+    """Return the smallest float whose square stands for at least `value`."""
+    # A root from above, to 30 digits more than a float holds, then rounded up.
+    scale = 1 << (2 * (160 + value.denominator.bit_length()))
+    whole_root = math.isqrt(math.ceil(value * scale))
+    candidates = (Fraction(whole_root + extra, math.isqrt(scale)) for extra in (0, 1))
+    return ceil_float(next(root for root in candidates if root * root >= value))
+
+
+def real(owner: str, name: str, value: Any) -> float:
+    """Return `value` as a finite float or refuse it.
+
+    Numbers that no float holds (fractions, long integers) are rounded up: what is
+    promised is a loss, and a loss must not shrink on its way to the certificate.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidGuaranteeError(
+            f"{owner} needs a real number for {name}; got "
+            f"{name}={reprlib.repr(value)} of type {type(value).__name__}."
+        )
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InvalidGuaranteeError(
+            f"{owner} needs a finite {name}; got {name}={number!r}. A value that is "
+            "not finite usually means a formula was used outside its domain."
+        )
+    if number < value:  # type: ignore[operator]  # reals compare with floats
+        number = math.nextafter(number, math.inf)
+    return number + 0.0  # -0.0 becomes 0.0
+
+
+def nonnegative(owner: str, name: str, value: Any) -> float:
+    """Return `value` as a finite float of at least zero."""
+    number = real(owner, name, value)
+    if not number >= 0:
+        raise InvalidGuaranteeError(
+            f"{owner} needs {name} >= 0; got {name}={number!r}."
+        )
+    return number
+
+
+def positive(owner: str, name: str, value: Any) -> float:
+    """Return `value` as a finite float above zero."""
+    number = real(owner, name, value)
+    if not number > 0:
+        raise InvalidGuaranteeError(f"{owner} needs {name} > 0; got {name}={number!r}.")
+    return number
+
+
+def below_one(owner: str, name: str, value: Any) -> float:
+    """Return `value` as a float in [0, 1)."""
+    number = nonnegative(owner, name, value)
+    if not number < 1:
+        raise InvalidGuaranteeError(f"{owner} needs {name} < 1; got {name}={number!r}.")
+    return number
+
+
+def probability(owner: str, name: str, value: Any) -> float:
+    """Return `value` as a float strictly between 0 and 1."""
+    number = real(owner, name, value)
+    if not 0 < number < 1:
+        raise InvalidGuaranteeError(
+            f"{owner} needs 0 < {name} < 1; got {name}={number!r}."
+        )
+    return number
+
+
+def whole(owner: str, name: str, value: Any, *, least: int = 1) -> int:
+    """Return `value` as an int of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InvalidGuaranteeError(
+            f"{owner} needs a whole number for {name}; got "
+            f"{name}={reprlib.repr(value)}."
+        )
+    number = int(value)
+    if not abs(number) < LARGEST_WHOLE:
+        raise InvalidGuaranteeError(
+            f"{owner} needs {name} < 10^4000; got a number of {number.bit_length()} "
+            "bits."
+        )
+    if not number >= least:
+        raise InvalidGuaranteeError(
+            f"{owner} needs {name} >= {least}; got {name}={number}."
+        )
+    return number
+
+
+def up(value: float) -> float:
+    """Return a float surely at least the real number that `value` approximates."""
+    return value + _ULPS * math.ulp(value)
+
+
+def down(value: float) -> float:
+    """Return a float surely at most the real number that `value` approximates."""
+    return value - _ULPS * math.ulp(value)
+
+
+def down_nonnegative(value: float) -> float:
+    """Like :func:`down`, but never below zero."""
+    return max(0.0, down(value))
+
+
+def truncate(value: float, *, bits: int) -> float:
+    """Round a positive float towards zero to `bits` significant bits.
+
+    The product of a float of `b` bits and an integer below ``2**(53 - b)`` is exact,
+    so a truncated epsilon times a vote count is a real number without rounding.
+    """
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.floor(math.ldexp(mantissa, bits)), exponent - bits)

@@ -1,0 +1,1 @@
+"""Membership inference: what an attacker achieves against what is allowed."""

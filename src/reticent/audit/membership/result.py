@@ -1,0 +1,133 @@
+"""What a membership attack achieved, and what it was allowed to achieve."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from scipy import stats
+
+from reticent.audit.bounds import epsilon_at_least
+from reticent.audit.membership.curve import TradeOff
+from reticent.guarantees import Certificate
+
+
+@dataclass(frozen=True)
+class AttackPoint:
+    """The attack at one threshold, chosen on games that are not counted here.
+
+    Attributes
+    ----------
+    aim : float
+        The false positive rate that the threshold was chosen for.
+    false_positives, true_positives : int
+        Games won by the accusation without and with the target, of `games` each.
+    false_positive_rate, true_positive_rate : tuple of float
+        Estimate, lower and upper end of the exact interval.
+    allowed : float or None
+        Most true positives that the certificate allows at the upper end of the false
+        positive rate; None if there is no certificate.
+    """
+
+    aim: float
+    false_positives: int
+    true_positives: int
+    games: int
+    false_positive_rate: tuple[float, float, float]
+    true_positive_rate: tuple[float, float, float]
+    allowed: float | None
+
+    @property
+    def refutes(self) -> bool:
+        """Whether the attack surely does better than the certificate allows."""
+        return self.allowed is not None and self.true_positive_rate[1] > self.allowed
+
+
+@dataclass(frozen=True)
+class MembershipInference:
+    """The outcome of `membership_inference`.
+
+    Attributes
+    ----------
+    points : tuple of AttackPoint
+        True positives at low false positive rates.
+    certificate : Certificate or None
+        What one answer promised; None for a model that promises nothing.
+    allowed : TradeOff or None
+        What the promise allows for all answers of a game together.
+    answers, poison, games, shadows, targets, n : int
+        Sizes of the experiment; `games` counts those of each world.
+    confidence : float
+        Probability that every interval of `points` holds.
+    curve : tuple of (false positive rate, true positive rate)
+        Every threshold, without intervals: for pictures.
+    """
+
+    points: tuple[AttackPoint, ...]
+    certificate: Certificate[Any] | None
+    allowed: TradeOff | None
+    answers: int
+    poison: int
+    games: int
+    shadows: int
+    targets: int
+    n: int
+    confidence: float
+    curve: tuple[tuple[float, float], ...]
+
+    @property
+    def refuted(self) -> bool:
+        """Whether some point lies surely above what the certificate allows."""
+        return any(point.refutes for point in self.points)
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon that a pure promise about all answers must have at least."""
+        level = (1 - self.confidence) / len(self.points)
+        return max(
+            epsilon_at_least(p.true_positives, p.false_positives, p.games, level=level)
+            for p in self.points
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "points": [{**asdict(p), "refutes": p.refutes} for p in self.points],
+            "certificate": None if self.certificate is None else self.certificate.id,
+            "answers": self.answers,
+            "poison": self.poison,
+            "games": self.games,
+            "shadows": self.shadows,
+            "targets": self.targets,
+            "n": self.n,
+            "confidence": self.confidence,
+            "epsilon": self.epsilon,
+            "refuted": self.refuted,
+            "curve": [list(point) for point in self.curve],
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"membership inference by {self.answers} answers: {self.games} games each "
+            f"way, confidence {self.confidence:g}"
+        ]
+        for p in self.points:
+            (fpr, _, most), (tpr, least, _) = (
+                p.false_positive_rate,
+                p.true_positive_rate,
+            )
+            allowed = "" if p.allowed is None else f", allowed {p.allowed:.3f}"
+            lines.append(
+                f"  FPR {fpr:.3f} (<= {most:.3f}): TPR {tpr:.3f} (>= {least:.3f})"
+                f"{allowed}{'  REFUTED' if p.refutes else ''}"
+            )
+        return "\n".join(lines)
+
+
+def exact_rate(hits: int, trials: int, tail: float) -> tuple[float, float, float]:
+    """Return a rate with its Clopper-Pearson interval, `tail` on either side."""
+    low = float(stats.beta.ppf(tail, hits, trials - hits + 1)) if hits else 0.0
+    high = 1.0
+    if hits < trials:
+        high = float(stats.beta.isf(tail, hits + 1, trials - hits))
+    return hits / trials, low, high

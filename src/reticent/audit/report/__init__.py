@@ -1,0 +1,1 @@
+"""The report of an audit: checks, an attack, pictures, one page."""

@@ -1,0 +1,259 @@
+"""The last step of a stored model, taken from its parameters: votes to answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.audit.verification.losses import allowed, loss, surely_within
+from reticent.ensembles import STEPS
+from reticent.errors import InvalidParameterError
+from reticent.guarantees import Guarantee, PureDP
+from reticent.mechanisms import SystemSource, average_vote
+from reticent.prediction import Vote, sum_noise
+
+# Neighbouring divisions of the votes that are gone through, all where there are fewer.
+_MOST_PAIRS = 20_000
+# Laws as floats are good to about 1e-12; a pair this close to the promise is decided
+# in interval arithmetic.
+_DOUBT = 1e-9
+# Bins that drawn numbers are sorted into before they are counted.
+_BINS = 24
+
+
+@dataclass(frozen=True)
+class WorstPair:
+    """How much of a promise the worst pair of neighbouring votes uses up.
+
+    `complete` says that all divisions of the real number of votes were gone through.
+    """
+
+    holds: bool
+    worst: float
+    allowed: float
+    divisions: int
+    pairs: int
+    rigorous: bool
+    complete: bool
+
+
+class VoteStep:
+    """From the votes of all shards to one label.
+
+    Parameters
+    ----------
+    response : callable
+        Votes, one row a question, to the law of a label.
+    n_shards, n_labels : int
+        How many vote, for how many labels.
+    """
+
+    def __init__(self, response: Any, n_shards: int, n_labels: int) -> None:
+        self.response = response
+        self.n_shards, self.n_labels = n_shards, n_labels
+
+    def divisions(self) -> NDArray[np.int64]:
+        """Return ways to divide the votes: all, or all of a smaller number of voters.
+
+        With more labels than two, ways to divide a few votes stand for all of them;
+        near-ties and landslides of the real number come on top.
+        """
+        voters, labels = self.n_shards, self.n_labels
+        most = _MOST_PAIRS // len(_moves(labels))
+        while voters > 2 and math.comb(voters + labels - 1, labels - 1) > most:
+            voters = voters * 9 // 10
+        return np.array(list(_divided(voters, labels)), dtype=np.int64)
+
+    def extremes(self) -> NDArray[np.int64]:
+        """Return near-ties and landslides among the real number of voters."""
+        voters, labels = self.n_shards, self.n_labels
+        sure = [voters, *[0] * (labels - 1)]
+        even = [voters // labels] * labels
+        even[0] += voters - sum(even)
+        pair = [voters - voters // 2, voters // 2, *[0] * (labels - 2)]
+        return np.array([sure, even, pair], dtype=np.int64)
+
+    def worst_pair(self, guarantee: Guarantee) -> WorstPair:
+        """Go through all neighbouring divisions and compare with a promise."""
+        limit = allowed(guarantee)
+        complete = bool(self.divisions()[0].sum() == self.n_shards)
+        found = WorstPair(True, -1.0, limit, 0, 0, False, complete)
+        both = (self.divisions(),) if complete else (self.divisions(), self.extremes())
+        for votes in both:
+            found = self._searched(votes, guarantee, limit, found)
+        return found
+
+    def _searched(
+        self,
+        votes: NDArray[np.int64],
+        guarantee: Guarantee,
+        limit: float,
+        best: WorstPair,
+    ) -> WorstPair:
+        here = self.response(votes)
+        worst, holds, rigorous = best.worst, best.holds, best.rigorous
+        pairs = best.pairs
+        for source, sink in _moves(self.n_labels):
+            rows = np.nonzero(votes[:, source] > 0)[0]
+            moved = votes[rows].copy()
+            moved[:, source] -= 1
+            moved[:, sink] += 1
+            there = self.response(moved)
+            pairs += len(rows)
+            for place, row in enumerate(rows.tolist()):
+                logs = here.log_probabilities[row], there.log_probabilities[place]
+                used = loss(guarantee, *logs)
+                if used > limit * (1 - _DOUBT) - _DOUBT:
+                    exact = isinstance(guarantee, PureDP) and hasattr(here, "exact")
+                    fine = used <= limit * (1 + _DOUBT) + _DOUBT
+                    if exact and fine:
+                        one = self.response(votes[row : row + 1])
+                        other = self.response(moved[place : place + 1])
+                        fine = surely_within(one, other, 0, limit)
+                        rigorous = True
+                    holds = holds and fine
+                worst = max(worst, used)
+        return WorstPair(
+            holds,
+            worst,
+            limit,
+            best.divisions + len(votes),
+            pairs,
+            rigorous,
+            best.complete,
+        )
+
+    def shifts(self, votes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return, for each row of votes, how far one vote can move the answer's law.
+
+        In total variation: the largest change of the probability of anything.
+        """
+        unique, back = np.unique(votes, axis=0, return_inverse=True)
+        here = self.response(unique).probabilities
+        worst = np.zeros(len(unique))
+        for source, sink in _moves(self.n_labels):
+            rows = np.nonzero(unique[:, source] > 0)[0]
+            moved = unique[rows].copy()
+            moved[:, source] -= 1
+            moved[:, sink] += 1
+            there = self.response(moved).probabilities
+            used = np.abs(here[rows] - there).sum(axis=1) / 2
+            worst[rows] = np.maximum(worst[rows], used)
+        return np.asarray(worst[back.ravel()])
+
+    def draw(self, votes: tuple[int, ...], times: int) -> list[int]:
+        """Draw labels for one division of the votes, as the service would."""
+        rows = np.tile(np.array(votes, dtype=np.int64), (times, 1))
+        drawn: list[int] = self.response(rows).draw(SystemSource()).tolist()
+        return drawn
+
+    def pair(self, trials: int) -> tuple[Any, Any]:
+        """Return the neighbouring divisions that samples tell apart best.
+
+        The largest ratio often belongs to a label too rare to be drawn; what counts
+        is the ratio that so many draws are sure to show.
+        """
+        best, found = -math.inf, ((0,), (0,))
+        for votes in (self.divisions(), self.extremes()):
+            here = self.response(votes).probabilities
+            for source, sink in _moves(self.n_labels):
+                rows = np.nonzero(votes[:, source] > 0)[0]
+                moved = votes[rows].copy()
+                moved[:, source] -= 1
+                moved[:, sink] += 1
+                there = self.response(moved).probabilities
+                shown = _surely_shown(here[rows], there, trials).max(axis=1)
+                place = int(shown.argmax())
+                if shown[place] > best:
+                    best = float(shown[place])
+                    pair = votes[rows[place]], moved[place]
+                    found = tuple(pair[0].tolist()), tuple(pair[1].tolist())
+        return found
+
+
+def _surely_shown(
+    left: NDArray[np.float64], right: NDArray[np.float64], trials: int
+) -> NDArray[np.float64]:
+    """Return the log-ratio that `trials` draws show, four deviations off either way."""
+    low = left - 4 * np.sqrt(left * (1 - left) / trials)
+    high = right + 4 * np.sqrt(right * (1 - right) / trials) + 8 / trials
+    return np.asarray(np.log(np.maximum(low, 1e-300)) - np.log(high))
+
+
+class SumStep:
+    """From the sum of all shards' outputs to one noisy number, or the largest one.
+
+    Parameters
+    ----------
+    noise : GridNoise
+        The noise, as the stored parameters calibrate it.
+    dimension : int
+        Numbers in an answer; more than one if a label is the largest of them.
+    """
+
+    def __init__(self, noise: Any, dimension: int) -> None:
+        self.noise, self.dimension = noise, dimension
+
+    def pair(self, trials: int) -> tuple[Any, Any]:
+        """Return the sums to sample from: one shard moved from end to end."""
+        if self.dimension == 1:
+            return (0,), (STEPS,)
+        tied = [10 * STEPS] * 2 + [0] * (self.dimension - 2)
+        moved = [11 * STEPS, 9 * STEPS] + [0] * (self.dimension - 2)
+        return tuple(tied), tuple(moved)
+
+    def draw(self, sums: tuple[int, ...], times: int) -> list[int]:
+        """Draw answers for given sums; numbers are sorted into public bins."""
+        rows = np.tile(np.array(sums, dtype=np.float64), (times, 1))
+        drawn = self.noise.response(rows).draw(SystemSource())
+        if self.dimension > 1:
+            labels: list[int] = drawn.argmax(axis=1).tolist()
+            return labels
+        edges = STEPS / 2 + np.linspace(-4, 4, _BINS - 1) * self.noise.scale
+        bins: list[int] = np.digitize(drawn[:, 0], edges).tolist()
+        return bins
+
+
+def last_step(kind: str, parameters: Mapping[str, Any]) -> VoteStep | SumStep | None:
+    """Return how a stored model turns votes or sums into answers.
+
+    None for models that were released as a whole: their randomness is spent.
+    """
+    if kind == "voting":
+        rule, value = parameters["rule"], parameters["parameter"]
+        vote = Vote(rule, value, value)
+        return VoteStep(
+            vote.response, parameters["n_shards"], len(parameters["classes"])
+        )
+    if kind not in ("averaging-classifier", "averaging-regressor"):
+        return None
+    epsilon, delta = parameters["epsilon"], parameters["delta"]
+    labels = len(parameters.get("classes", (0,)))
+    if labels == 2:
+
+        def averaged(votes: NDArray[np.int64]) -> Any:
+            return average_vote(votes, epsilon)
+
+        return VoteStep(averaged, parameters["n_shards"], 2)
+    noise, _ = sum_noise(parameters["n_units"], labels, epsilon, delta, False)
+    return SumStep(noise, labels)
+
+
+def _moves(labels: int) -> list[tuple[int, int]]:
+    """Return from which label to which one vote can move."""
+    return [(i, j) for i in range(labels) for j in range(labels) if i != j]
+
+
+def _divided(voters: int, labels: int) -> Iterator[tuple[int, ...]]:
+    """Yield every way to divide votes among labels."""
+    if voters < 1 or labels < 2:
+        raise InvalidParameterError("a vote needs a voter and two labels.")
+    for bars in combinations(range(voters + labels - 1), labels - 1):
+        ends = (-1, *bars, voters + labels - 1)
+        yield tuple(b - a - 1 for a, b in pairwise(ends))

@@ -1,0 +1,1 @@
+"""Exact verification: the law of every answer, compared between neighbours."""

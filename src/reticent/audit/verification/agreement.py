@@ -1,0 +1,93 @@
+"""Whether a predictor's law is one law, and whether it answers by that law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.audit.verification.hidden import watched
+from reticent.audit.verification.outcomes import spelled
+from reticent.errors import CannotJudgeError
+from reticent.mechanisms import Draw, Listener, listen
+
+
+def watched_law(fitted: Callable[[], Any]) -> Any:
+    """Fit and read a law while hidden randomness is looked out for."""
+    touched: list[str] = []
+    with listen(Listener()), watched(touched.append):
+        found = fitted()
+    if touched:
+        raise CannotJudgeError(
+            f"cannot judge: the predictor uses {touched[0]} while it is fitted. Give "
+            "it and its base estimators a random_state."
+        )
+    return found
+
+
+def check_same_law(one: NDArray[np.float64], other: NDArray[np.float64]) -> None:
+    """Refuse a law that comes out differently when fitted again."""
+    if one.shape != other.shape or one.tobytes() != other.tobytes():
+        raise CannotJudgeError(
+            "cannot judge: the law differs between two fits on the same data. Give "
+            "random deals and orders a random_state, so that neighbours are compared "
+            "under the same one, or use verify_release, which goes through them."
+        )
+
+
+class _Answered(Listener):
+    """Let every label that is drawn be the same one; keep the laws they came from."""
+
+    def __init__(self, label: int) -> None:
+        self.label = label
+        self.laws: list[NDArray[np.float64]] = []
+        self.others = 0
+
+    def drawn(self, draw: Draw, sample: Callable[[], Any]) -> Any:
+        if draw.kind != "label" or self.label >= draw.arguments[0].n_labels:
+            self.others += 1
+            return sample()
+        self.laws.append(np.asarray(draw.arguments[0].log_probabilities))
+        return np.full(len(draw.arguments[0]), self.label)
+
+
+class Answers:
+    """See that a predictor answers by the law it states, on every dataset.
+
+    Checked where an answer is one draw from one response, as for votes, averages and
+    walks: the draw must be from the stated law, and what is said to each label drawn
+    must not depend on the data. An answer without any draw is refused. Predictors that
+    draw several things for an answer are taken at their word.
+    """
+
+    def __init__(self) -> None:
+        self._said: dict[int, Any] = {}
+
+    def check(
+        self, model: Any, queries: NDArray[Any], logs: NDArray[np.float64]
+    ) -> None:
+        """Ask a fitted predictor, once for each label."""
+        if not hasattr(model, "predict") or logs.ndim != 2 or len(logs) != len(queries):
+            return
+        for label in range(logs.shape[1]):
+            ear = _Answered(label)
+            with listen(ear):
+                said = spelled(np.array(model.predict(queries)))
+            if not ear.laws and not ear.others:
+                raise CannotJudgeError(
+                    "cannot judge: predict draws nothing, so it does not answer by the "
+                    "law that response states."
+                )
+            if ear.others or len(ear.laws) != 1:
+                return
+            if ear.laws[0].tobytes() != np.ascontiguousarray(logs).tobytes():
+                raise CannotJudgeError(
+                    "cannot judge: predict draws from another law than response states."
+                )
+            if self._said.setdefault(label, said) != said:
+                raise CannotJudgeError(
+                    "cannot judge: what predict says to a label that was drawn depends "
+                    "on the data."
+                )

@@ -1,0 +1,140 @@
+"""Choosing how an ensemble answers: through one set of arrays, where it fits in one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn import get_config
+
+from reticent._sklearn import MatrixLike
+from reticent.ensembles.fusion.encoding import POLARS, Encoded, Encoding
+from reticent.ensembles.fusion.lightgbm_reading import is_lightgbm
+from reticent.ensembles.fusion.linear import FusedLinear
+from reticent.ensembles.fusion.linear_reading import fuse_linear
+from reticent.ensembles.fusion.pipelines import take_apart
+from reticent.ensembles.fusion.tree_reading import (
+    common_codes,
+    fuse_trees,
+    trees_asked_for,
+)
+from reticent.ensembles.fusion.trees import FusedTrees
+from reticent.ensembles.looped import n_rows
+from reticent.estimators import Labels
+
+# Walking flat arrays costs more per row than a tree library's compiled loop, and less
+# per call. Up to so many rows, and rows times trees of a shard, the calls weigh more;
+# chosen by measurement.
+_TREE_ROWS = 1024
+_TREE_WALKS = 1 << 13
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fusion:
+    """The common encoding of rows, and the arrays of the models behind it.
+
+    Parameters
+    ----------
+    encoding : Encoding
+        How rows become the matrix that all models see.
+    models : FusedLinear or FusedTrees
+        The models.
+    n_trees : int, default=1
+        How many trees a model may have by the parameters of its estimator; public.
+    takes_polars : bool, default=True
+        Whether models read frames of polars as they read arrays.
+    """
+
+    encoding: Encoding
+    models: FusedLinear | FusedTrees
+    n_trees: int = 1
+    takes_polars: bool = True
+
+    def suits(self, X: MatrixLike) -> bool:
+        """Whether a batch should be answered through the arrays.
+
+        The choice rests on the type and the size of the batch, on the estimator's
+        parameters, and on scikit-learn's setting for values that are not finite:
+        switched off, models answer for rows that they otherwise refuse.
+        """
+        if not self.encoding.takes(X):
+            return False
+        if isinstance(self.models, FusedTrees) and sparse.issparse(X):
+            return False
+        if get_config()["assume_finite"]:
+            return False
+        if isinstance(self.models, FusedLinear):
+            return True
+        walks = n_rows(X) * self.n_trees
+        return n_rows(X) <= _TREE_ROWS and walks <= _TREE_WALKS
+
+    def encode(self, X: MatrixLike) -> Encoded:
+        """Encode the rows of a batch that the models do not refuse."""
+        encoded = self.encoding.encode(X)
+        refused = self.models.refused(encoded.values) if len(encoded.rows) else None
+        if refused is None:
+            return encoded
+        kept = np.flatnonzero(~refused)
+        return Encoded(encoded.rows[kept], encoded.values[kept], encoded.types)
+
+    def follows(self, encoded: Encoded) -> bool:
+        """Whether the models' own arithmetic on encoded rows is that of the arrays.
+
+        Libraries convert other numbers than those of double precision each in their
+        own way, and scalers work in the type that they are given.
+        """
+        others = encoded.types - {np.dtype(np.float64)}
+        if self.takes_polars:
+            others -= {POLARS}
+        if isinstance(self.models, FusedTrees):
+            return not others
+        return all(kind.kind in "biu" for kind in others)
+
+    @property
+    def shards(self) -> NDArray[np.int64]:
+        """The shards whose models are among the arrays."""
+        return self.models.shards
+
+
+def fuse(models: Sequence[Any], labels: Labels | None) -> Fusion | None:
+    """Fuse fitted models as far as possible.
+
+    Parameters
+    ----------
+    models : sequence
+        One fitted model per shard, None where fitting failed.
+    labels : Labels or None
+        The public labels; None for regression.
+
+    Returns
+    -------
+    Fusion or None
+        None if models of this kind cannot be fused. Single shards may be left out.
+    """
+    parts = {}
+    example = None
+    for shard, model in enumerate(models):
+        part = None if model is None else take_apart(model)
+        if part is not None and (example is None or part.reads_like(example)):
+            example = example or part
+            parts[shard] = part
+    if example is None:
+        return None
+    codes = common_codes(parts)
+    encoding = Encoding.of(example, codes)
+    linear = fuse_linear(parts, labels)
+    if linear is not None:
+        return Fusion(encoding, linear)
+    trees = fuse_trees(parts, labels, codes)
+    if trees is None:
+        return None
+    return Fusion(
+        encoding,
+        trees,
+        n_trees=trees_asked_for(example, labels),
+        takes_polars=not is_lightgbm(example.predictor),
+    )

@@ -1,0 +1,200 @@
+"""From fitted linear models to one matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import (
+    BayesianRidge,
+    ElasticNet,
+    ElasticNetCV,
+    HuberRegressor,
+    Lasso,
+    LassoCV,
+    LinearRegression,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Perceptron,
+    Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+    SGDClassifier,
+    SGDRegressor,
+)
+from sklearn.svm import LinearSVC, LinearSVR
+
+from reticent.ensembles.fusion.encoding import DOUBLE_ROUNDOFF
+from reticent.ensembles.fusion.linear import MAGNITUDE_LIMIT, FusedLinear
+from reticent.ensembles.fusion.pipelines import Parts, column_maps
+from reticent.estimators import NO_BALLOT, Labels
+
+# Exact types: a subclass may predict in its own way.
+_CLASSIFIERS = (
+    LinearSVC,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Perceptron,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    SGDClassifier,
+)
+_REGRESSORS = (
+    BayesianRidge,
+    ElasticNet,
+    ElasticNetCV,
+    HuberRegressor,
+    Lasso,
+    LassoCV,
+    LinearRegression,
+    LinearSVR,
+    Ridge,
+    RidgeCV,
+    SGDRegressor,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Folded:
+    """One model's weights with its scalers folded in, as in `FusedLinear`.
+
+    A model of two labels has one score, the margin of the second.
+    """
+
+    labels: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    intercepts: NDArray[np.float64]
+    missing: NDArray[np.float64]
+    bulk: float
+
+    @property
+    def largest(self) -> float:
+        """The largest number in the model; NaN if one is NaN."""
+        numbers = np.abs([*self.weights.ravel(), *self.intercepts, self.bulk])
+        return float(numbers.max())
+
+
+def fuse_linear(parts: dict[int, Parts], labels: Labels | None) -> FusedLinear | None:
+    """Return the models of the given shards as one matrix, as far as they fit in.
+
+    Parameters
+    ----------
+    parts : dict from int to Parts
+        Shards and their fitted pipelines, taken apart, all of one structure.
+    labels : Labels or None
+        The public labels; None for regression.
+
+    Returns
+    -------
+    FusedLinear or None
+        None if the predictors are not linear. Shards whose weights are too large to
+        be sure of are left out.
+    """
+    example = next(iter(parts.values()))
+    if type(example.predictor) not in (_REGRESSORS if labels is None else _CLASSIFIERS):
+        return None
+    n_columns = np.shape(example.predictor.coef_)[-1]
+    lines = {}
+    for shard, part in parts.items():
+        line = _fold(part, labels)
+        if line is not None and line.weights.shape[1] == n_columns:
+            lines[shard] = line
+    if not lines:
+        return None
+    return join_models(
+        lines,
+        n_scores=1 if labels is None or len(labels) == 2 else len(labels),
+        n_columns=n_columns,
+        steps=4 * (len(example.tail) + max(len(b.movers) for b in example.blocks)),
+        link=_link(example.predictor, labels),
+    )
+
+
+def join_models(
+    models: dict[int, Folded], *, n_scores: int, n_columns: int, steps: int, link: str
+) -> FusedLinear:
+    """Put the models of the given shards side by side; there may be none."""
+    padded = [_pad(model, n_scores) for model in models.values()]
+    shape = (len(padded), n_scores, n_columns)
+    missing = np.array([model.missing for model in padded]).reshape(shape)
+    if np.isnan(missing).all():
+        missing = missing[:, :, :0]
+    labels = np.array([model.labels for model in padded], dtype=np.int64)
+    return FusedLinear(
+        shards=np.array(list(models), dtype=np.int64),
+        labels=labels.reshape(len(padded), max(2, n_scores)),
+        weights=np.array([model.weights for model in padded]).reshape(shape),
+        intercepts=np.array([model.intercepts for model in padded]).reshape(shape[:2]),
+        missing=missing,
+        bulk=np.array([model.bulk for model in padded], dtype=np.float64),
+        steps=steps,
+        roundoff=DOUBLE_ROUNDOFF,
+        link=link,
+    )
+
+
+def _fold(parts: Parts, labels: Labels | None) -> Folded | None:
+    model = parts.predictor
+    coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+    intercepts = np.broadcast_to(
+        np.asarray(model.intercept_, dtype=np.float64), len(coef)
+    )
+    maps = column_maps(parts, coef.shape[1])
+    if maps is None:
+        return None
+    known = np.full(2, NO_BALLOT)
+    if labels is not None:
+        known = labels.indices(model.classes_)
+        # A model of one label has nothing to compare, and may raise.
+        if len(known) < 2 or (known == NO_BALLOT).any():
+            return None
+    with np.errstate(all="ignore"):
+        size = np.abs(coef)
+        folded = Folded(
+            labels=known,
+            weights=coef * maps.slope,
+            intercepts=intercepts + coef @ maps.offset,
+            missing=coef * (maps.when_missing - maps.offset),
+            # Once for the offset, and for a missing value once more on either side.
+            bulk=float((np.abs(intercepts) + 3 * (size @ maps.bulk)).max()),
+        )
+        inner = max(size.max(initial=0), np.abs(maps.slope).max(initial=0))
+    # A comparison with NaN is false.
+    tame = inner <= MAGNITUDE_LIMIT and folded.largest <= MAGNITUDE_LIMIT
+    return folded if tame else None
+
+
+def _pad(line: Folded, n_scores: int) -> Folded:
+    """Bring a model that knows fewer labels to the common number of scores."""
+    n_own, n_columns = line.weights.shape
+    if n_own == n_scores:
+        return line
+    weights = np.zeros((n_scores, n_columns))
+    missing = np.where(np.isnan(line.missing[:1]), np.nan, np.zeros(weights.shape))
+    intercepts = np.full(n_scores, -np.inf)
+    labels = np.full(n_scores, NO_BALLOT)
+    n_known = len(line.labels)
+    # One margin becomes two scores, 0 and the margin: the larger one wins.
+    own = slice(n_known - n_own, n_known)
+    weights[own], missing[own], intercepts[own] = (
+        line.weights,
+        line.missing,
+        line.intercepts,
+    )
+    intercepts[: n_known - n_own] = 0
+    labels[:n_known] = line.labels
+    return Folded(labels, weights, intercepts, missing, line.bulk)
+
+
+def _link(model: Any, labels: Labels | None) -> str:
+    """Return how scores become probabilities, if every version does it the same way."""
+    if labels is None or type(model) not in (LogisticRegression, LogisticRegressionCV):
+        return ""
+    if getattr(model, "multi_class", "auto") not in ("auto", "deprecated"):
+        return ""
+    if len(labels) == 2:
+        return "logistic"
+    return "" if model.solver == "liblinear" else "softmax"

@@ -1,0 +1,239 @@
+"""From fitted trees, forests and boosted trees to flat arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.tree import (
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    ExtraTreeClassifier,
+    ExtraTreeRegressor,
+)
+
+from reticent._sklearn import boosted_categories, boosted_rounds, takes_missing
+from reticent.ensembles.fusion.categories import CategoryCodes, branch_table
+from reticent.ensembles.fusion.lightgbm_reading import (
+    booster_rounds,
+    is_lightgbm,
+    predicts_plainly,
+)
+from reticent.ensembles.fusion.pipelines import Parts
+from reticent.ensembles.fusion.tree_nodes import Grove, Nodes
+from reticent.ensembles.fusion.trees import FusedTrees
+from reticent.estimators import NO_BALLOT, Labels
+
+# Exact types: a subclass may predict in its own way.
+_TREES = (
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    ExtraTreeClassifier,
+    ExtraTreeRegressor,
+)
+_FORESTS = (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+_BOOSTED = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+
+# Losses whose raw scores are the predictions themselves.
+_IDENTITY_LOSSES = ("squared_error", "absolute_error", "quantile")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounds:
+    """One model: its trees round by round, and the scores they are added to."""
+
+    baseline: NDArray[np.float64]
+    trees: list[list[Nodes]]
+
+
+def common_codes(parts: dict[int, Parts]) -> CategoryCodes | None:
+    """Return common codes for the categories of boosted trees, None without any."""
+    found = [
+        boosted_categories(part.predictor)
+        for part in parts.values()
+        if type(part.predictor) in _BOOSTED
+    ]
+    known = [shard for shard in found if shard is not None]
+    if not known:
+        return None
+    return CategoryCodes(known[0][0], [categories for _, categories in known])
+
+
+def trees_asked_for(parts: Parts, labels: Labels | None) -> int:
+    """Return how many trees a model may have by its parameters, which are public.
+
+    How many it has is not: boosting may stop early, and one record may stop it.
+    """
+    settings = parts.predictor.get_params(deep=False)
+    rounds = settings.get("max_iter", settings.get("n_estimators", 1))
+    averaged = type(parts.predictor) in _TREES + _FORESTS
+    n_trees = 1 if averaged or labels is None or len(labels) == 2 else len(labels)
+    return int(rounds) * n_trees
+
+
+def fuse_trees(
+    parts: dict[int, Parts], labels: Labels | None, codes: CategoryCodes | None
+) -> FusedTrees | None:
+    """Return the models of the given shards as flat arrays, as far as they fit in.
+
+    Parameters
+    ----------
+    parts : dict from int to Parts
+        Shards and their fitted pipelines, taken apart, all of one structure.
+    labels : Labels or None
+        The public labels; None for regression.
+    codes : CategoryCodes or None
+        The codes of categories in the encoded rows.
+
+    Returns
+    -------
+    FusedTrees or None
+        None if the predictors are no trees, see columns that each shard has moved in
+        its own way, or predict by rules that arrays do not follow to the bit. All of
+        that is known from types and parameters.
+    """
+    example = next(iter(parts.values()))
+    kind = type(example.predictor)
+    averaged = kind in _TREES + _FORESTS
+    boosted = kind in _BOOSTED or is_lightgbm(example.predictor)
+    if example.moves or not (averaged or boosted) or not _follows(example.predictor):
+        return None
+    models = {}
+    for shard, part in parts.items():
+        known = _known_labels(part.predictor, labels, least=1 if averaged else 2)
+        rounds = _rounds(part.predictor, codes)
+        if known is not None and rounds is not None:
+            models[shard] = (known, rounds)
+    if not models:
+        return None
+    if averaged:
+        n_scores = 1 if labels is None else len(labels)
+    else:
+        n_scores = 1 if labels is None or len(labels) == 2 else len(labels)
+    own_scores = boosted and n_scores > 1
+    grove = Grove(1 if own_scores else n_scores)
+    n_rounds = max(len(rounds.trees) for _, rounds in models.values())
+    roots = np.zeros((len(models), n_rounds, n_scores if own_scores else 1), np.int32)
+    baseline = np.zeros((len(models), n_scores))
+    names = np.full((len(models), max(2, n_scores)), NO_BALLOT)
+    for place, (known, rounds) in enumerate(models.values()):
+        names[place, : len(known)] = known
+        # A single margin among several scores is compared with a score of zero.
+        first = len(known) - len(rounds.baseline) if own_scores else 0
+        baseline[place, first : first + len(rounds.baseline)] = rounds.baseline
+        for turn, trees in enumerate(rounds.trees):
+            for column, nodes in enumerate(trees):
+                roots[place, turn, first + column] = grove.add(nodes)
+    return FusedTrees(
+        shards=np.array(list(models), dtype=np.int64),
+        labels=names,
+        roots=roots,
+        baseline=baseline,
+        rule="mean" if averaged else "boosted",
+        single=averaged,
+        missing=boosted or _takes_missing(example.predictor),
+        **grove.arrays(),
+    )
+
+
+def _follows(model: Any) -> bool:
+    """Whether arrays can follow a model's own arithmetic, by its parameters."""
+    if is_lightgbm(model):
+        return predicts_plainly(model)
+    if type(model) in _FORESTS:
+        # Threads add the trees up in the order in which they finish.
+        return model.n_jobs in (None, 1)
+    return True
+
+
+def _known_labels(
+    model: Any, labels: Labels | None, *, least: int
+) -> NDArray[np.int64] | None:
+    if labels is None:
+        return np.full(1, NO_BALLOT)
+    known = labels.indices(model.classes_)
+    return None if len(known) < least or (known == NO_BALLOT).any() else known
+
+
+def _rounds(model: Any, codes: CategoryCodes | None) -> Rounds | None:
+    if is_lightgbm(model):
+        trees = booster_rounds(model)
+        return None if trees is None else Rounds(np.zeros(len(trees[0])), trees)
+    if type(model) in _BOOSTED:
+        return _boosted_rounds(model, codes)
+    members = model.estimators_ if type(model) in _FORESTS else [model]
+    n_scores = members[0].tree_.value.shape[2]
+    return Rounds(np.zeros(n_scores), [[_tree_nodes(m.tree_)] for m in members])
+
+
+def _tree_nodes(tree: Any) -> Nodes:
+    return Nodes(
+        left=tree.children_left,
+        right=tree.children_right,
+        feature=tree.feature,
+        threshold=tree.threshold,
+        missing_left=tree.missing_go_to_left,
+        values=tree.value[:, 0, :],
+    )
+
+
+def _boosted_rounds(model: Any, codes: CategoryCodes | None) -> Rounds | None:
+    if getattr(model, "loss", "log_loss") not in (*_IDENTITY_LOSSES, "log_loss"):
+        return None
+    own_codes = []
+    categories = boosted_categories(model)
+    if (codes is None) != (categories is None):
+        return None
+    if codes is not None and categories is not None:
+        if not codes.covers(*categories):
+            return None
+        own_codes = [codes.own_codes(c, known) for c, known in enumerate(categories[1])]
+    baseline, rounds = boosted_rounds(model)
+    return Rounds(
+        baseline,
+        [[_boosted_nodes(*tree, own_codes) for tree in turn] for turn in rounds],
+    )
+
+
+def _boosted_nodes(
+    nodes: NDArray[Any],
+    left_sets: NDArray[np.uint32],
+    own_codes: list[NDArray[np.int64]],
+) -> Nodes:
+    is_leaf = nodes["is_leaf"].astype(bool)
+    branch: list[NDArray[np.bool_] | None] = [None] * len(nodes)
+    for place in np.flatnonzero(nodes["is_categorical"] & ~is_leaf):
+        node = nodes[place]
+        branch[place] = branch_table(
+            own_codes[node["feature_idx"]],
+            left_sets[node["bitset_idx"]],
+            bool(node["missing_go_to_left"]),
+        )
+    return Nodes(
+        left=np.where(is_leaf, -1, nodes["left"].astype(np.int64)),
+        right=nodes["right"].astype(np.int64),
+        feature=nodes["feature_idx"],
+        threshold=nodes["num_threshold"],
+        missing_left=nodes["missing_go_to_left"],
+        values=nodes["value"][:, None],
+        branch=branch,
+    )
+
+
+def _takes_missing(model: Any) -> bool:
+    return takes_missing(model.estimators_[0] if type(model) in _FORESTS else model)

@@ -1,0 +1,231 @@
+"""An ensemble of trees as flat arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.ensembles.fusion.base import Doubts, Fused, Scores, found_doubts
+from reticent.ensembles.fusion.encoding import Encoded
+from reticent.estimators import NO_BALLOT
+
+# Walking this many pairs of row and tree at once keeps the arrays in cache.
+_CHUNK_PAIRS = 1 << 16
+
+# Boosted scores nearer to a tie than this are left to the model itself, whose
+# libraries round the last step (a sigmoid, a softmax) in their own way.
+_BOOSTED_SLACK = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class FusedTrees(Fused):
+    """All trees of all shards in one set of arrays.
+
+    Node ``i`` sends a row on to ``children[i, 0]`` if its value of column
+    ``feature[i]`` is at most ``threshold[i]``, to ``children[i, 1]`` otherwise. A
+    missing value goes to child 0 if ``missing_left[i]``. A node with
+    ``branch[i] >= 0`` looks its categorical value up instead: ``branches`` holds, from
+    that place on, whether code 0, 1, ... goes to child 0. A leaf is its own child.
+
+    Parameters
+    ----------
+    shards : ndarray of int of shape (n_models,)
+        The shard of each model.
+    labels : ndarray of int of shape (n_models, max(2, n_scores))
+        The public label index of each score, `NO_BALLOT` where a model knows fewer
+        labels or for regression.
+    roots : ndarray of int of shape (n_models, n_rounds, n_trees)
+        The root of each tree; tree ``t`` of a round adds to score ``t`` if there are
+        several, the only one adds to all.
+    baseline : ndarray of shape (n_models, n_scores)
+        Scores before the first tree.
+    feature, threshold, children, missing_left : ndarrays with one entry per node
+        The nodes.
+    values : ndarray of shape (n_nodes, n_scores or 1)
+        What a leaf adds to the scores.
+    branch, branches : ndarrays
+        Categorical nodes, see above.
+    rule : str
+        ``"mean"``: scores are averages over rounds, the largest wins. ``"boosted"``:
+        scores are sums; a single one is compared with zero.
+    single : bool
+        Whether rows are rounded to single precision first.
+    missing : bool
+        Whether models accept missing values.
+
+    Guarantee
+    ---------
+    Leaf values are added in the order in which the models add them, so averages and
+    sums are the models' own to the last bit, and so are votes; boosted scores within
+    1e-9 of a tie, and probabilities that a rounding error could move to another step,
+    are handed back instead of counted.
+    """
+
+    scalars: ClassVar[Mapping[str, type]] = {
+        "rule": str,
+        "single": bool,
+        "missing": bool,
+    }
+
+    shards: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    roots: NDArray[np.int32]
+    baseline: NDArray[np.float64]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    children: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    values: NDArray[np.float64]
+    branch: NDArray[np.int32]
+    branches: NDArray[np.bool_]
+    rule: str
+    single: bool
+    missing: bool
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether `probabilities` are the models' own."""
+        return True
+
+    @property
+    def _averages(self) -> bool:
+        return self.rule == "mean"
+
+    def refused(self, values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+        """Return which encoded rows every model refuses, None if there are none."""
+        if not self.single and self.missing:
+            return None
+        seen = values
+        with np.errstate(all="ignore"):
+            if self.single:
+                seen = values.astype(np.float32)
+            if np.isfinite(seen.sum(dtype=np.float64)):
+                return None
+        bad = np.isinf(seen) if self.missing else ~np.isfinite(seen)
+        return np.asarray(bad.any(axis=1))
+
+    def tally(
+        self, encoded: Encoded, n_classes: int
+    ) -> tuple[NDArray[np.int64], Doubts]:
+        """Count the votes on rows that are not refused, where they are beyond doubt.
+
+        Returns
+        -------
+        counts : ndarray of int of shape (n_rows, n_classes)
+            Votes for each label.
+        doubts : (ndarray of int, ndarray of int)
+            Rows and models of the votes that were not counted.
+        """
+        counts = np.zeros((len(encoded.values), n_classes), dtype=np.int64)
+        doubts = []
+        every = np.arange(len(self.shards))
+        for start, scores, _ in self.scored(encoded):
+            winners, sure = self._winners(scores)
+            ballots = self.labels[every, winners]
+            rows, models = np.nonzero(sure)
+            np.add.at(counts, (rows + start, ballots[rows, models]), 1)
+            doubts.append((start, sure))
+        return counts, found_doubts(doubts)
+
+    def settle(
+        self,
+        values: NDArray[np.float64],
+        rows: NDArray[np.int64],
+        models: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """Return the votes of given models on given rows, by this arithmetic alone."""
+        ballots = np.empty(len(rows), dtype=np.int64)
+        for model in np.unique(models):
+            mine = models == model
+            scores = self.settled_scores(values, rows[mine], int(model))
+            winners, _ = self._winners(scores[:, None])
+            ballots[mine] = self.labels[model, winners[:, 0]]
+        return ballots
+
+    def scored(self, encoded: Encoded) -> Iterator[tuple[int, Scores, Scores]]:
+        """Yield chunks of rows: their start, their scores, and no errors."""
+        for start, scores in self._scores(encoded.values, slice(None)):
+            yield start, scores, np.zeros((len(scores), 1))
+
+    def settled_scores(
+        self, values: NDArray[np.float64], rows: NDArray[np.int64], model: int
+    ) -> Scores:
+        """Return one model's scores on given rows (rows x scores)."""
+        one = slice(model, model + 1)
+        chunks = [chunk[:, 0] for _, chunk in self._scores(values[rows], one)]
+        return np.concatenate([np.empty((0, self.baseline.shape[1])), *chunks])
+
+    def _scores(
+        self, values: NDArray[np.float64], some: slice
+    ) -> Iterator[tuple[int, Scores]]:
+        """Yield the scores of some models (rows x models x scores), chunk by chunk."""
+        roots, baseline, labels = (
+            self.roots[some],
+            self.baseline[some],
+            self.labels[some],
+        )
+        n_models, n_rounds, n_trees = roots.shape
+        seen = values.astype(np.float32).astype(np.float64) if self.single else values
+        size = max(1, _CHUNK_PAIRS // max(1, roots.size))
+        absent = labels[:, : baseline.shape[1]] == NO_BALLOT
+        silent = absent & (labels != NO_BALLOT).any()
+        for start in range(0, len(seen), size):
+            leaves = self._leaves(seen[start : start + size], roots)
+            leaves = leaves.reshape(-1, n_models, n_rounds, n_trees)
+            scores = np.repeat(baseline[None], len(leaves), axis=0)
+            for turn in range(n_rounds):
+                if n_trees == 1:
+                    scores += self.values[leaves[:, :, turn, 0]]
+                else:
+                    scores += self.values[leaves[:, :, turn], 0]
+            if self.rule == "mean":
+                scores /= n_rounds
+            scores[:, silent] = -np.inf
+            yield start, scores
+
+    @cached_property
+    def _is_leaf(self) -> NDArray[np.bool_]:
+        return self.children[:, 0] == np.arange(len(self.children))
+
+    def _winners(
+        self, scores: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the score that wins for each row and model, and if that is sure."""
+        if self.rule == "mean":
+            return scores.argmax(axis=2), np.ones(scores.shape[:2], dtype=bool)
+        if scores.shape[2] == 1:
+            margins = scores[..., 0]
+            return (margins > 0).astype(np.int64), np.abs(margins) > _BOOSTED_SLACK
+        best = scores.max(axis=2, keepdims=True)
+        return scores.argmax(axis=2), (scores >= best - _BOOSTED_SLACK).sum(axis=2) == 1
+
+    def _leaves(
+        self, rows: NDArray[np.float64], roots: NDArray[np.int32]
+    ) -> NDArray[np.int32]:
+        """Return the leaf of each row in each tree, rows outermost."""
+        n_rows, n_columns = rows.shape
+        node = np.tile(roots.ravel(), n_rows)
+        base = np.repeat(np.arange(n_rows) * n_columns, roots.size)
+        flat = rows.ravel()
+        gaps = bool(np.isnan(flat).any())
+        walking = np.flatnonzero(~self._is_leaf[node])
+        while len(walking):
+            here = node[walking]
+            value = flat[base[walking] + self.feature[here]]
+            left = value <= self.threshold[here]
+            if gaps:
+                lost = np.isnan(value)
+                left[lost] = self.missing_left[here[lost]]
+            if len(self.branches):
+                known = np.flatnonzero((self.branch[here] >= 0) & (value == value))
+                codes = self.branch[here[known]] + value[known].astype(np.int32)
+                left[known] = self.branches[codes]
+            there = self.children.ravel()[2 * here + ~left]
+            node[walking] = there
+            walking = walking[~self._is_leaf[there]]
+        return node

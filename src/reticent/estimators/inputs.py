@@ -1,0 +1,94 @@
+"""Rows, labels and targets as estimators take them, checked before any fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+
+from reticent._sklearn import MatrixLike
+from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.estimators.labels import Labels
+from reticent.estimators.units import unit_positions
+
+
+def plain_rows(model: Any, X: Any) -> bool:
+    """Whether `X` is what validation would hand back unchanged.
+
+    For a single row scikit-learn's validation takes longer than a matrix product with
+    hundreds of models; finite floats of the right shape need none of it.
+    """
+    return (
+        type(X) is np.ndarray
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and X.shape[1] == model.n_features_in_
+        and len(X) > 0
+        and not hasattr(model, "feature_names_in_")
+        and bool(np.isfinite(X).all())
+    )
+
+
+def checked_labels(classes: Any, y: Any) -> tuple[Labels, NDArray[Any]]:
+    """Return the public labels and `y`, which must hold no other.
+
+    The labels are sorted; left out, they are read from `y`.
+    """
+    y = column_or_1d(y, warn=True)
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise InvalidDataError("Input y contains NaN or infinity; labels must not.")
+    check_classification_targets(y)
+    known = np.unique(y if classes is None else np.asarray(classes))
+    if classes is not None and len(known) != len(np.asarray(classes)):
+        raise InvalidParameterError("classes must name each label once.")
+    if len(known) < 2:
+        raise InvalidDataError(
+            f"a classifier needs at least two classes; got {len(known)} class. Declare "
+            "the public labels with classes=[...]."
+        )
+    labels = Labels(known)
+    if not _all_known(labels, y):
+        raise InvalidDataError(
+            "y has labels that are not in `classes`. Declare all that can occur."
+        )
+    return labels, y
+
+
+def two_labels(
+    who: str, classes: Any, X: MatrixLike, y: Any, instead: str = ""
+) -> tuple[Labels, NDArray[Any]]:
+    """Return two public labels and `y`, one for each of the rows `X`."""
+    labels, y = checked_labels(classes, y)
+    check_consistent_length(X, y)
+    if len(labels) != 2:
+        raise InvalidParameterError(
+            f"Only binary classification is supported. {who} got {len(labels)} "
+            f"classes{instead}."
+        )
+    return labels, y
+
+
+def _all_known(labels: Labels, y: NDArray[Any]) -> bool:
+    if y.dtype.kind not in "biuf" or len(labels) > 2:
+        return bool((labels.indices(y) >= 0).all())
+    first, second = labels.classes
+    return bool(((y == first) | (y == second)).all())
+
+
+def checked_targets(y: Any) -> NDArray[np.float64]:
+    """Return regression targets as finite floats."""
+    values = column_or_1d(y, warn=True)
+    values = check_array(values, ensure_2d=False, dtype=np.float64, input_name="y")
+    return np.asarray(values)
+
+
+def require_one_row_per_unit(owner: str, units: Any, n: int) -> None:
+    """Refuse units of several rows for a method that counts mistakes by row."""
+    if units is not None and unit_positions(units, n)[1] != n:
+        raise InvalidDataError(
+            f"{owner} takes one row a unit; `units` repeats an id. Keep one row for "
+            "each unit, or use PrivateVotingClassifier."
+        )

@@ -1,0 +1,1 @@
+"""Linear models: losses, rows in a ball, stability, solvers, released coefficients."""

@@ -1,0 +1,301 @@
+"""Solvers whose distance from the truth is known: Newton in a ball, and one pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.errors import InvalidParameterError, SolverError
+from reticent.estimators.linear.losses import ROUND_OFF, BoundedLoss
+
+Float = NDArray[np.float64]
+
+_MOST_STEPS = 200
+# Within this share of the radius a point counts as lying on the sphere.
+_ON_SPHERE = 8 * ROUND_OFF
+# From so many rows on, every sixteenth row gives a first guess.
+_MANY_ROWS, _FEW = 20_000, 16
+# Rows whose products stay in a processor's cache.
+_CACHED_ROWS = 4096
+# Terms that are added one after the other before sums of sums are taken.
+_LEVEL = 256
+
+
+@dataclass(frozen=True)
+class BallProblem:
+    """Regularised risk over a ball, with everything public that bounds errors.
+
+    Attributes
+    ----------
+    loss : BoundedLoss
+        The loss of one row.
+    feature_bound : float
+        Bound on the norm of a row.
+    radius : float
+        Bound on the norm of the coefficients.
+    regularization : float
+        Strength of the penalty.
+    """
+
+    loss: BoundedLoss
+    feature_bound: float
+    radius: float
+    regularization: float
+
+    @property
+    def lipschitz(self) -> float:
+        """Bound on the gradient of one row's loss."""
+        return self.loss.slope * self.feature_bound
+
+    @property
+    def smoothness(self) -> float:
+        """Bound on the curvature of one row's loss."""
+        return self.loss.curvature * self.feature_bound**2
+
+    def gradient_error(self, n_rows: int, n_features: int) -> float:
+        """Bound the rounding of a computed gradient, whatever the rows hold.
+
+        A prediction is off by `n_features` roundings, which the curvature carries into
+        the slope; the slope has some of its own; rows are summed in blocks of about
+        ``sqrt(n_rows)``. Points that count as on the sphere are off by a few more.
+        """
+        prediction = (n_features + 8) * self.smoothness * self.radius
+        summing = 2 * math.isqrt(n_rows) + 32
+        penalty = (self.smoothness + self.regularization) * self.radius
+        return ROUND_OFF * (prediction + summing * self.lipschitz + 16 * penalty)
+
+
+def minimise_risk(
+    problem: BallProblem, rows: Float, y: Float, weights: Float, tolerance: float
+) -> Float:
+    r"""Minimise the regularised risk until the preset tolerance is proved.
+
+    .. math:: \sum_i v_i \ell(w \cdot x_i, y_i) + \frac\lambda2 |w|^2,\quad |w| \le R
+
+    Parameters
+    ----------
+    problem : BallProblem
+        Loss, penalty and ball.
+    rows, y, weights : ndarray
+        Rows in the norm bound, their targets, and nonnegative weights that sum to 1.
+    tolerance : float
+        Fixed in advance, because noise is calibrated to it.
+
+    Guarantee
+    ---------
+    The distance of minus the gradient from the normal cone of the ball, rounding of
+    the gradient included, is at most `tolerance`; otherwise SolverError.
+    """
+    error = problem.gradient_error(*rows.shape)
+    if not 2 * error <= tolerance:
+        raise InvalidParameterError(
+            f"a solver tolerance of {tolerance:.3g} is finer than {2 * error:.3g}, "
+            "which floating point can prove here. Raise `tolerance`, or lower "
+            "`radius`."
+        )
+    risk = _Risk(problem, rows, y, weights)
+    w, distance = _newton(risk, _first_guess(risk), tolerance - error)
+    if not distance + error <= tolerance:
+        raise SolverError(
+            f"the preset solver tolerance of {tolerance:.3g} was not reached. Raise "
+            "`tolerance` or `regularization`, or rescale the features."
+        )
+    return w
+
+
+def _newton(risk: _Risk, w: Float, target: float) -> tuple[Float, float]:
+    """Go on until `normal_distance` is at most `target` or no step helps."""
+    radius = risk.problem.radius
+    for _ in range(_MOST_STEPS):
+        gradient = risk.gradient(w)
+        distance = normal_distance(w, gradient, radius)
+        if distance <= target:
+            break
+        lower = _descend(
+            risk, w, _model_minimiser(risk.hessian(w), gradient, w, radius)
+        )
+        if lower is None:
+            break
+        w = lower
+    return w, distance
+
+
+def _first_guess(risk: _Risk) -> Float:
+    """Return a start near the minimum: that of a few of the rows, if there are many.
+
+    What is promised depends on where the solver ends, not on where it starts; but
+    most steps are taken far from the end, where few rows show the way.
+    """
+    n_rows, n_columns = risk.rows.shape
+    some = slice(None, None, _FEW)
+    total = float(risk.weights[some].sum())
+    if n_rows < _MANY_ROWS or not total > 0:
+        return np.zeros(n_columns)
+    part = _Risk(
+        risk.problem, risk.rows[some], risk.y[some], risk.weights[some] / total
+    )
+    # The part's minimum is about so far from the whole's; nearer is no use.
+    near = risk.problem.lipschitz / math.sqrt(len(part.rows))
+    return _newton(part, _first_guess(part), near)[0]
+
+
+def normal_distance(w: Float, gradient: Float, radius: float) -> float:
+    """Return the distance of ``-gradient`` from the normal cone of the ball at `w`."""
+    norm = float(np.linalg.norm(w))
+    inward = float(gradient @ w)
+    if norm >= radius * (1 - _ON_SPHERE) and inward < 0:
+        gradient = gradient - w * (inward / norm**2)
+    return float(np.linalg.norm(gradient))
+
+
+@dataclass(frozen=True, eq=False)
+class _Risk:
+    """The objective with its derivatives."""
+
+    problem: BallProblem
+    rows: Float
+    y: Float
+    weights: Float
+
+    def along(self, w: Float, step: Float) -> Callable[[float], float]:
+        """Return the slope of the objective at ``w + t step`` as a function of `t`."""
+        start, moved = self.rows @ w, self.rows @ step
+        weighted = self.weights * moved
+        strength = self.problem.regularization
+        first, second = strength * float(w @ step), strength * float(step @ step)
+
+        def slope(t: float) -> float:
+            slopes = self.problem.loss.loss.slope(start + t * moved, self.y)
+            return float(weighted @ slopes) + first + t * second
+
+        return slope
+
+    def gradient(self, w: Float) -> Float:
+        slopes = self.problem.loss.loss.slope(self.rows @ w, self.y)
+        weighted = self.weights * slopes
+        # Blocks keep the rounding of long sums small; see `gradient_error`.
+        size = max(1, math.isqrt(len(weighted)))
+        parts = [
+            weighted[start : start + size] @ self.rows[start : start + size]
+            for start in range(0, len(weighted), size)
+        ]
+        return np.asarray(np.sum(parts, axis=0) + self.problem.regularization * w)
+
+    def hessian(self, w: Float) -> Float:
+        curves = self.problem.loss.loss.curvature(self.rows @ w, self.y)
+        strengths = self.weights * curves
+        data = self.problem.regularization * np.eye(len(w))
+        for start in range(0, len(strengths), _CACHED_ROWS):
+            some = slice(start, start + _CACHED_ROWS)
+            data += (self.rows[some].T * strengths[some]) @ self.rows[some]
+        return data
+
+
+def _model_minimiser(hessian: Float, gradient: Float, w: Float, radius: float) -> Float:
+    """Minimise the quadratic model at `w` over the ball."""
+    curves, axes = np.linalg.eigh(hessian)
+    curves = np.maximum(curves, 1e-300)
+    pull = axes.T @ (hessian @ w - gradient)
+
+    def at(multiplier: float) -> Float:
+        return np.asarray(pull / (curves + multiplier))
+
+    if np.linalg.norm(at(0.0)) <= radius:
+        return np.asarray(axes @ at(0.0))
+    low, high = 0.0, float(np.linalg.norm(pull)) / radius
+    for _ in range(120):
+        middle = (low + high) / 2
+        outside = np.linalg.norm(at(middle)) > radius
+        low, high = (middle, high) if outside else (low, middle)
+    return _onto_sphere(axes @ at(high), radius)
+
+
+def _onto_sphere(w: Float, radius: float) -> Float:
+    return np.asarray(w * (radius / np.linalg.norm(w)))
+
+
+def _descend(risk: _Risk, w: Float, target: Float) -> Float | None:
+    """Go towards the target while the objective falls; None if it does not fall.
+
+    The slope along the way never decreases, so a bisection finds where it is still
+    negative but at most half as steep. No values are compared: near the minimum their
+    differences drown in rounding before slopes do.
+    """
+    slope = risk.along(w, target - w)
+    first = slope(0.0)
+    if not first < 0:
+        return None
+    if slope(1.0) <= -1e-6 * first:
+        return target
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        here = slope(middle)
+        low, high = (middle, high) if here <= 0 else (low, middle)
+        if first / 2 <= here <= 0:
+            break
+    return np.asarray(w + low * (target - w)) if low > 0 else None
+
+
+def one_pass(
+    slope_at: Callable[[float, float], float],
+    rows: Float,
+    y: Float,
+    ends: NDArray[np.int64],
+    step: float,
+    radius: float,
+) -> Float:
+    """Take one projected gradient step a unit, in order; return the mean iterate.
+
+    Parameters
+    ----------
+    slope_at : callable
+        Slope of the loss at a prediction and a target.
+    rows, y : ndarray
+        Rows and targets, unit after unit.
+    ends : ndarray of int
+        Where each unit's rows end; a unit's gradient is the mean over its rows.
+    step, radius : float
+        Length of a step, and the ball that iterates are projected to.
+    """
+    w, total = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    limit, start = radius * radius, 0
+    for end in ends.tolist():
+        if end == start + 1:
+            row = rows[start]
+            w = w - (step * slope_at(float(row @ w), float(y[start]))) * row
+        else:
+            block = rows[start:end]
+            pairs = zip((block @ w).tolist(), y[start:end].tolist(), strict=True)
+            slopes = np.array([slope_at(*pair) for pair in pairs])
+            w = w - (step / (end - start)) * _weighted_sum(slopes, block)
+        square = float(w @ w)
+        if square > limit:
+            w *= radius / math.sqrt(square)
+        total += w
+        start = end
+    return total / max(1, len(ends))
+
+
+def _weighted_sum(weights: Float, rows: Float) -> Float:
+    """Sum in levels of 256 terms, so that rounding does not grow with the rows."""
+    terms = weights[:, None] * rows
+    while len(terms) > _LEVEL:
+        terms = np.add.reduceat(terms, np.arange(0, len(terms), _LEVEL))
+    return np.asarray(terms.sum(axis=0))
+
+
+def one_pass_error(
+    problem: BallProblem, n: int, n_features: int, step: float, *, grouped: bool
+) -> float:
+    """Bound the rounding of `one_pass`: steps never magnify an error, so they add.
+
+    `grouped` says that units may have several rows, at most five levels of them.
+    """
+    reach = problem.radius + step * problem.lipschitz
+    terms = n_features + 16 + (5 * _LEVEL if grouped else 0)
+    return 4 * ROUND_OFF * (n + 1) * terms * reach

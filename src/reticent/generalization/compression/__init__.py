@@ -1,0 +1,1 @@
+"""Classifiers that are decoded from a few of their examples (R1)."""

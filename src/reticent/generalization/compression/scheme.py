@@ -1,0 +1,166 @@
+"""What every compression scheme offers: choose a few examples, decode from them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+
+from reticent.errors import InvalidParameterError
+from reticent.generalization.compression.bits import BitReader
+from reticent.mechanisms import RandomSource
+
+#: A decoded hypothesis: from rows to places in the list of classes.
+Labelling: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.int64]]
+
+# Estimators that draw inside `fit` are decoded with this seed, a public constant.
+_DECODER_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Labelled rows, with labels as places in the public list of classes."""
+
+    X: NDArray[np.float64]
+    y: NDArray[np.int64]
+    n_classes: int
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: Any) -> Examples:
+        """Return some of the rows."""
+        return Examples(self.X[rows], self.y[rows], self.n_classes)
+
+    def mistakes(self, labels: NDArray[np.int64]) -> int:
+        """Count where `labels` differ."""
+        return int(np.count_nonzero(labels != self.y))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A way to compress the data, before it is spelled out.
+
+    Parameters
+    ----------
+    n_kept, n_bits : int
+        Kept examples and bits of side information.
+    mistakes : int
+        Mistakes of the decoded hypothesis on the data.
+    finish : callable
+        Returns the positions of the kept examples and the side information.
+    """
+
+    n_kept: int
+    n_bits: int
+    mistakes: int
+    finish: Callable[[], tuple[NDArray[np.int64], str]]
+
+
+def kept_rows(rows: NDArray[np.int64], mistakes: int) -> Candidate:
+    """Return the candidate that keeps these rows and needs no side information."""
+    return Candidate(len(rows), 0, mistakes, lambda: (rows, ""))
+
+
+class Scheme(BaseEstimator, ABC):
+    """A compression scheme: an encoder that sees the data, a decoder that does not.
+
+    A scheme of your own subclasses this and goes to `CompressionClassifier(scheme)`.
+
+    Attributes
+    ----------
+    binary_only : bool
+        Whether only two classes are supported.
+    one_feature : bool
+        Whether hypotheses look at one feature only.
+
+    Guarantee
+    ---------
+    The certificate holds for every encoder. It rests on three properties of the
+    decoder, which `CompressionClassifier` relies on: it reads the examples as a set
+    (it gets them in canonical order), it reads all side information from its reader,
+    with bounds that follow from public numbers, and its own parameters were fixed
+    before the data were seen.
+    """
+
+    binary_only: bool = False
+    one_feature: bool = False
+
+    @abstractmethod
+    def most(self, n_rows: int, n_features: int) -> int:
+        """Return how many examples the scheme may keep, from public numbers alone."""
+
+    @abstractmethod
+    def sizes(self, most: int) -> int:
+        """Return how many numbers of kept examples are possible."""
+
+    @abstractmethod
+    def most_bits(self, most: int) -> int:
+        """Return the longest side information for at most so many kept examples."""
+
+    @abstractmethod
+    def compress(
+        self, data: Examples, most: int, source: RandomSource
+    ) -> Iterator[Candidate]:
+        """Yield ways to compress the data to at most `most` examples; at least one."""
+
+    @abstractmethod
+    def decode(self, kept: Examples, side: BitReader) -> Labelling:
+        """Rebuild the hypothesis from kept examples in canonical order, and bits."""
+
+    def check(self) -> None:
+        """Refuse parameters that cannot be meant."""
+
+    def lower_most(self, natural: int, asked: int) -> int:
+        """Return a cap below the scheme's own, or refuse it."""
+        return min(natural, asked)
+
+
+def constant(label: int) -> Labelling:
+    """Return the hypothesis that gives every row the same label."""
+    return lambda X: np.full(len(X), label, dtype=np.int64)
+
+
+def fitted(estimator: Any, kept: Examples) -> Labelling:
+    """Fit a clone of an estimator on a few examples, always in the same way.
+
+    An estimator that cannot be fitted on them, or one class alone, gives the most
+    frequent label among them. An unset `random_state` is set to a public constant.
+    """
+    counts = np.bincount(kept.y, minlength=kept.n_classes)
+    usual = constant(int(counts.argmax()))
+    if np.count_nonzero(counts) < 2:
+        return usual
+    model = _settled(estimator)
+    try:
+        model.fit(kept.X, kept.y)
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return usual
+    return lambda X: np.asarray(model.predict(X)).astype(np.int64)
+
+
+def _settled(estimator: Any) -> Any:
+    model = clone(estimator)
+    unset = {
+        name: _DECODER_SEED
+        for name, value in model.get_params(deep=True).items()
+        if value is None and (name == "random_state" or name.endswith("__random_state"))
+    }
+    return model.set_params(**unset)
+
+
+def at_least(scheme: Scheme, name: str, least: int) -> int:
+    """Return a whole-number parameter of a scheme or refuse it."""
+    value = getattr(scheme, name)
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not (whole and value >= least):
+        raise InvalidParameterError(
+            f"{type(scheme).__name__} needs a whole number {name} >= {least}; got "
+            f"{name}={value!r}."
+        )
+    return int(value)

@@ -1,0 +1,1 @@
+"""Holdouts and leaderboards that survive being asked again and again (R3)."""

@@ -1,0 +1,190 @@
+"""The public side of a reusable holdout: its parameters and what follows from them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from scipy.optimize import minimize_scalar
+
+from reticent._numbers import positive, real, whole
+from reticent.errors import InvalidParameterError
+from reticent.generalization.holdout.rules import (
+    AnswerAccuracy,
+    answers_to_truth,
+    noise_at_most,
+    rounded_holdout,
+    thresholdout,
+)
+from reticent.guarantees import Certificate, pure_robust_error
+
+Method = Literal["laplace", "rounding"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldoutDesign:
+    """How a reusable holdout answers, fixed before it is asked.
+
+    Attributes
+    ----------
+    method : {"laplace", "rounding"}
+        Noise, or few possible answers.
+    n, queries, overfits : int
+        Units, most queries, and answers that may contradict a guess.
+    threshold : float
+        Distance from the guess that is let pass.
+    scale : float
+        Noise scale of an answer; 0 for rounding.
+    levels : int
+        Values an answer is rounded to; 0 for noise.
+    certificate : Certificate
+        Pure privacy (R3) or few transcripts (R3-rounding) of all answers together.
+    """
+
+    method: Method
+    n: int
+    queries: int
+    overfits: int
+    threshold: float
+    scale: float
+    levels: int
+    certificate: Certificate[Any]
+
+    def accuracy(self, beta: float) -> Certificate[AnswerAccuracy]:
+        """Return how far answers may be off from the truth, but for `beta`."""
+        return answers_to_truth(
+            self.certificate,
+            beta=beta,
+            threshold=self.threshold,
+            queries=self.queries,
+        )
+
+
+def design_holdout(
+    *,
+    n: int,
+    queries: int,
+    overfits: int,
+    threshold: float | None,
+    guess_units: int | None,
+    method: str,
+    scale: float | None,
+    beta: float,
+    seeded: bool,
+) -> HoldoutDesign:
+    """Fill in what the user left open, from public numbers alone."""
+    n = whole("ReusableHoldout", "n", n)
+    queries = whole("ReusableHoldout", "queries", queries)
+    overfits = min(whole("ReusableHoldout", "overfits", overfits), queries)
+    if method not in ("auto", "laplace", "rounding"):
+        raise InvalidParameterError(
+            f"method={method!r} must be 'auto', 'laplace' or 'rounding'."
+        )
+    guess_units = whole("ReusableHoldout", "guess_units", guess_units or n)
+    honest = _honest_distance(n, guess_units, queries, beta)
+    if threshold is not None:
+        threshold = real("ReusableHoldout", "threshold", threshold)
+        if not 0 < threshold < 1:
+            raise InvalidParameterError(
+                f"threshold={threshold!r} must lie between 0 and 1."
+            )
+    designs = [
+        make(n, queries, overfits, threshold, honest, scale, beta, seeded)
+        for name, make in (("rounding", _rounding), ("laplace", _laplace))
+        if method in ("auto", name)
+    ]
+    # The better one by public numbers: the choice says nothing about the data.
+    return min(designs, key=lambda d: d.accuracy(beta).guarantee.error)
+
+
+def _rounding(
+    n: int,
+    queries: int,
+    overfits: int,
+    threshold: float | None,
+    honest: float,
+    scale: float | None,
+    beta: float,
+    seeded: bool,
+) -> HoldoutDesign:
+    threshold = honest if threshold is None else threshold
+    # Half a level is a quarter of the threshold. The bound would allow four times fewer
+    # levels; finer answers cost it little and are usually nearer to the truth.
+    levels = math.ceil(2 / threshold)
+    return HoldoutDesign(
+        method="rounding",
+        n=n,
+        queries=queries,
+        overfits=overfits,
+        threshold=threshold,
+        scale=0.0,
+        levels=levels,
+        certificate=rounded_holdout(
+            n=n, queries=queries, overfits=overfits, levels=levels
+        ),
+    )
+
+
+def _laplace(
+    n: int,
+    queries: int,
+    overfits: int,
+    threshold: float | None,
+    honest: float,
+    scale: float | None,
+    beta: float,
+    seeded: bool,
+) -> HoldoutDesign:
+    def design(scale: float) -> HoldoutDesign:
+        # Far enough that noise alone does not take honest guesses for overfitting.
+        safe = noise_at_most(
+            scale=scale,
+            threshold=honest,
+            overfits=overfits,
+            queries=queries,
+            failure=beta,
+        )
+        return HoldoutDesign(
+            method="laplace",
+            n=n,
+            queries=queries,
+            overfits=overfits,
+            threshold=min(1.0, safe) if threshold is None else threshold,
+            scale=scale,
+            levels=0,
+            certificate=thresholdout(
+                n=n, scale=scale, overfits=overfits, seeded=seeded
+            ),
+        )
+
+    if scale is not None:
+        return design(positive("ReusableHoldout", "scale", scale))
+    found = minimize_scalar(
+        lambda log: _error(design(math.exp(log)), beta),
+        bounds=(math.log(1e-3 / n), 0.0),
+        method="bounded",
+    )
+    return design(math.exp(float(found.x)))
+
+
+def _honest_distance(n: int, guess_units: int, queries: int, beta: float) -> float:
+    """Return a distance that honest guesses rarely reach.
+
+    Averages of one query over `n` units and over `guess_units` others differ by more
+    than this with probability at most ``beta / queries``, by Hoeffding for both.
+    """
+    spread = math.log(2 * queries / beta) * (1 / n + 1 / guess_units) / 2
+    return min(0.5, math.sqrt(spread))
+
+
+def _error(design: HoldoutDesign, beta: float) -> float:
+    """Return the accuracy before it is cut off at one, so that it has a slope."""
+    epsilon = design.certificate.guarantee.epsilon
+    return pure_robust_error(epsilon, design.n, beta / 2) + noise_at_most(
+        scale=design.scale,
+        threshold=design.threshold,
+        overfits=design.overfits,
+        queries=design.queries,
+        failure=beta / 2,
+    )

@@ -1,0 +1,1 @@
+"""Adaptive analysis under a bound that was promised in advance (R2)."""

@@ -1,0 +1,194 @@
+"""The budget of a session, its bounds, and what a failed step costs (R2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reticent.errors import BudgetExhaustedError, SolverError
+from reticent.generalization.conduct import (
+    QUIET_QUERIES,
+    ROWWISE_QUERIES,
+    Failed,
+    quietly,
+)
+from reticent.generalization.confidence import failure_of
+from reticent.generalization.session.costs import Purse, SessionCost
+from reticent.generalization.session.failures import (
+    NO_FAILURE_BITS,
+    SET_ASIDE,
+    failure_bits,
+)
+from reticent.generalization.session.rules import assumption_texts, session_to_robust
+from reticent.generalization.shared_state import SharedState, State, open_notebook
+from reticent.generalization.single_process import SingleState
+from reticent.generalization.tables import Table
+from reticent.guarantees import Certificate, RobustGeneralization
+from reticent.ledger import Ledger, MemoryLedger
+from reticent.mechanisms import RandomSource, noise_source
+
+T = TypeVar("T")
+
+# Bounds for half of the budgets, a quarter, ... hold beside the promise, so that a
+# session which spent little can say so. They share a sixteenth of the failure
+# probability; chosen, not derived: a larger part would widen the promise. A session
+# that failures close has a bound of its own for each sequence of them. The guesses of
+# one failure have SET_ASIDE of all guesses, those of two (of steps that ran at the
+# same time) its square, and so on: together with none, 1 / (1 - SET_ASIDE).
+_STAGES = 8
+_STAGE_SHARE = 1 / 16 / (_STAGES - 1)
+_PROMISE_SHARE = 15 / 16 * (1 - SET_ASIDE)
+
+
+class SessionCore(SingleState):
+    """What all steps of a session have in common."""
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        budget: SessionCost,
+        confidence: float,
+        units: ArrayLike | None,
+        random_state: Any,
+        ledger: Ledger | None,
+        name: str | None,
+    ) -> None:
+        super().__init__()
+        self.budget = budget
+        self._table = Table(X, y, units)
+        self._units = None if units is None else np.asarray(units)
+        self._failure = failure_of(confidence)
+        self._source: RandomSource = noise_source(random_state)
+        always = {QUIET_QUERIES} | ({ROWWISE_QUERIES} if budget.epsilon > 0 else set())
+        durable = ledger is not None or name is not None
+        if not durable:
+            ledger, name = MemoryLedger(), "session"
+        notes = open_notebook(
+            ledger, name, self._opening(), seeded=durable and self._source.seeded
+        )
+        start = {"assuming": sorted(assumption_texts(always)), "overrun": 0.0}
+        self._state = SharedState(start, notes)
+        self._purse = Purse(ledger, name, budget)  # type: ignore[arg-type]
+
+    @property
+    def spent(self) -> SessionCost:
+        """What was spent so far."""
+        return self._purse.spent
+
+    @property
+    def closed(self) -> bool:
+        """Whether a failure ended the session."""
+        return _closed(self._state.read())
+
+    @property
+    def promise(self) -> Certificate[RobustGeneralization]:
+        """The bound for the whole budget."""
+        return self._bounded(self.budget, _PROMISE_SHARE, self._state.read())
+
+    @property
+    def certificate(self) -> Certificate[RobustGeneralization]:
+        """The best bound that holds for what has been spent so far."""
+        # What was assumed and what failed is written down before a step returns, so
+        # this order covers all that was returned when it was asked for.
+        spent = self.spent
+        state = self._state.read()
+        found = [self._bounded(self.budget, _PROMISE_SHARE, state)]
+        for stage in range(1, _STAGES):
+            part = self.budget.halved(stage)
+            if spent.within(part) and not _closed(state):
+                found.append(self._bounded(part, _STAGE_SHARE, state))
+        return min(found, key=lambda each: each.guarantee.epsilon)
+
+    @property
+    def bound(self) -> float:
+        """The bound on ``|h(S) - h(D)|`` for anything computed so far."""
+        return self.certificate.guarantee.epsilon
+
+    def _bounded(
+        self, part: SessionCost, share: float, state: State
+    ) -> Certificate[RobustGeneralization]:
+        return session_to_robust(
+            n=self._table.n_units,
+            beta=self._failure,
+            epsilon=part.epsilon,
+            delta=part.delta,
+            kept=part.kept,
+            bits=part.bits + NO_FAILURE_BITS + state["overrun"],
+            share=share,
+            assuming=tuple(state["assuming"]),
+        )
+
+    def _assume(self, certificate: Certificate[Any]) -> None:
+        """Write down what a step assumed, before it returns."""
+        texts = set(assumption_texts(certificate.assumptions))
+        if not texts <= set(self._state.read()["assuming"]):
+            self._state.change(
+                lambda state: (
+                    {**state, "assuming": sorted({*state["assuming"], *texts})},
+                    None,
+                )
+            )
+
+    def _pay(self, cost: SessionCost) -> int:
+        """Pay for a step and return its number, or raise and pay nothing."""
+        with self._alone():
+            if self.closed:
+                raise BudgetExhaustedError(
+                    "the session is closed: a step failed on the data and the bits did "
+                    "not cover that. What was returned before keeps its bound."
+                )
+            return self._purse.pay(cost)
+
+    def _paid(self, cost: SessionCost, compute: Callable[[], T]) -> T:
+        """Pay, then run something on the data; a failure is an answer that costs.
+
+        Each run has its own number, the count of payments, on which the price of a
+        failure depends.
+        """
+        with self._alone():
+            step = self._pay(cost)
+            found = quietly(compute)
+            if isinstance(found, Failed):
+                raise self._failed(step)
+            return found
+
+    def _failed(self, step: int) -> SolverError:
+        """Charge for a failure, or close the session for everybody."""
+        bits = failure_bits(step)
+        try:
+            self._purse.pay(SessionCost(bits=bits))
+            closed = ""
+        except BudgetExhaustedError:
+            closed = "; the session is closed"
+            self._state.change(
+                lambda state: ({**state, "overrun": state["overrun"] + bits}, None)
+            )
+        return SolverError(
+            f"the step failed on the data. What it said is withheld, because it may "
+            f"describe a record, and {bits:.3g} bits were charged{closed}. Try steps "
+            "on other data first."
+        )
+
+    def _opening(self) -> dict[str, Any]:
+        return {
+            "kind": "session",
+            "format": 2,
+            "data": self._table.fingerprint(),
+            "budget": [
+                self.budget.epsilon,
+                self.budget.delta,
+                self.budget.kept,
+                self.budget.bits,
+            ],
+            "failure": self._failure,
+        }
+
+
+def _closed(state: State) -> bool:
+    """Return whether a failure that the bits did not cover ended the session."""
+    return bool(state["overrun"] > 0)

@@ -1,0 +1,1 @@
+"""How the best hypothesis of a class is found, exactly."""

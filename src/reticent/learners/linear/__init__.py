@@ -1,0 +1,1 @@
+"""Releases of linear models: noise on coefficients, objectives or gradients."""

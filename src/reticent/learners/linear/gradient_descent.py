@@ -1,0 +1,258 @@
+"""From public quantities to the steps of noisy gradient descent, and taking them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent._numbers import below_one, positive, whole
+from reticent.errors import InternalError, InvalidParameterError, RuleError
+from reticent.estimators import rows_in_ball, unit_positions
+from reticent.guarantees import ApproxDP, Certificate, Sensitivity, gaussian_ratio
+from reticent.learners.linear.gradient_rules import (
+    clipped_sum,
+    noisy_steps,
+    noisy_steps_zcdp,
+)
+from reticent.learners.linear.gradient_sums import (
+    ClippedSums,
+    Float,
+    Residual,
+    fixed_point,
+    sum_grid,
+)
+from reticent.mechanisms import (
+    ROUNDING_VARIANCE,
+    RandomSource,
+    draw_discrete_gaussian,
+    noise_source,
+    reach,
+)
+
+# The constant feature, for rows in the unit ball; a multiple of 2^-17.
+CONSTANT = 0.5
+_LARGEST_SQUARE = 1.0 + CONSTANT**2
+# Defaults, chosen once on public data sets and not from anybody's records: gradients
+# of more than half a row norm are clipped, and there are this many steps. Their number
+# is the same for all tables, so that the cost grows as the number of rows does.
+_CLIP = 0.5
+_STEPS = 200
+# With much noise smaller coefficients are looked for: if the time for all of them is
+# below so many of the longest steps, a share by the fourth root, but not below this.
+_STEPS_FOR_ALL, _LEAST_SHARE = 750, 0.72
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is known in advance about a loss.
+
+    Attributes
+    ----------
+    longest_step : float
+        Longest step that is tried by itself, for rows in the unit ball.
+    coefficient : float
+        Size of coefficients that are looked for, for such rows.
+    """
+
+    longest_step: float
+    coefficient: float
+
+
+# A step of up to 12 times the inverse of the largest possible curvature: where a
+# logistic loss has been learnt it is much flatter than that, and clipping flattens it
+# further. A square is as curved everywhere, and with momentum 0.9 steps beyond 1.36
+# times the inverse diverge.
+BINARY = Shape(12 / (0.25 * _LARGEST_SQUARE), 4.0)
+SOFTMAX = Shape(12 / (0.5 * _LARGEST_SQUARE), 4.0)
+SQUARE = Shape(1.2 / _LARGEST_SQUARE, 2.0)
+
+
+@dataclass(frozen=True)
+class DescentPlan:
+    """Noisy gradient descent as planned from public quantities.
+
+    Attributes
+    ----------
+    n_units, n_scores, n_features : int
+        Sizes; `n_features` counts the constant.
+    epsilon, delta : float
+        What the model may cost.
+    clip, steps, learning_rate, momentum : float or int
+        The descent.
+    scale, grid : float
+        The noise of one step.
+    sensitivity, certificate : Certificate
+        How far one unit moves one sum, and what all the noisy sums promise.
+    source : RandomSource
+        Where noise comes from.
+    """
+
+    n_units: int
+    n_features: int
+    n_scores: int
+    epsilon: float
+    delta: float
+    clip: float
+    steps: int
+    learning_rate: float
+    momentum: float
+    scale: float
+    grid: float
+    sensitivity: Certificate[Sensitivity]
+    certificate: Certificate[ApproxDP]
+    source: RandomSource
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        *,
+        n_units: int,
+        n_features: int,
+        n_scores: int,
+        shape: Shape,
+        labels_from_data: bool,
+    ) -> DescentPlan:
+        """Check a model's parameters and fill in those that are "auto"."""
+        owner = type(model).__name__
+        epsilon = positive(owner, "epsilon", model.epsilon)
+        delta = below_one(owner, "delta", model.delta)
+        if delta == 0:
+            raise InvalidParameterError(
+                f"{owner} adds Gaussian noise, which needs delta > 0; got delta=0. Use "
+                "OutputPerturbation or ObjectivePerturbation for a pure guarantee."
+            )
+        clip = _CLIP if _auto(model.clip) else positive(owner, "clip", model.clip)
+        momentum = below_one(owner, "momentum", model.momentum)
+        ratio = gaussian_ratio(epsilon, delta)
+        # Coefficients need this much time to be reached, and more time brings only
+        # more noise: in time t noise moves a coefficient by 2 clip t / (ratio n).
+        time = shape.coefficient * ratio * n_units / (2 * clip)
+        share = (time / shape.longest_step / _STEPS_FOR_ALL) ** 0.25
+        time *= min(max(share, _LEAST_SHARE), 1.0) * (1 - momentum)
+        steps, rate = _pace(model, time, shape.longest_step)
+        source = noise_source(model.random_state)
+        one = clipped_sum(
+            n=n_units,
+            clip=clip,
+            dimension=n_features * n_scores,
+            labels_from_data=labels_from_data,
+            seeded=source.seeded,
+        )
+        scale = 2 * clip * math.sqrt(steps) / ratio
+        grid = sum_grid(n_units, clip, scale)
+        scale, certificate = _certified(one, steps, scale, grid, epsilon, delta)
+        return cls(
+            n_units=n_units,
+            n_features=n_features,
+            n_scores=n_scores,
+            epsilon=epsilon,
+            delta=delta,
+            clip=clip,
+            steps=steps,
+            learning_rate=rate,
+            momentum=momentum,
+            scale=scale,
+            grid=grid,
+            sensitivity=one,
+            certificate=certificate,
+            source=source,
+        )
+
+    def concentrated(self) -> Certificate[Any]:
+        """Return the certificate as concentrated DP."""
+        return noisy_steps_zcdp(self.sensitivity, steps=self.steps, scale=self.scale)
+
+    def descend(self, sums: ClippedSums, residual: Residual) -> Float:
+        """Take the steps; return the average of the second half of the iterates."""
+        point = np.zeros((self.n_features, self.n_scores))
+        velocity, total = np.zeros_like(point), np.zeros_like(point)
+        scale = self.scale / self.grid
+        for step in range(self.steps):
+            # Nesterov's step looks at the gradient where momentum is about to lead.
+            ahead = point + self.momentum * velocity
+            steps = (sums(ahead, residual) / self.grid).astype(np.int64)
+            reach(
+                "noisy gradient",
+                steps.reshape(1, -1),
+                l2=self.sensitivity.guarantee.l2 / self.grid,
+                settings=(self.scale, self.grid),
+            )
+            noisy = draw_discrete_gaussian(steps, scale, self.source)
+            mean = noisy * (self.grid / self.n_units)
+            velocity = self.momentum * velocity - self.learning_rate * mean
+            point = point + velocity
+            if step >= self.steps // 2:
+                total += point
+        return total / (self.steps - self.steps // 2)
+
+
+def _pace(model: Any, time: float, longest: float) -> tuple[int, float]:
+    """Return the number of steps and their size, as asked or to fill `time`."""
+    owner = type(model).__name__
+    steps = _STEPS if _auto(model.steps) else whole(owner, "steps", model.steps)
+    rate = (
+        min(longest, time / steps)
+        if _auto(model.learning_rate)
+        else positive(owner, "learning_rate", model.learning_rate)
+    )
+    return steps, rate
+
+
+def _certified(
+    one: Certificate[Sensitivity],
+    steps: int,
+    continuous: float,
+    grid: float,
+    epsilon: float,
+    delta: float,
+) -> tuple[float, Certificate[ApproxDP]]:
+    """Return a scale, a little above the continuous one, and its certificate."""
+    least = math.sqrt(continuous**2 + ROUNDING_VARIANCE * grid**2)
+    growth = 2.0**-46
+    while growth < 1e-3:
+        scale = least * (1 + growth)
+        try:
+            certificate = noisy_steps(
+                one,
+                steps=steps,
+                scale=scale,
+                grid=grid,
+                epsilon=epsilon,
+                delta=delta,
+            )
+        except RuleError:
+            growth *= 2
+            continue
+        return scale, certificate
+    raise InternalError("no noise scale near the calibrated one is enough.")
+
+
+def _auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def descent_rows(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:
+    """Return rows in the unit ball, in fixed point, with the constant last."""
+    rows = fixed_point(rows_in_ball(X, norm_bound, False))
+    if fit_intercept:
+        rows = np.concatenate([rows, np.full((len(rows), 1), CONSTANT)], axis=1)
+    return rows
+
+
+def unit_after_unit(
+    rows: Float, targets: NDArray[Any], units: Any
+) -> tuple[Float, NDArray[Any], NDArray[np.int64] | None, int]:
+    """Sort rows by unit; return them, where units start (or None), and their number."""
+    positions, n_units = unit_positions(units, len(rows))
+    # Not by whether some unit has several rows: that is for one unit to decide.
+    if units is None:
+        return rows, targets, None, n_units
+    order = np.argsort(positions, kind="stable")
+    sizes = np.bincount(positions, minlength=n_units)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    return rows[order], targets[order], starts, n_units

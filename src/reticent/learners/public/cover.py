@@ -1,0 +1,208 @@
+"""Release a classifier with the help of public unlabelled points (L4)."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reticent._numbers import real
+from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
+from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.hypotheses import HypothesisClass
+from reticent.learners.public.points import first_rows
+from reticent.learners.selection.candidates import (
+    SELECTIONS,
+    ListedCandidates,
+    refuse_the_data,
+    select,
+)
+from reticent.learners.selection.exponential import CandidateClassifier
+from reticent.mechanisms import noise_source
+
+# Labels held at a time while distances between labelings are compared.
+_WORKSPACE = 1 << 24
+
+
+def cover_of(projection: Any, radius: float) -> NDArray[np.int64]:
+    """Return representatives within `radius` of every labeling of the points.
+
+    Distance is the share of points that two labelings tell apart. The first labeling
+    that is not covered yet is taken, until all are: a function of the points alone.
+    """
+    labels = np.asarray(projection.labels, dtype=np.int8)
+    n_labelings, n_points = labels.shape
+    reach = int(np.floor(radius * n_points))
+    uncovered = np.ones(n_labelings, dtype=bool)
+    kept = []
+    step = max(1, _WORKSPACE // n_points)
+    while uncovered.any():
+        first = int(np.argmax(uncovered))
+        kept.append(first)
+        for start in range(0, n_labelings, step):
+            part = slice(start, start + step)
+            apart = (labels[part] != labels[first]).sum(axis=1)
+            uncovered[part] &= apart > reach
+    return np.array(kept, dtype=np.int64)
+
+
+class PublicCoverClassifier(CandidateClassifier):
+    r"""Private classifier over the labelings of public unlabelled points.
+
+    Infinite classes, such as thresholds on the line, have no private learner that
+    works for every distribution. With unlabelled points from a public population close
+    to the private one they have: one hypothesis for each labeling of these points
+    stands for the class, and the exponential mechanism chooses among them.
+
+    Parameters
+    ----------
+    hypotheses : HypothesisClass
+        The class, from `reticent.hypotheses`.
+    epsilon : float, default=1.0
+        Privacy cost of the released model.
+    radius : float, default=0.0
+        Keep hypotheses so that every labeling differs from that of a kept one on at
+        most this share of the public points. 0 keeps one for each labeling; more
+        makes fewer candidates, hence less noise, and costs up to `radius` in error.
+    n_public : int or None, default=None
+        How many of the public rows are used: the first ones. None uses all. It is for
+        plans, whose bounds on the error are about so many.
+    penalty, selection, classes, random_state
+        As for `ExponentialMechanismClassifier`; a `penalty` is a function of a
+        hypothesis.
+
+    Attributes
+    ----------
+    hypothesis_, certificate_, n_candidates_, classes_, n_units_
+        As for `ExponentialMechanismClassifier`.
+
+    Guarantee
+    ---------
+    As for `ExponentialMechanismClassifier`: the cover is a function of the public
+    points. Private rows may come from a different distribution; that costs accuracy,
+    not privacy. The points must be public indeed: points taken from the private rows
+    void the certificate.
+
+    References
+    ----------
+    :cite:`WangLeiFienberg2016`, Ex. 7; THEOREMS L4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reticent.hypotheses import Thresholds
+    >>> public = np.linspace(-1, 1, 50)[:, None]
+    >>> X = np.linspace(-1, 1, 900)[:, None]
+    >>> model = PublicCoverClassifier(Thresholds(), epsilon=1.0, classes=[False, True])
+    >>> model = model.fit(X, X[:, 0] > 0.2, public=public)
+    >>> model.n_candidates_
+    51
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "hypotheses": [HypothesisClass],
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "radius": [Interval(Real, 0, 1, closed="left")],
+        "n_public": [Interval(Integral, 1, None, closed="left"), None],
+        "penalty": [callable, None],
+        "selection": [StrOptions(set(SELECTIONS))],
+        "classes": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        hypotheses: Any,
+        epsilon: float = 1.0,
+        *,
+        radius: float = 0.0,
+        n_public: int | None = None,
+        penalty: Any = None,
+        selection: str = "exponential",
+        classes: ArrayLike | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.hypotheses = hypotheses
+        self.epsilon = epsilon
+        self.radius = radius
+        self.n_public = n_public
+        self.penalty = penalty
+        self.selection = selection
+        self.classes = classes
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: MatrixLike,
+        y: MatrixLike,
+        units: Any = None,
+        *,
+        public: MatrixLike | None = None,
+    ) -> Self:
+        """Draw and release one hypothesis of the public points' cover.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Private rows.
+        y : array-like of shape (n_rows,)
+            Two labels.
+        units : array-like of shape (n_rows,), default=None
+            The id of each row's unit; the losses of its rows are averaged.
+        public : array-like of shape (n_public, n_features)
+            Public unlabelled rows. Needed.
+        """
+        refuse_the_data("public", public, X)
+        rows = self._rows(X, reset=True)
+        candidates, examples, labels, law = self._law(rows, y, units, public)
+        source = noise_source(self.random_state)
+        self.certificate_ = self._certificate(
+            examples, self.epsilon, self.selection, candidates.count, source.seeded
+        )
+        self._release(candidates, law, source)
+        self.n_candidates_ = candidates.count
+        self.classes_ = labels.classes
+        self.n_units_ = examples.n_units
+        return self
+
+    def candidates(self, public: MatrixLike) -> ListedCandidates:
+        """Return the cover that these public points give."""
+        radius = real("PublicCoverClassifier", "radius", self.radius)
+        if not 0 <= radius < 1:
+            raise InvalidParameterError(f"radius={radius!r} must be in [0, 1).")
+        given = first_rows("PublicCoverClassifier", np.asarray(public), self.n_public)
+        columns = 1 if given.ndim == 1 else int(given.shape[-1])
+        projection = self.hypotheses.on(columns).project(given)
+        kept = cover_of(projection, radius) if radius > 0 else None
+        return ListedCandidates(projection, kept)
+
+    def response(
+        self,
+        X: MatrixLike,
+        y: MatrixLike,
+        units: Any = None,
+        *,
+        public: MatrixLike | None = None,
+    ) -> Any:
+        """Return the exact law of what `fit` would release: for trusted eyes only."""
+        return self._law(self._rows(X, reset=False), y, units, public)[-1]
+
+    def _law(self, rows: Any, y: Any, units: Any, public: Any) -> Any:
+        if public is None:
+            raise InvalidDataError(
+                "public=None; PublicCoverClassifier needs public unlabelled rows: "
+                "fit(X, y, public=Z)."
+            )
+        candidates = self.candidates(public)
+        fine = self.penalty is not None
+        examples, labels = self._examples(rows, y, units, fine=fine)
+        law = select(
+            candidates,
+            examples,
+            self.epsilon,
+            penalty=self.penalty,
+            selection=self.selection,
+        )
+        return candidates, examples, labels, law

@@ -1,0 +1,369 @@
+"""Linear functions learned with public points: losses, plan and solver (M3)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent._numbers import below_one, down, positive, up
+from reticent.errors import InvalidParameterError, SolverError
+from reticent.guarantees import Certificate, gaussian_ratio
+from reticent.hypotheses import (
+    ConvexLoss,
+    HuberLoss,
+    LinearBall,
+    LogisticLoss,
+    SquaredLoss,
+)
+from reticent.learners.public.rules import (
+    minimiser_move,
+    projected_model,
+    regularized_sensitivity,
+)
+from reticent.mechanisms import (
+    GridLaw,
+    GridNoise,
+    RandomSource,
+    calibrate_gaussian,
+    calibrate_laplace,
+)
+
+Float = NDArray[np.float64]
+
+ROUND_OFF = 2.0**-53
+# Widths, in turn, over which the kink of the absolute loss is rounded.
+_WIDTHS = tuple(0.25 * 8.0**-k for k in range(14))
+
+
+@dataclass(frozen=True)
+class UnitLoss:
+    """A convex loss that ranges over at most one at any one example.
+
+    Attributes
+    ----------
+    name : {"logistic", "squared", "huber", "absolute"}
+        Its name. Targets are 0 and 1 for "logistic", in [-1, 1] for the others.
+    reach : float
+        Bound on the size of predictions.
+    width : float
+        Where Huber's loss bends.
+    share : float
+        What the plain loss is multiplied by, rounded down.
+    """
+
+    name: str
+    reach: float
+    width: float
+    share: float
+
+    @classmethod
+    def of(cls, name: Any, width: Any, reach: float) -> UnitLoss:
+        """Scale the loss called `name` by its range.
+
+        The logistic loss differs by exactly the reach between the largest prediction
+        and the smallest. The others grow with the distance from the target and range
+        widest for a target of size one, from the nearest to the farthest prediction.
+        """
+        if name == "logistic":
+            return cls(name, reach, 1.0, down(1 / reach))
+        if name not in ("squared", "huber", "absolute"):
+            raise InvalidParameterError(
+                f"loss={name!r} must be 'logistic' (classes only), 'squared', 'huber' "
+                "or 'absolute'."
+            )
+        width = positive("Huber's loss", "width", width)
+        plain = cls(name, reach, width, 1.0)
+        ends = np.array([reach + 1.0, max(0.0, 1.0 - reach)])
+        far, near = plain.value(ends, np.zeros(2)).tolist()
+        return cls(name, reach, width, down(1 / up(far - near)))
+
+    def smooth(self, width: float | None = None) -> ConvexLoss:
+        """Return the loss for a solver; the absolute one is rounded over `width`."""
+        if self.name == "logistic":
+            return LogisticLoss(self.share)
+        if self.name == "squared":
+            return SquaredLoss(self.share / 2)
+        if self.name == "huber":
+            return HuberLoss(self.width, self.share)
+        width = _WIDTHS[0] if width is None else width
+        return HuberLoss(width, self.share / width)
+
+    def value(self, prediction: Float, y: Float) -> Float:
+        """Return the loss of each prediction."""
+        if self.name == "absolute":
+            return np.asarray(self.share * np.abs(prediction - y))
+        return self.smooth().value(prediction, y)
+
+    @property
+    def slope(self) -> float:
+        """Bound on the size of the derivative."""
+        steepest = {"squared": self.reach + 1, "huber": self.width}
+        return up(self.share * steepest.get(self.name, 1.0))
+
+    @property
+    def curvature(self) -> float | None:
+        """Bound on the second derivative; None if there is none."""
+        if self.name == "absolute":
+            return None
+        return self.share * (0.25 if self.name == "logistic" else 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class RegularizedPlan:
+    """Penalty, solver's gap and noise of M3, all from public quantities.
+
+    Attributes
+    ----------
+    loss : UnitLoss
+        The loss.
+    radius : float
+        Bound on the norm of the coefficients.
+    eta : float
+        Strength of the penalty on public points.
+    gap : float
+        What the solver promises; the certificate rests on it.
+    noise : GridNoise
+        Noise on the values at the public points.
+    certificate : Certificate
+        What the model promises.
+    """
+
+    loss: UnitLoss
+    radius: float
+    eta: float
+    gap: float
+    noise: GridNoise
+    certificate: Certificate[Any]
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        *,
+        n_units: int,
+        n_public: int,
+        dimension: int,
+        feature_bound: float,
+        leverage: float | None,
+        labels_from_data: bool,
+        seeded: bool,
+    ) -> RegularizedPlan:
+        """Check a model's parameters; scikit-learn's checks may be off."""
+        owner = type(model).__name__
+        epsilon = positive(owner, "epsilon", model.epsilon)
+        delta = below_one(owner, "delta", model.delta)
+        radius = positive(owner, "radius", model.radius)
+        reach = up(radius * feature_bound)
+        loss = UnitLoss.of(model.loss, model.width, reach)
+        spread = projected_spread(epsilon, delta, n_public, dimension)
+        eta = model.eta
+        if isinstance(eta, str) and eta == "auto":
+            eta = automatic_eta(loss, spread, n_units, leverage, model._prediction)
+        eta = positive(owner, "eta", eta)
+        tolerance = positive(owner, "tolerance", model.tolerance)
+        facts: dict[str, Any] = {"lipschitz": loss.slope, "leverage": leverage}
+        gap = eta * (tolerance * minimiser_move(n_units, eta, **facts) / 2) ** 2
+        # Floating point proves no finer gap, whatever the rows hold.
+        finest = (n_units + n_public + dimension + 64) * 64 * ROUND_OFF
+        gap = max(gap, finest * (1 + eta * reach**2))
+        moved = regularized_sensitivity(
+            n=n_units,
+            m=n_public,
+            eta=eta,
+            gap=gap,
+            reach=reach,
+            **facts,
+            rounding=(dimension + 32) * 2 * ROUND_OFF * reach,
+            labels_from_data=labels_from_data,
+        )
+        facts = {"dimension": n_public, "seeded": seeded}
+        noise = (
+            calibrate_gaussian(moved, epsilon=epsilon, delta=delta, **facts)
+            if delta
+            else calibrate_laplace(moved, epsilon=epsilon, **facts)
+        )
+        released = projected_model(noise.certificate, points=n_public)
+        return cls(loss, radius, eta, gap, noise, released)
+
+    def values(self, rows: Float, y: Float, weights: Float, public: Float) -> Float:
+        """Minimise to the preset gap; return the minimiser's values at `public`.
+
+        `weights` are those of the rows, and sum to one over all units.
+        """
+        # What floating point may add: to the weights of units, to the matrix of the
+        # public rows, and to the norm of the result.
+        reserve = (
+            (len(public) + 64) * 2 * ROUND_OFF * (1 + 4 * self.eta * self.loss.reach**2)
+        )
+        if not 2 * reserve <= self.gap:
+            raise InvalidParameterError(
+                f"a gap of {self.gap:.3g} is finer than {2 * reserve:.3g}, which "
+                "floating point can prove here. Raise `tolerance`, or lower `eta`."
+            )
+        problem = _Problem(self, rows, y, weights * len(rows), public)
+        target = self.gap - reserve
+        if self.loss.name == "absolute":
+            found = _absolute_minimiser(problem, target)
+        else:
+            found = problem.minimise(self.loss.smooth(), target)
+        return np.asarray(public @ found)
+
+    def project(self, public: Float, noisy: Float) -> Float:
+        """Return the released coefficients; they see nothing but noisy values."""
+        law = self.noise.law
+        spread = math.sqrt(2) if law is GridLaw.LAPLACE else 1.0
+        return nearest_linear(
+            public, noisy, self.radius, noise=spread * self.noise.scale
+        )
+
+    def noisy(self, values: Float, source: RandomSource) -> Float:
+        """Draw the noisy values: all that the release knows of the data."""
+        return self.noise.response(values).draw(source)
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Rows, targets and weights of one minimisation."""
+
+    plan: RegularizedPlan
+    rows: Float
+    y: Float
+    weights: Float
+    public: Float
+
+    def minimise(self, loss: ConvexLoss, gap: float) -> Float:
+        found = LinearBall(self.plan.radius).minimise(
+            self.rows,
+            self.y,
+            self.weights,
+            loss=loss,
+            gap=gap,
+            public=self.public,
+            eta=self.plan.eta,
+        )
+        return np.array(found.hypothesis.coefficients)
+
+    def gap(self, w: Float, slopes: Float) -> float:
+        """Bound how much linear functions with these slopes of the loss improve.
+
+        That is the largest decrease over the ball of the objective's linear part at
+        `w`, with the rounding of the gradient.
+        """
+        n, d = self.rows.shape
+        m = len(self.public)
+        shares = self.weights / n * slopes
+        values = self.public @ w
+        gradient = shares @ self.rows + 2 * self.plan.eta / m * (values @ self.public)
+        sizes = np.abs(shares) @ np.abs(self.rows)
+        sizes += 2 * self.plan.eta / m * (np.abs(values) @ np.abs(self.public))
+        radius, norm = self.plan.radius, float(np.linalg.norm(gradient))
+        error = (n + m + 2 * d + 64) * ROUND_OFF * float(np.linalg.norm(sizes))
+        return float(gradient @ w) + radius * (norm + 2 * error) * (1 + 2.0**-40)
+
+
+def _absolute_minimiser(problem: _Problem, gap: float) -> Float:
+    r"""Minimise the absolute loss by rounding its kink over smaller and smaller widths.
+
+    *Proof of the gap.* Slopes `a` in [-1, 1] satisfy :math:`|v| \ge |u| + a (v - u) -
+    (|u| - a u)` for residuals `u`, `v`. So the objective exceeds its minimum by at most
+    the gap of the linear part plus the mean of :math:`|u| - a u`, which vanishes
+    outside of the width, where `a` is the sign of `u`.
+    """
+    share = problem.plan.loss.share
+    for width in _WIDTHS:
+        try:
+            found = problem.minimise(problem.plan.loss.smooth(width), gap / 2)
+        except SolverError:
+            continue
+        residuals = problem.rows @ found - problem.y
+        slopes = np.clip(residuals / width, -1.0, 1.0)
+        short = np.abs(residuals) - slopes * residuals
+        rest = share * float(problem.weights @ short) / len(short) * (1 + 2.0**-30)
+        rounding = 64 * ROUND_OFF * (1 + len(found)) * problem.plan.loss.reach * share
+        if problem.gap(found, share * slopes) + rest + rounding <= gap:
+            return found
+    raise SolverError(
+        f"gap={gap!r} was not reached for the absolute loss. Raise `tolerance`, or "
+        "use loss='huber'."
+    )
+
+
+def projected_spread(epsilon: float, delta: float, m: int, dimension: int) -> float:
+    """Return the root mean square noise after projection, for a move of one.
+
+    Of the noise on `m` values only the part in the class survives.
+    """
+    kept = min(dimension, m)
+    if delta:
+        return math.sqrt(kept) / gaussian_ratio(epsilon, delta)
+    return math.sqrt(2 * kept * m) / epsilon
+
+
+def automatic_eta(
+    loss: UnitLoss,
+    spread: float,
+    n_units: int,
+    leverage: float | None,
+    prediction: float,
+) -> float:
+    """Return where the penalty and the noise together cost least, roughly.
+
+    `prediction` is how much of a prediction's size counts; signs survive shrinking.
+    """
+    choices = np.logspace(-7, 1, 161)
+    costs = []
+    for eta in choices.tolist():
+        moved = minimiser_move(n_units, eta, lipschitz=loss.slope, leverage=leverage)
+        noise = spread * moved
+        curved = math.inf if loss.curvature is None else loss.curvature * noise**2 / 2
+        costs.append(eta * prediction**2 + min(curved, loss.slope * noise))
+    return float(choices[int(np.argmin(costs))])
+
+
+def leverage_at_most(public: Float, feature_bound: float) -> float | None:
+    """Bound linear functions at bounded rows by their root mean square at public ones.
+
+    None if the public rows leave a direction out, or nearly so.
+    """
+    m, d = public.shape
+    moments = public.T @ public / m
+    # What rounding can do to the matrix and to its eigenvalues.
+    error = (m + 16 * d + 64) * 2 * ROUND_OFF * float(np.trace(moments))
+    least = float(np.linalg.eigvalsh(moments)[0]) - error
+    if not least > 0:
+        return None
+    return up(feature_bound / math.sqrt(least))
+
+
+def nearest_linear(
+    public: Float, values: Float, radius: float, *, noise: float = 0.0
+) -> Float:
+    """Return coefficients in the ball whose values are nearest to `values` (M1).
+
+    A function of public rows and given values alone. With `noise`, the values' known
+    standard deviation, coefficients are shrunk as if each had the variance
+    ``radius^2 / dimension`` before. Directions that the public rows do not have stay
+    zero.
+    """
+    m, d = public.shape
+    curves, axes = np.linalg.eigh(public.T @ public / m)
+    pull = axes.T @ (values @ public / m)
+    seen = curves > 1e-12 * max(float(curves[-1]), 1e-300)
+    curves, pull, axes = curves[seen], pull[seen], axes[:, seen]
+    least = noise**2 * d / (m * radius**2)
+
+    def at(multiplier: float) -> Float:
+        return np.asarray(pull / (curves + multiplier))
+
+    if np.linalg.norm(at(least)) <= radius:
+        return np.asarray(axes @ at(least))
+    low, high = least, least + float(np.linalg.norm(pull)) / radius
+    for _ in range(100):
+        middle = (low + high) / 2
+        outside = np.linalg.norm(at(middle)) > radius
+        low, high = (middle, high) if outside else (low, middle)
+    return np.asarray(axes @ at(high))

@@ -1,0 +1,49 @@
+"""Public unlabelled rows, as a fit takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from reticent._numbers import whole
+from reticent.errors import InvalidDataError
+from reticent.learners.selection.candidates import refuse_the_data
+
+
+def public_rows(
+    owner: str, public: Any, X: Any, n_features: int
+) -> NDArray[np.float64]:
+    """Return public rows as numbers, or say what is missing."""
+    if public is None:
+        raise InvalidDataError(
+            f"public=None; {owner} needs public unlabelled rows: fit(X, y, public=Z)."
+        )
+    refuse_the_data("public rows", public, X)
+    rows = check_array(public, dtype=np.float64, input_name="public")
+    if rows.shape[1] != n_features:
+        raise InvalidDataError(
+            f"public rows have {rows.shape[1]} features; the private ones have "
+            f"{n_features}."
+        )
+    return np.asarray(rows)
+
+
+def first_rows(owner: str, public: Any, n_public: int | None) -> Any:
+    """Return the first so many public rows, or all of them for None.
+
+    Fewer than asked for are refused: the accuracy that a plan promises is about that
+    many.
+    """
+    if public is None or n_public is None:
+        return public
+    count = whole(owner, "n_public", n_public)
+    rows = np.asarray(public)
+    if not len(rows) >= count:
+        raise InvalidDataError(
+            f"public has {len(rows)} rows; n_public={count} needs as many at least. "
+            "Give more, or lower n_public."
+        )
+    return rows[:count]

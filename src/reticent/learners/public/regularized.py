@@ -1,0 +1,396 @@
+"""Regularised risk minimisation with public unlabelled rows (M3)."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
+from reticent.ensembles import check_bounds
+from reticent.errors import InvalidParameterError
+from reticent.estimators import (
+    ReleasedLinear,
+    ReleasedLinearClassifier,
+    ReleasedLinearRegressor,
+    centred,
+    checked_targets,
+    two_labels,
+)
+from reticent.learners.linear.fourier_features import FourierFeatures
+from reticent.learners.linear.noise_plans import CONSTANT, bounded_rows, unit_weights
+from reticent.learners.public.linear_plan import (
+    Float,
+    RegularizedPlan,
+    leverage_at_most,
+)
+from reticent.learners.public.points import public_rows
+from reticent.mechanisms import noise_source
+
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+_CONSTRAINTS: dict[str, list[Any]] = {
+    "epsilon": [_POSITIVE],
+    "delta": [Interval(Real, 0, 1, closed="left")],
+    "width": [_POSITIVE],
+    "features": [FourierFeatures, None],
+    "norm_bound": [_POSITIVE],
+    "radius": [_POSITIVE],
+    "eta": [StrOptions({"auto"}), _POSITIVE],
+    "tolerance": [_POSITIVE],
+    "fit_intercept": ["boolean"],
+}
+
+
+class _RegularizedERM(ReleasedLinear):
+    """What both estimators share."""
+
+    _prediction: ClassVar[float]
+    features_: FourierFeatures | None
+
+    def _regularized(
+        self,
+        X: Float,
+        targets: Float,
+        public: Any,
+        units: Any,
+        *,
+        labels_from_data: bool,
+    ) -> Float:
+        """Return coefficients that are a function of noisy values at public rows."""
+        Z = public_rows(type(self).__name__, public, X, X.shape[1])
+        features = self._drawn_features(Z)
+        rows, largest = self._bounded(X, features)
+        open_rows, _ = self._bounded(Z, features)
+        weights, n_units = unit_weights(units, len(rows))
+        source = noise_source(self.random_state)
+        plan = RegularizedPlan.of(
+            self,
+            n_units=n_units,
+            n_public=len(open_rows),
+            dimension=rows.shape[1],
+            feature_bound=largest,
+            leverage=leverage_at_most(open_rows, largest),
+            labels_from_data=labels_from_data,
+            seeded=source.seeded,
+        )
+        exact = plan.values(rows, targets, weights, open_rows)
+        noisy = plan.noisy(exact, source)
+        self.features_ = features
+        self.certificate_ = plan.certificate
+        self.n_units_ = n_units
+        self.noise_scale_ = plan.noise.scale
+        self.eta_ = plan.eta
+        self.public_values_ = noisy
+        return plan.project(open_rows, noisy)
+
+    def _drawn_features(self, Z: Float) -> FourierFeatures | None:
+        if self.features is None:
+            return None
+        if not isinstance(self.features, FourierFeatures):
+            raise InvalidParameterError(
+                f"features={self.features!r} must be FourierFeatures(...) or None."
+            )
+        drawn: FourierFeatures = clone(self.features).fit(Z)
+        return drawn
+
+    def _bounded(self, X: Float, features: FourierFeatures | None) -> tuple[Float, Any]:
+        """Return rows in the unit ball, constant last, and the bound on their norm."""
+        bound = self.norm_bound if features is None else 1.0
+        seen = X if features is None else features.transform(X)
+        rows, _, largest = bounded_rows(seen, bound, None, self.fit_intercept)
+        return rows, largest
+
+    def _scores(self, X: MatrixLike) -> Float:
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        if self.features_ is not None:
+            rows = self.features_.transform(rows)
+        return np.asarray(rows @ np.atleast_2d(self.coef_).T + self.intercept_)
+
+    @property
+    def _scale(self) -> float:
+        """What rows were divided by."""
+        return float(self.norm_bound) if self.features is None else 1.0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # every fit draws fresh noise
+        return tags
+
+
+class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
+    r"""Linear classifier released through its values on public unlabelled rows.
+
+    The risk is minimised with a penalty on the mean square of the predictions at the
+    public rows. One unit hardly moves these predictions; noise hides the rest; and the
+    released model is the linear function nearest to the noisy predictions. Only they
+    have seen private data.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        What releasing the model costs.
+    delta : float, default=0.0
+        Above 0 the noise is Gaussian, and does not grow with the number of public
+        rows; at 0 it is Laplace, and does.
+    loss : {"logistic", "squared", "huber", "absolute"}, default="logistic"
+        The loss, divided by its range at one example. All but the logistic one
+        compare predictions with -1 and 1.
+    width : float, default=0.5
+        Where Huber's loss turns from a square into a straight line.
+    features : FourierFeatures or None, default=None
+        Random waves for a kernel model, drawn anew at each fit without looking at
+        rows. None takes the columns as they are.
+    norm_bound : float, default=1.0
+        Public bound on the Euclidean norm of a row. Longer rows are scaled down when
+        training. Not used with `features`, whose rows have norm one.
+    radius : float, default=5.0
+        Bound on the norm of the coefficients, for rows divided by `norm_bound`.
+    eta : float or "auto", default="auto"
+        Strength of the penalty; "auto" weighs it against the noise.
+    tolerance : float, default=0.05
+        Of the solver, as a share of the sensitivity. Fixed in advance.
+    fit_intercept : bool, default=True
+        Whether a constant feature of half of `norm_bound` is added.
+    classes : array-like of shape (2,), default=None
+        The two public labels. None reads them from `y` and assumes them public.
+    random_state : int, RandomState instance or None, default=None
+        None draws from the operating system; anything else is for experiments.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        The released model.
+    public_values_ : ndarray of shape (n_public,)
+        The noisy predictions at the public rows. Private, too: they may be shown.
+    features_ : FourierFeatures or None
+        The waves that were drawn.
+    certificate_ : Certificate
+        What the model promises.
+    classes_, n_units_, noise_scale_, eta_
+        Labels, number of units, scale of the noise and strength of the penalty.
+
+    Guarantee
+    ---------
+    The model is `epsilon`-DP, or (`epsilon`, `delta`)-DP, under replacement of one
+    unit of the private rows, whatever the public rows are: that these resemble the
+    private ones matters for accuracy alone. *Proof.* M3 bounds the move of the values
+    at public rows, the solver's preset gap included; G5 adds noise for it; M1: the
+    model is a function of the noisy values. A solver that misses its gap raises, and
+    nothing is released.
+
+    References
+    ----------
+    :cite:`BlockEtAl2024`, Alg. 1 and 3; THEOREMS M1, M3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(3000, random_state=0)
+    >>> model = RegularizedERMClassifier(1.0, 1e-6, norm_bound=5.0, classes=[0, 1])
+    >>> model = model.fit(X[1000:], y[1000:], public=X[:1000])
+    >>> print(model.certificate_.headline())
+    (1, 1e-06)-DP for the model, replace one unit of 2000; proved
+    """
+
+    _prediction = 0.15
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_CONSTRAINTS,
+        "loss": [StrOptions({"logistic", "squared", "huber", "absolute"})],
+        "classes": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        loss: str = "logistic",
+        width: float = 0.5,
+        features: FourierFeatures | None = None,
+        norm_bound: float = 1.0,
+        radius: float = 5.0,
+        eta: float | str = "auto",
+        tolerance: float = 0.05,
+        fit_intercept: bool = True,
+        classes: ArrayLike | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.width = width
+        self.features = features
+        self.norm_bound = norm_bound
+        self.radius = radius
+        self.eta = eta
+        self.tolerance = tolerance
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: MatrixLike,
+        y: MatrixLike,
+        units: Any = None,
+        *,
+        public: MatrixLike | None = None,
+    ) -> Self:
+        """Train the model and release it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Private rows.
+        y : array-like of shape (n_rows,)
+            Two labels.
+        units : array-like of shape (n_rows,), default=None
+            The person, or other unit, that each row belongs to. A unit's loss is the
+            mean over its rows. None makes every row a unit.
+        public : array-like of shape (n_public, n_features)
+            Public unlabelled rows. Needed.
+
+        Raises
+        ------
+        SolverError
+            If the preset gap is not reached.
+        """
+        X = validate_data(self, X, dtype=np.float64)
+        labels, y = two_labels("RegularizedERMClassifier", self.classes, X, y)
+        targets = labels.indices(y).astype(np.float64)
+        if self.loss != "logistic":
+            targets = 2 * targets - 1
+        found = self._regularized(
+            X, targets, public, units, labels_from_data=self.classes is None
+        )
+        constant = CONSTANT if self.fit_intercept else None
+        self._release(found[:, None], constant, self._scale, labels.classes)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class RegularizedERMRegressor(_RegularizedERM, ReleasedLinearRegressor):
+    """Linear regressor released through its values on public unlabelled rows.
+
+    Parameters
+    ----------
+    epsilon, delta
+        As for `RegularizedERMClassifier`.
+    bounds : (float, float), default=(0.0, 1.0)
+        Public bounds on the target, known without looking at the data. Targets and
+        predictions outside are clipped.
+    loss : {"absolute", "huber", "squared"}, default="absolute"
+        The loss, of targets whose bounds are mapped to -1 and 1.
+    width, features, norm_bound, radius, eta, tolerance, fit_intercept, random_state
+        As for `RegularizedERMClassifier`; `radius` for targets mapped to [-1, 1].
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray and float
+        The released model, in the target's units.
+    public_values_ : ndarray of shape (n_public,)
+        The noisy predictions at the public rows, of targets mapped to [-1, 1].
+    features_, certificate_, n_units_, noise_scale_, eta_
+        As for `RegularizedERMClassifier`.
+
+    Guarantee
+    ---------
+    As for `RegularizedERMClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = RegularizedERMRegressor(1.0, 1e-4, (0, 400), norm_bound=0.25)
+    >>> model = model.fit(X[100:], y[100:], public=X[:100])
+    >>> print(model.certificate_.headline())
+    (1, 0.0001)-DP for the model, replace one unit of 342; proved
+    """
+
+    _prediction = 0.3
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_CONSTRAINTS,
+        "bounds": ["array-like"],
+        "loss": [StrOptions({"squared", "huber", "absolute"})],
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: tuple[float, float] = (0.0, 1.0),
+        *,
+        loss: str = "absolute",
+        width: float = 0.5,
+        features: FourierFeatures | None = None,
+        norm_bound: float = 1.0,
+        radius: float = 2.0,
+        eta: float | str = "auto",
+        tolerance: float = 0.05,
+        fit_intercept: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.loss = loss
+        self.width = width
+        self.features = features
+        self.norm_bound = norm_bound
+        self.radius = radius
+        self.eta = eta
+        self.tolerance = tolerance
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: MatrixLike,
+        y: MatrixLike,
+        units: Any = None,
+        *,
+        public: MatrixLike | None = None,
+    ) -> Self:
+        """Train the model and release it.
+
+        Parameters
+        ----------
+        X, units, public
+            As for `RegularizedERMClassifier`.
+        y : array-like of shape (n_rows,)
+            Targets; values outside the bounds are clipped.
+
+        Raises
+        ------
+        SolverError
+            If the preset gap is not reached.
+        """
+        if self.loss == "logistic":
+            raise InvalidParameterError(
+                "loss='logistic' is for classes; use 'squared', 'huber' or 'absolute'."
+            )
+        bounds = check_bounds(self.bounds)
+        X = validate_data(self, X, dtype=np.float64)
+        y = checked_targets(y)
+        check_consistent_length(X, y)
+        found = self._regularized(
+            X, centred(y, bounds), public, units, labels_from_data=False
+        )
+        constant = CONSTANT if self.fit_intercept else None
+        self._release_numbers(found, constant, self._scale, bounds)
+        return self

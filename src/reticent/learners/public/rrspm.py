@@ -1,0 +1,313 @@
+"""Release what a minimiser says of public points, under noise there (M4)."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from reticent._numbers import below_one, nonnegative
+from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
+from reticent.errors import InvalidDataError, InvalidParameterError, RuleError
+from reticent.estimators import two_labels, unit_positions
+from reticent.hypotheses import HypothesisClass, distinct_rows, matrix
+from reticent.learners.public.points import first_rows
+from reticent.learners.public.separator_noise import (
+    NOISES,
+    Separator,
+    SeparatorNoise,
+    gaussian_separator_noise,
+    laplace_separator_noise,
+)
+from reticent.learners.public.separator_oracles import SeparatorOracle, oracle_for
+from reticent.learners.selection.candidates import refuse_the_data
+from reticent.mechanisms import GridLaw, noise_source
+
+SCALES = ("teaching", "points")
+
+
+class SeparatorClassifier(ClassifierMixin, BaseEstimator):
+    """Common parts of classifiers that release labels of public points.
+
+    Subclasses have the constructor parameters `hypotheses`, `epsilon`, `delta`,
+    `noise`, `scale_by`, `slack`, `classes` and `random_state`.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "hypotheses": [HypothesisClass, HasMethods(["fit", "predict"])],
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "delta": [Interval(Real, 0, 1, closed="left")],
+        "noise": [StrOptions({"auto", *NOISES})],
+        "scale_by": [StrOptions(set(SCALES))],
+        "slack": [Interval(Real, 0, None, closed="left")],
+        "classes": ["array-like", None],
+    }
+
+    def _release(
+        self, X: MatrixLike, y: MatrixLike, units: Any, points: MatrixLike
+    ) -> Self:
+        rows = np.asarray(validate_data(self, X, dtype=np.float64, reset=True))
+        labels, y = two_labels("A class of hypotheses", self.classes, rows, y)
+        positions, n_units = unit_positions(units, len(rows))
+        oracle = oracle_for(self.hypotheses, rows.shape[1])
+        public, _ = distinct_rows(matrix(points, rows.shape[1]))
+        source = noise_source(self.random_state)
+        noise = self._noise(oracle, public, n_units, source.seeded)
+        if units is None:
+            weights = np.full(len(rows), noise.steps, dtype=np.int64)
+        else:
+            # Rounded down, so that a unit's mistakes weigh `steps` at most.
+            weights = (
+                noise.steps // np.bincount(positions, minlength=n_units)[positions]
+            )
+        won = oracle.labels(
+            np.concatenate([rows, public]),
+            np.concatenate([labels.indices(y), np.zeros(len(public), dtype=np.int64)]),
+            np.concatenate([weights, noise.draw(source)]),
+            public,
+            noise.steps,
+        )
+        # From here on nothing but the labels of public points is known of the data.
+        self._family = deepcopy(self.hypotheses)
+        self.hypothesis_ = oracle.release(public, won)
+        self.certificate_ = noise.certificate
+        self.points_ = public
+        self.labels_ = labels.classes[won]
+        self.noise_scale_ = noise.scale / noise.steps
+        self.classes_ = labels.classes
+        self.n_units_ = n_units
+        return self
+
+    def _noise(
+        self,
+        oracle: SeparatorOracle,
+        points: NDArray[np.float64],
+        n_units: int,
+        seeded: bool,
+    ) -> SeparatorNoise:
+        chosen = self._noise_laws()
+        if self.scale_by not in SCALES:
+            raise InvalidParameterError(
+                f"scale_by={self.scale_by!r} must be one of {', '.join(SCALES)}."
+            )
+        facts = Separator(
+            n=n_units,
+            points=len(points),
+            taught=(
+                oracle.taught(points) if self.scale_by == "teaching" else len(points)
+            ),
+            labelings=oracle.labelings(points) if "gaussian" in chosen else 1,
+            room=oracle.room,
+            oracle=oracle.name,
+            exact_oracle=oracle.exact,
+            slack=nonnegative(type(self).__name__, "slack", self.slack),
+        )
+        assumed = {"labels_from_data": self.classes is None, "seeded": seeded}
+        found = []
+        if "laplace" in chosen:
+            found.append(
+                laplace_separator_noise(facts, epsilon=self.epsilon, **assumed)
+            )
+        if "gaussian" in chosen:
+            try:
+                found.append(
+                    gaussian_separator_noise(
+                        facts, epsilon=self.epsilon, delta=self.delta, **assumed
+                    )
+                )
+            except (InvalidParameterError, RuleError):
+                # Too many labelings, say. All of this is public, and so is the choice.
+                if not found:
+                    raise
+        return min(found, key=_variance)
+
+    def _noise_laws(self) -> tuple[str, ...]:
+        delta = below_one(type(self).__name__, "delta", self.delta)
+        if self.noise not in ("auto", *NOISES):
+            raise InvalidParameterError(
+                f"noise={self.noise!r} must be one of auto, {', '.join(NOISES)}."
+            )
+        if self.noise == "gaussian" and not delta > 0:
+            raise InvalidParameterError(
+                f"noise='gaussian' needs delta > 0; got delta={delta!r}. Use "
+                "noise='laplace' for pure differential privacy."
+            )
+        if self.noise == "laplace" or delta == 0:
+            return ("laplace",)
+        return NOISES if self.noise == "auto" else ("gaussian",)
+
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Return the released hypothesis' label of each row; costs nothing more."""
+        check_is_fitted(self)
+        rows = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
+        oracle = oracle_for(self._family, rows.shape[1])
+        return np.asarray(self.classes_[oracle.predict(self.hypothesis_, rows)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True  # the class may not fit the data
+        return tags
+
+
+class RRSPMClassifier(SeparatorClassifier):
+    r"""Private classifier from an oracle and public unlabelled points.
+
+    Public points get random costs, of either sign, for label 1. One call of the oracle
+    minimises the mistakes on the private rows plus these costs. Of the minimiser only
+    its labels of the public points are kept, and the class's representative of these
+    labels is released. No list of candidates is needed, only an oracle: large classes
+    and large data are fine.
+
+    Parameters
+    ----------
+    hypotheses : HypothesisClass or classifier
+        The class, from `reticent.hypotheses`. Or any scikit-learn classifier that
+        takes `sample_weight`, as a heuristic: a copy is fitted with flipped labels
+        where weights are negative, and another is fitted on the public points with
+        the labels that the first gives them, and released.
+    epsilon : float, default=1.0
+        Privacy cost of the released model.
+    delta : float, default=0.0
+        Slack of Gaussian noise; 0 for pure differential privacy.
+    noise : {"auto", "laplace", "gaussian"}, default="auto"
+        Law of the costs. "auto" takes the one of smaller variance; Laplace, hence
+        pure differential privacy, if `delta` is 0.
+    scale_by : {"teaching", "points"}, default="teaching"
+        Whether the noise is scaled to the number of points that tell a labeling apart
+        from all others, or to the number of all points, as S4 does.
+    slack : float, default=0.0
+        By how many weighted mistakes the oracle's result may be off the minimum. The
+        noise grows by the factor ``1 + slack``, and a certificate that is conditional
+        on an exact oracle is then conditional on one that is this good.
+    n_public : int or None, default=None
+        How many of the public rows are used: the first ones. None uses all. It is for
+        plans, whose bounds on the error are about so many.
+    classes : array-like of shape (2,), default=None
+        The two public labels. None reads them from `y` and assumes them public.
+    random_state : int, RandomState instance or None, default=None
+        None draws from the operating system; anything else is for experiments.
+
+    Attributes
+    ----------
+    hypothesis_ : object
+        The released hypothesis, or the classifier fitted on the public points.
+    certificate_ : Certificate
+        What the model promises; it predicts without limit.
+    points_, labels_ : ndarray
+        The distinct public points and their labels, from which the hypothesis follows.
+    noise_scale_ : float
+        Scale of the noise, in mistakes; public.
+    classes_ : ndarray of shape (2,)
+        The public labels, sorted.
+    n_units_ : int
+        Number of privacy units.
+
+    Guarantee
+    ---------
+    `PureDP(epsilon)` for the model under Laplace noise, `ApproxDP(epsilon, delta)`
+    under Gaussian noise, replace-one. Rules M4-laplace and M4-gaussian have the
+    proofs. Mistakes and noise are whole numbers and are added exactly; ties may be
+    broken in any way.
+
+    ============================================  ====================================
+    oracle                                        certificate
+    ============================================  ====================================
+    thresholds, intervals, stumps, rectangles,    proved
+    finite classes; halfspaces and conjunctions
+    with ``method="enumerate"``
+    other halfspaces and conjunctions             assumes EXACT_ORACLE: HiGHS proves
+                                                  its bound in floating point
+    a scikit-learn classifier                     assumes EXACT_ORACLE, which a
+                                                  heuristic need not meet
+    the last two with ``slack > 0``               assumes ORACLE_WITHIN_SLACK instead
+    ============================================  ====================================
+
+    How the public points relate to the private rows matters for accuracy alone. They
+    must be public: points taken from the private rows void the certificate. With
+    `units` a unit's loss is the mean over its rows, rounded down.
+
+    References
+    ----------
+    :cite:`BlockEtAl2024`, Alg. 4; :cite:`NeelRothWu2019`; THEOREMS M4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reticent.hypotheses import Stumps
+    >>> rng = np.random.default_rng(0)
+    >>> X, public = rng.normal(size=(5000, 3)), rng.normal(size=(40, 3))
+    >>> model = RRSPMClassifier(Stumps(), epsilon=1.0, classes=[False, True])
+    >>> model = model.fit(X, X[:, 1] > 0.3, public=public)
+    >>> print(model.certificate_.headline())
+    1-DP for the model, replace one unit of 5000; proved
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SeparatorClassifier._parameter_constraints,
+        "n_public": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        hypotheses: Any,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 0.0,
+        noise: str = "auto",
+        scale_by: str = "teaching",
+        slack: float = 0.0,
+        n_public: int | None = None,
+        classes: ArrayLike | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.hypotheses = hypotheses
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise = noise
+        self.scale_by = scale_by
+        self.slack = slack
+        self.n_public = n_public
+        self.classes = classes
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: MatrixLike,
+        y: MatrixLike,
+        units: Any = None,
+        *,
+        public: MatrixLike | None = None,
+    ) -> Self:
+        """Release a hypothesis.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Private rows.
+        y : array-like of shape (n_rows,)
+            Two labels.
+        units : array-like of shape (n_rows,), default=None
+            The id of each row's unit; the losses of its rows are averaged.
+        public : array-like of shape (n_public, n_features)
+            Public unlabelled rows. Needed; copies count once.
+        """
+        refuse_the_data("public", public, X)
+        if public is None:
+            raise InvalidDataError(
+                "public=None; RRSPMClassifier needs public unlabelled rows: "
+                "fit(X, y, public=Z)."
+            )
+        points = first_rows("RRSPMClassifier", public, self.n_public)
+        return self._release(X, y, units, points)
+
+
+def _variance(noise: SeparatorNoise) -> float:
+    own = noise.scale / noise.steps
+    return 2 * own**2 if noise.law is GridLaw.LAPLACE else own**2

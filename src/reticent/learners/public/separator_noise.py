@@ -1,0 +1,261 @@
+"""Whole-number noise on public points, calibrated so that a minimiser is private."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent._numbers import probability, up
+from reticent.errors import InvalidParameterError, RuleError
+from reticent.guarantees import Certificate, gaussian_ratio
+from reticent.learners.public.separator_rules import (
+    gaussian_room,
+    gaussian_separator,
+    laplace_room,
+    laplace_separator,
+)
+from reticent.mechanisms import (
+    ROUNDING_VARIANCE,
+    GridLaw,
+    RandomSource,
+    checked_epsilon,
+    draw_discrete_gaussian,
+    draw_discrete_laplace,
+)
+
+NOISES = ("laplace", "gaussian")
+
+# A mistake counts at most so many steps of the noise's grid. Breaking ties costs one
+# half step in that many, so finer steps would save nothing that can be seen.
+_FINEST = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Separator:
+    """The public facts that the noise is calibrated to.
+
+    Attributes
+    ----------
+    n : int
+        Number of private units.
+    points : int
+        Number of distinct public points.
+    taught : int
+        Points that tell any labeling apart from all others.
+    labelings : int
+        Number of labelings of the points, or an upper bound; for Gaussian noise.
+    room : int
+        What the costs of all points may add up to so that the oracle is exact.
+    oracle : str
+        Name of the oracle.
+    exact_oracle : bool
+        Whether its minimiser is proved.
+    slack : float
+        By how many mistakes its result may be off.
+    """
+
+    n: int
+    points: int
+    taught: int
+    labelings: int
+    room: int
+    oracle: str
+    exact_oracle: bool
+    slack: float = 0.0
+
+    def shift(self, steps: int) -> int:
+        """Return what teaching points must gain for a labeling to win again."""
+        return 2 * steps + 2 * self.slack_steps(steps) + 1
+
+    def slack_steps(self, steps: int) -> int:
+        """Return the slack in steps of the noise."""
+        return math.ceil(up(self.slack * steps)) if self.slack else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeparatorNoise:
+    """Calibrated noise with its certificate.
+
+    Attributes
+    ----------
+    law : GridLaw
+        Law of the noise.
+    steps : int
+        What one mistake counts, in steps of the noise.
+    scale : float
+        Scale of the noise, in steps.
+    points : int
+        Number of public points.
+    limit : int
+        Noise that adds up to more is drawn anew.
+    certificate : Certificate
+        What the labels of the public points promise.
+    """
+
+    law: GridLaw
+    steps: int
+    scale: float
+    points: int
+    limit: int
+    certificate: Certificate[Any]
+
+    def draw(self, source: RandomSource) -> NDArray[np.int64]:
+        """Draw what label 1 costs at each public point, in steps."""
+        draw = (
+            draw_discrete_laplace
+            if self.law is GridLaw.LAPLACE
+            else draw_discrete_gaussian
+        )
+        nothing = np.zeros(self.points, dtype=np.int64)
+        while True:
+            noise = draw(nothing, self.scale, source)
+            # As floats: a saturated sum of integers could pass for a small one.
+            if np.abs(noise.astype(np.float64)).sum() <= self.limit:
+                return noise
+
+
+def laplace_separator_noise(
+    facts: Separator, *, epsilon: float, labels_from_data: bool, seeded: bool
+) -> SeparatorNoise:
+    """Return discrete Laplace noise that makes the labels epsilon-private (M4)."""
+    epsilon = checked_epsilon("separator noise", epsilon)
+
+    def scale_at(steps: int) -> float:
+        return facts.shift(steps) * facts.taught / epsilon
+
+    steps = _steps(facts, scale_at, laplace_room)
+
+    def certify(scale: float) -> Certificate[Any]:
+        return laplace_separator(
+            **_shared(facts, steps),
+            scale=scale,
+            labels_from_data=labels_from_data,
+            seeded=seeded,
+        )
+
+    certificate, scale = _smallest(
+        scale_at(steps), certify, lambda guarantee: guarantee.epsilon <= epsilon
+    )
+    return _noise(GridLaw.LAPLACE, facts, steps, scale, certificate)
+
+
+def gaussian_separator_noise(
+    facts: Separator,
+    *,
+    epsilon: float,
+    delta: float,
+    labels_from_data: bool,
+    seeded: bool,
+) -> SeparatorNoise:
+    """Return discrete Gaussian noise that makes the labels private (M4)."""
+    epsilon = checked_epsilon("separator noise", epsilon)
+    delta = probability("separator noise", "delta", delta)
+    top, bottom = delta.as_integer_ratio()
+    # The last digits of the curve, and of the product with the number of labelings.
+    share = (top / (bottom * facts.labelings)) * (1 - 2.0**-40)
+    if not share >= 1e-280:
+        raise InvalidParameterError(
+            f"delta={delta!r} over {float(math.log10(facts.labelings)):.0f} digits of "
+            "labelings is too small to compute with. Use noise='laplace' or fewer "
+            "public points."
+        )
+    ratio = gaussian_ratio(epsilon, share)
+
+    def scale_at(steps: int) -> float:
+        moved = facts.shift(steps) * math.sqrt(facts.taught) / ratio
+        return math.sqrt(moved**2 + ROUNDING_VARIANCE)
+
+    steps = _steps(facts, scale_at, gaussian_room)
+
+    def certify(scale: float) -> Certificate[Any]:
+        return gaussian_separator(
+            **_shared(facts, steps),
+            labelings=facts.labelings,
+            scale=scale,
+            epsilon=epsilon,
+            labels_from_data=labels_from_data,
+            seeded=seeded,
+        )
+
+    certificate, scale = _smallest(
+        scale_at(steps), certify, lambda guarantee: guarantee.delta <= delta
+    )
+    return _noise(GridLaw.GAUSSIAN, facts, steps, scale, certificate)
+
+
+def _steps(
+    facts: Separator, scale_at: Callable[[int], float], room: Callable[..., int]
+) -> int:
+    """Return the finest steps, a power of two, at which everything has room."""
+    steps = _FINEST
+    while steps >= 1:
+        # A little more, because the scale grows until its certificate holds.
+        scale = scale_at(steps) * (1 + 1e-3)
+        needed = room(
+            n=facts.n,
+            points=facts.points,
+            steps=steps,
+            scale=scale,
+            slack=facts.slack_steps(steps),
+        )
+        if needed <= facts.room:
+            return steps
+        steps //= 2
+    raise InvalidParameterError(
+        f"n={facts.n} units and {facts.points} public points with a noise scale of "
+        f"{scale_at(1):.3g} mistakes do not fit into exact sums of at most "
+        f"{facts.room}. Use fewer public points or a larger epsilon."
+    )
+
+
+def _smallest(
+    scale: float,
+    certify: Callable[[float], Certificate[Any]],
+    enough: Callable[[Any], bool],
+) -> tuple[Certificate[Any], float]:
+    """Raise a scale, a little, until its certificate says what is needed."""
+    growth = 2.0**-48
+    while growth < 1e-3:
+        candidate = scale * (1 + growth)
+        certificate = certify(candidate)
+        if enough(certificate.guarantee):
+            return certificate, candidate
+        growth *= 2
+    raise RuleError(
+        f"no noise scale near {scale!r} reaches the target. Use a larger epsilon."
+    )
+
+
+def _shared(facts: Separator, steps: int) -> dict[str, Any]:
+    return {
+        "n": facts.n,
+        "steps": steps,
+        "slack": facts.slack_steps(steps),
+        "points": facts.points,
+        "taught": facts.taught,
+        "room": facts.room,
+        "oracle": facts.oracle,
+        "exact_oracle": facts.exact_oracle,
+    }
+
+
+def _noise(
+    law: GridLaw,
+    facts: Separator,
+    steps: int,
+    scale: float,
+    certificate: Certificate[Any],
+) -> SeparatorNoise:
+    return SeparatorNoise(
+        law=law,
+        steps=steps,
+        scale=scale,
+        points=facts.points,
+        limit=facts.room - facts.n * steps,
+        certificate=certificate,
+    )

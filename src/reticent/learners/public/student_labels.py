@@ -1,0 +1,239 @@
+"""Private labels for public rows under one budget that is settled in advance (M6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from reticent._numbers import whole
+from reticent._sklearn import MatrixLike, safe_indexing
+from reticent.errors import BudgetExhaustedError, InvalidParameterError, RuleError
+from reticent.guarantees import (
+    ZCDP,
+    BoundedRange,
+    Budget,
+    Certificate,
+    PureDP,
+    ReplaceOne,
+    Scope,
+    answers_within,
+    claim,
+    repeat,
+    zcdp_composition,
+)
+from reticent.mechanisms import (
+    UNSTABLE,
+    Consensus,
+    RandomSource,
+    consensus_certificate,
+    consensus_margin,
+    sparse_scale,
+)
+from reticent.prediction import (
+    PrivateVotingClassifier,
+    Vote,
+    canonical_rows,
+    over_shards,
+)
+
+# Closed forms of composition: PLD is no better for the votes, and takes seconds.
+_METHODS = ("basic", "exact", "zcdp")
+# The soft rule is taken if it may spend so much more on an answer than a pure one.
+_WORTH = 1.1
+# A query on which all shards agree should pass the noisy threshold nearly always.
+_SAFE_SCALES = 18.0
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a teacher said, and what that costs.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Places of the public rows that were answered.
+    labels : ndarray
+        Their private labels.
+    asked : int
+        How many different rows were asked about; settled in advance.
+    certificate : Certificate
+        What all answers, and the silence about the rest, promise.
+    concentrated : Certificate or None
+        The same as zCDP, if every answer is.
+    """
+
+    rows: NDArray[np.int64]
+    labels: NDArray[Any]
+    asked: int
+    certificate: Certificate[Any]
+    concentrated: Certificate[ZCDP] | None = None
+
+
+def distinct_rows(public: MatrixLike) -> NDArray[np.int64]:
+    """Return the place of the first of each set of equal rows, in order."""
+    first: dict[bytes, int] = {}
+    for place, key in enumerate(canonical_rows(public)):
+        first.setdefault(key, place)
+    return np.fromiter(first.values(), dtype=np.int64, count=len(first))
+
+
+def asked_rows(public: MatrixLike, n_labels: Any) -> NDArray[np.int64]:
+    """Return the places of the different public rows that may be asked about."""
+    rows = distinct_rows(public)
+    if isinstance(n_labels, str) and n_labels == "all":
+        return rows
+    return rows[: whole("StudentClassifier", "n_labels", n_labels)]
+
+
+def prepared_teacher(
+    teacher: Any, budget: Budget, asked: int, n_classes: int, *, spread: bool
+) -> Any:
+    """Return a fresh teacher; with `spread`, one whose answers fill the budget.
+
+    Only public quantities decide: the budget, the number of answers and of labels.
+    """
+    fresh = clone(teacher)
+    if not spread:
+        return fresh
+    if "epsilon" not in fresh.get_params(deep=False):
+        raise InvalidParameterError(
+            f"teacher={type(teacher).__name__}(...) has no epsilon to spread the "
+            "budget over. Set spread=False and the teacher's own parameters."
+        )
+    if not isinstance(fresh, PrivateVotingClassifier):
+        epsilon = _largest(_one_pure_answer, budget, asked)
+        return fresh.set_params(epsilon=epsilon)
+    if fresh.rule == "gaussian" and fresh.delta == 0 and budget.delta > 0:
+        fresh.set_params(delta=budget.delta)
+    names: tuple[str, ...] = (fresh.rule,)
+    if fresh.rule == "auto":
+        names = ("geometric" if n_classes == 2 else "permute-and-flip", "soft")
+    found = {
+        name: _largest(_one_vote(fresh, name, n_classes), budget, asked)
+        for name in names
+    }
+    chosen = names[0]
+    if len(names) > 1 and found["soft"] > _WORTH * found[chosen]:
+        chosen = "soft"
+    return fresh.set_params(rule=chosen, epsilon=found[chosen])
+
+
+def _one_pure_answer(epsilon: float) -> Certificate[Any]:
+    return claim(
+        PureDP(epsilon), ReplaceOne(1), Scope.ANSWER, statement="a pure answer"
+    )
+
+
+def _one_vote(
+    teacher: PrivateVotingClassifier, name: str, n_classes: int
+) -> Callable[[float], Certificate[Any]]:
+    trial = clone(teacher).set_params(rule=name)
+
+    def certify(epsilon: float) -> Certificate[Any]:
+        return Vote.choose(trial.set_params(epsilon=epsilon), n_classes).certificate(1)
+
+    return certify
+
+
+def _largest(
+    certify: Callable[[float], Certificate[Any]], budget: Budget, asked: int
+) -> float:
+    """Return the largest epsilon of one answer so that `asked` of them fit."""
+
+    def fits(epsilon: float) -> bool:
+        try:
+            total = repeat(
+                certify(epsilon), asked, delta=budget.delta, methods=_METHODS
+            )
+        except RuleError:
+            return False
+        return budget.covers(total.guarantee)
+
+    low, high = 0.0, 1.01 * budget.epsilon
+    if fits(high):  # noise that is analysed for many answers at once
+        while fits(2 * high) and high < 2.0**10:
+            high *= 2
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    if not low > 0:
+        raise BudgetExhaustedError(
+            f"n_labels={asked} private labels do not fit into {budget}. Ask for fewer, "
+            "or raise the budget."
+        )
+    return low * (1 - 2.0**-40)
+
+
+def separate_answers(
+    teacher: Any, budget: Budget, public: MatrixLike, rows: NDArray[np.int64]
+) -> Answers:
+    """Let a fitted teacher label rows, each paid for; as many as the budget covers."""
+    certificate = getattr(teacher, "certificate_", None)
+    if not isinstance(certificate, Certificate) or certificate.scope is not (
+        Scope.ANSWER
+    ):
+        raise InvalidParameterError(
+            f"teacher={type(teacher).__name__}(...) does not certify its answers; take "
+            "a classifier of reticent.prediction."
+        )
+    count = min(len(rows), answers_within(certificate, budget))
+    if count < 1:
+        raise BudgetExhaustedError(
+            f"one answer costs {certificate.guarantee}; {budget} covers none. Raise "
+            "the budget, or let it be spread: spread=True."
+        )
+    total = repeat(certificate, count, delta=budget.delta, methods=_METHODS)
+    asked = rows[:count]
+    labels = teacher.predict(safe_indexing(public, asked))
+    rho = None
+    if isinstance(certificate.guarantee, (PureDP, BoundedRange, ZCDP)):
+        rho = zcdp_composition(certificate, counts=[count], answers=count)
+    return Answers(asked, np.asarray(labels), count, total, rho)
+
+
+def consensus_answers(
+    teacher: Any,
+    budget: Budget,
+    public: MatrixLike,
+    rows: NDArray[np.int64],
+    doubts: Any,
+    source: RandomSource,
+) -> Answers:
+    """Let the shards of a fitted vote label the rows on which nearly all agree (P9).
+
+    Rows in doubt get no label; after so many `doubts` no row does. One price, fixed in
+    advance, pays for all.
+    """
+    doubts = whole("StudentClassifier", "doubts", doubts)
+    facts: dict[str, Any] = {
+        "epsilon": budget.epsilon,
+        "unstable": doubts,
+        "queries": len(rows),
+    }
+    margin = consensus_margin(delta=budget.delta, **facts)
+    needed = 2 * int(margin + _SAFE_SCALES * sparse_scale(budget.epsilon, doubts)) + 3
+    if not teacher.n_shards_ >= needed:
+        raise InvalidParameterError(
+            f"consensus on {len(rows)} rows with doubts={doubts} under {budget} needs "
+            f"about {needed} shards that agree; the teacher has {teacher.n_shards_}. "
+            "Use more shards, fewer doubts or a larger budget; or answers='each'."
+        )
+    mechanism = Consensus(margin, source=source, **facts)
+    votes = teacher.law_.votes(safe_indexing(public, rows))
+    places = mechanism.answer(votes)
+    sure = np.flatnonzero(places != UNSTABLE)
+    certificate = over_shards(
+        consensus_certificate(
+            n=teacher.n_units_, margin=margin, seeded=source.seeded, **facts
+        ),
+        # The shards, and what is assumed of them, are those of the teacher.
+        **dict(teacher.law_.certificate.details),
+    )
+    labels = np.asarray(teacher.law_.classes)[places[sure]]
+    return Answers(rows[sure], labels, len(rows), certificate)

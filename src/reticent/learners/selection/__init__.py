@@ -1,0 +1,1 @@
+"""Releases that select one of many candidates: L1, L8, L9."""

@@ -1,0 +1,271 @@
+"""The best private algorithm there is, by linear programming (L8).
+
+For a finite domain, a finite set of outputs, a number of units and an epsilon, all
+epsilon-DP algorithms form a polytope, and the worst-case excess empirical risk is the
+maximum of linear functions on it. Its minimum is a yardstick: no private algorithm,
+known or unknown, does better.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from reticent._numbers import positive, whole
+from reticent.errors import InvalidParameterError
+from reticent.learners.selection.optimal_programs import Privacy, block_rows
+
+# Beyond this the program does not fit a workstation's memory.
+_MOST_VARIABLES = 2_000_000
+
+
+@dataclass(frozen=True)
+class OptimalAlgorithm:
+    """The solution of one of the linear programs.
+
+    Attributes
+    ----------
+    value : float
+        Worst-case excess empirical risk; no epsilon-DP algorithm has a smaller one,
+        up to the solver's tolerance of about 1e-7. A bound, not what `law` achieves.
+    datasets : ndarray of shape (n_datasets, n_points)
+        Every dataset of `n` units as counts of the domain's elements; the order of
+        units does not matter to an optimal algorithm.
+    law : ndarray of shape (n_datasets, n_outputs)
+        For a learner, the probability of each hypothesis; for a predictor, the
+        probability of label 1 at each query. Multiples of ``2**-53``; a learner's row
+        adds up to one without rounding.
+    epsilon : float
+        Privacy of the algorithm, replace-one.
+    achieved : float
+        Worst-case excess empirical risk of `law` itself.
+
+    Guarantee
+    ---------
+    `law`, taken for the binary fractions that it holds, is exactly epsilon-DP: all
+    ratios of neighbours are checked in whole numbers. The solver's own solution is not,
+    because it keeps constraints up to a tolerance only; it is mixed with the uniform
+    law until it is, and `achieved` says what that costs.
+    """
+
+    value: float
+    datasets: NDArray[np.int64]
+    law: NDArray[np.float64]
+    epsilon: float
+    achieved: float
+
+
+@lru_cache(maxsize=16)
+def _multisets(n_points: int, n: int) -> NDArray[np.int64]:
+    """Return every multiset of size `n`, as counts, in lexicographic order."""
+    if math.comb(n_points + n - 1, n) > _MOST_VARIABLES:
+        raise InvalidParameterError(
+            f"n={n} units over a domain of {n_points} elements make "
+            f"{math.comb(n_points + n - 1, n)} datasets, too many for one program. "
+            "Use a smaller domain or fewer units."
+        )
+    rows = list(combinations_with_replacement(range(n_points), n))
+    chosen = np.array(rows, dtype=np.int64).reshape(len(rows), n)
+    counts = np.zeros((len(rows), n_points), dtype=np.int64)
+    for column in range(n):
+        np.add.at(counts, (np.arange(len(rows)), chosen[:, column]), 1)
+    return counts
+
+
+@lru_cache(maxsize=16)
+def _completions(n_points: int, n: int) -> NDArray[np.int64]:
+    """Return for each dataset of ``n - 1`` units those that one more unit makes.
+
+    Two datasets are neighbours if and only if they complete a common one.
+    """
+    index = {row.tobytes(): i for i, row in enumerate(_multisets(n_points, n))}
+    smaller = _multisets(n_points, n - 1)
+    larger = smaller[:, None, :] + np.eye(n_points, dtype=np.int64)
+    return np.array([[index[row.tobytes()] for row in rows] for rows in larger])
+
+
+def _excess(losses: NDArray[np.float64], datasets: NDArray[np.int64]) -> Any:
+    """Return the excess empirical risk of each output on each dataset."""
+    risks = datasets @ losses / datasets[0].sum()
+    return risks, risks.min(axis=1)
+
+
+def optimal_learner(
+    losses: ArrayLike, n: int, epsilon: float, *, family: ArrayLike | None = None
+) -> OptimalAlgorithm:
+    r"""Return the epsilon-DP learner with the smallest worst-case excess risk.
+
+    Parameters
+    ----------
+    losses : array-like of shape (n_points, n_hypotheses)
+        ``losses[z, h]``, the loss of hypothesis `h` on the domain's element `z`.
+    n : int
+        Number of units.
+    epsilon : float
+        Privacy of the released hypothesis, replace-one.
+    family : array-like of shape (n_distributions, n_points), default=None
+        Distributions over the domain. Given, the worst case is over them: the excess
+        is that of the expected empirical risk over the best hypothesis' risk. None
+        takes the worst dataset.
+
+    Guarantee
+    ---------
+    No epsilon-DP algorithm that outputs one of the hypotheses has a smaller worst
+    case. *Proof.* Averaging an algorithm over the orders of the units keeps its
+    privacy and its worst case, so datasets may be taken as multisets; privacy and
+    risk are linear in the probabilities.
+
+    Examples
+    --------
+    >>> losses = [[0, 1], [1, 0]]  # one bit to learn, two constant answers
+    >>> round(optimal_learner(losses, n=1, epsilon=1.0).value, 4)  # 1/(1+e)
+    0.2689
+    """
+    table = _checked_losses(losses)
+    n, epsilon = whole("optimal_learner", "n", n), positive("L8", "epsilon", epsilon)
+    n_points, n_outputs = table.shape
+    datasets = _multisets(n_points, n)
+    risks, best = _excess(table, datasets)
+    _check_size(len(datasets) * n_outputs)
+    privacy = Privacy(_completions(n_points, n), n_outputs, n_outputs, epsilon)
+    weights = np.eye(len(datasets)) if family is None else _weights(family, datasets)
+    rows = sparse.csr_matrix(weights) @ block_rows(risks)
+    reference = weights @ best if family is None else _best_risks(family, table)
+    law, value = privacy.solve(rows, reference)
+    achieved = float((rows @ law.ravel() - reference).max())
+    return OptimalAlgorithm(value, datasets, law, epsilon, achieved)
+
+
+def optimal_predictor(labels: ArrayLike, n: int, epsilon: float) -> OptimalAlgorithm:
+    r"""Return the private predictor with the smallest worst-case excess risk.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_queries, n_hypotheses)
+        ``labels[x, h]`` in {0, 1}, the label that hypothesis `h` gives to point `x`.
+        The domain of the data is every point with either label: element ``2x + y``.
+    n : int
+        Number of units.
+    epsilon : float
+        Privacy of one answer at each fixed query, replace-one.
+
+    Returns
+    -------
+    OptimalAlgorithm
+        `law` holds the probability of label 1 at each point; the excess is over the
+        best hypothesis of the class.
+
+    Guarantee
+    ---------
+    No predictor whose answer at every fixed query is epsilon-DP has a smaller
+    worst-case excess of the expected mistakes on its own data.
+    """
+    table = np.asarray(labels)
+    if table.ndim != 2 or not np.isin(table, (0, 1)).all():
+        raise InvalidParameterError(
+            f"labels of shape {table.shape} must be a table of 0 and 1, one row a "
+            "point, one column a hypothesis."
+        )
+    n, epsilon = whole("optimal_predictor", "n", n), positive("L8", "epsilon", epsilon)
+    n_queries = len(table)
+    losses = np.stack([table, 1 - table], axis=1).reshape(2 * n_queries, -1)
+    datasets = _multisets(2 * n_queries, n)
+    _check_size(2 * len(datasets) * n_queries)
+    privacy = Privacy(_completions(2 * n_queries, n), 2 * n_queries, 2, epsilon)
+    # At point x label 0 is wrong count(x, 1) times, and label 1 count(x, 0) times.
+    wrong = datasets.reshape(len(datasets), n_queries, 2)[:, :, ::-1] / n
+    rows = block_rows(wrong.reshape(len(datasets), -1))
+    best = (datasets @ losses / n).min(axis=1)
+    both, value = privacy.solve(rows, best)
+    achieved = float((rows @ both.ravel() - best).max())
+    return OptimalAlgorithm(value, datasets, both[:, 1::2], epsilon, achieved)
+
+
+def worst_excess(
+    law: ArrayLike, losses: ArrayLike, datasets: NDArray[np.int64]
+) -> float:
+    """Return the worst excess empirical risk of a learner with this law.
+
+    `law` holds one row a dataset of `OptimalAlgorithm.datasets` and one column a
+    hypothesis; use it to compare any learner with the optimum.
+    """
+    risks, best = _excess(np.asarray(losses, dtype=float), datasets)
+    return float(((np.asarray(law) * risks).sum(axis=1) - best).max())
+
+
+def best_epsilon(
+    losses: ArrayLike, n: int, *, price: float, most: float = 20.0
+) -> tuple[float, float]:
+    r"""Minimise excess risk plus ``price * epsilon`` over epsilon (S0 eq. 6).
+
+    Returns
+    -------
+    (epsilon, value)
+        The minimiser up to 1e-3 and the minimum. The excess risk is convex and
+        falling in ``exp(epsilon)`` only piecewise, so a coarse grid is searched
+        first and the best cell refined.
+    """
+    price = positive("best_epsilon", "price", price)
+
+    def cost(epsilon: float) -> float:
+        return optimal_learner(losses, n, epsilon).value + price * epsilon
+
+    grid = np.geomspace(1e-2, positive("best_epsilon", "most", most), 24)
+    values = [cost(float(epsilon)) for epsilon in grid]
+    centre = int(np.argmin(values))
+    low, high = grid[max(0, centre - 1)], grid[min(len(grid) - 1, centre + 1)]
+    golden = (math.sqrt(5) - 1) / 2
+    while high - low > 1e-3:
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        low, high = (low, right) if cost(left) <= cost(right) else (left, high)
+    epsilon = float((low + high) / 2)
+    return min(
+        (epsilon, cost(epsilon)),
+        (float(grid[centre]), values[centre]),
+        key=lambda pair: pair[1],
+    )
+
+
+def _checked_losses(losses: ArrayLike) -> NDArray[np.float64]:
+    table = np.asarray(losses, dtype=np.float64)
+    if table.ndim != 2 or not table.size or not np.isfinite(table).all():
+        raise InvalidParameterError(
+            f"losses of shape {table.shape} must be a finite table, one row an element "
+            "of the domain, one column a hypothesis."
+        )
+    return table
+
+
+def _check_size(n_variables: int) -> None:
+    if not n_variables <= _MOST_VARIABLES:
+        raise InvalidParameterError(
+            f"the program has {n_variables} variables, more than {_MOST_VARIABLES}. "
+            "Use a smaller domain, fewer hypotheses or fewer units."
+        )
+
+
+def _weights(family: ArrayLike, datasets: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the probability of each multiset under each distribution."""
+    table = np.asarray(family, dtype=np.float64)
+    if table.ndim != 2 or not np.allclose(table.sum(axis=1), 1) or table.min() < 0:
+        raise InvalidParameterError(
+            f"family of shape {table.shape} must hold one distribution a row."
+        )
+    n = int(datasets[0].sum())
+    log_orders = [
+        math.lgamma(n + 1) - sum(math.lgamma(count + 1) for count in row)
+        for row in datasets.tolist()
+    ]
+    powers = np.prod(table[:, None, :] ** datasets[None, :, :], axis=2)
+    return np.asarray(powers * np.exp(log_orders))
+
+
+def _best_risks(family: ArrayLike, losses: NDArray[np.float64]) -> Any:
+    return (np.asarray(family, dtype=np.float64) @ losses).min(axis=1)

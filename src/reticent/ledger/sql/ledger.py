@@ -1,0 +1,287 @@
+"""A ledger in SQLite or PostgreSQL: durable, shared, and checked at every start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from reticent.errors import InvalidParameterError, LedgerError
+from reticent.ledger import decisions
+from reticent.ledger.accounts import AccountId, Balance
+from reticent.ledger.caps import Cap
+from reticent.ledger.checkpoints import CheckpointStore, FileCheckpoints, SecondPlace
+from reticent.ledger.entries import Entry
+from reticent.ledger.operations import (
+    Draw,
+    Operation,
+    changing_cap,
+    charging,
+    opening_account,
+    posting,
+    settling,
+)
+from reticent.ledger.requests import Receipt, Request
+from reticent.ledger.sql.group_commit import GroupCommit, OnFatal
+from reticent.ledger.verification import Replay, Verification
+from reticent.signing import HMACSigner, Signer
+
+if TYPE_CHECKING:
+    from reticent.ledger.sql.store import Store
+
+
+class SQLLedger:
+    """Accounts, caps and charges that survive crashes and are shared by processes.
+
+    Parameters
+    ----------
+    url : str
+        ``sqlite:///path/to/ledger.db`` (the file is made with mode 600) or
+        ``postgresql://user@host/database``.
+    checkpoints : path, CheckpointStore or None, default=None
+        The second place, where signed checkpoints go. It should not be on the disk,
+        nor in the backup, of the ledger itself.
+    signer : bytes, Signer or None, default=None
+        Key for the checkpoints, at least 32 random bytes, or a signer.
+    checkpoint_every : int, default=1
+        Entries from one checkpoint to the next. With 1 every answer that anybody saw
+        is under a checkpoint; with k, restoring a copy that lacks fewer than k
+        entries goes unnoticed.
+    first_checkpoint : bool, default=False
+        Accept a ledger that has entries but no checkpoint, because there never was
+        one.
+    start : {"full", "tail"}, default="full"
+        How much to verify now: every entry, or those after the checkpoint.
+    on_fatal : callable or None, default=None
+        Called with the error after a failed write, when this ledger has stopped for
+        good. A service passes `end_process`.
+    largest_commit : int, default=256
+        Most operations that share one durable commit.
+
+    Guarantee
+    ---------
+    Everything that `Ledger` promises. A charge or an answer that was returned is
+    durable: it survives a kill of the process and, as far as disks keep their word, a
+    loss of power. After a failed write nothing is answered any more. With
+    checkpoints, a start with an older copy or a changed entry is refused.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        checkpoints: str | os.PathLike[str] | CheckpointStore | None = None,
+        signer: bytes | Signer | None = None,
+        checkpoint_every: int = 1,
+        first_checkpoint: bool = False,
+        start: Literal["full", "tail"] = "full",
+        on_fatal: OnFatal | None = None,
+        largest_commit: int = 256,
+    ) -> None:
+        if not checkpoint_every >= 1 or not largest_commit >= 1:
+            raise InvalidParameterError(
+                f"checkpoint_every={checkpoint_every!r} and "
+                f"largest_commit={largest_commit!r} must be at least 1."
+            )
+        if start not in {"full", "tail"}:
+            raise InvalidParameterError(f"start={start!r} must be 'full' or 'tail'.")
+        self._second = _second_place(checkpoints, signer)
+        self._every = checkpoint_every
+        self._store = _open(url)
+        try:
+            self._begin(tail=start == "tail", first_checkpoint=first_checkpoint)
+            self._commits = GroupCommit(
+                self._commit, on_fatal=on_fatal, largest=largest_commit
+            )
+        except BaseException:
+            self._store.close()
+            raise
+
+    def _begin(self, *, tail: bool, first_checkpoint: bool) -> None:
+        from reticent.ledger.sql import opening
+        from reticent.ledger.sql.pages import checkpoint_of
+
+        read = opening.start(
+            self._store, self._second, tail=tail, first_checkpoint=first_checkpoint
+        )
+        self._signed = read.sequence
+        if self._second is not None:
+            with self._store.reading() as connection:
+                self._second.keep(checkpoint_of(connection))
+
+    @classmethod
+    def write_off(
+        cls,
+        url: str,
+        *,
+        reason: str,
+        checkpoints: str | os.PathLike[str] | CheckpointStore | None = None,
+        signer: bytes | Signer | None = None,
+    ) -> Verification:
+        """Count every budget as spent, because what was spent is no longer known.
+
+        For an operator whose ledger is refused at the start, with everything else
+        stopped. All accounts of this copy and of the checkpoint are exhausted, on
+        record; caps can be raised afterwards, as a decision of their own. The copy's
+        own chain must be whole.
+
+        Parameters
+        ----------
+        url, checkpoints, signer
+            As for the ledger itself.
+        reason : str
+            Kept in the chain.
+        """
+        second, store = _second_place(checkpoints, signer), _open(url)
+        from reticent.ledger.sql import opening
+
+        try:
+            opening.write_off(store, second, reason)
+            return opening.replay(store, Replay()).result()
+        finally:
+            store.close()
+
+    def __enter__(self) -> SQLLedger:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        raise LedgerError("a ledger is not pickled; open one in each process.")
+
+    @property
+    def pending(self) -> int:
+        """How many operations wait for the next commit; for shedding load."""
+        return self._commits.pending
+
+    def open_account(self, account: AccountId, cap: Cap) -> Balance:
+        """Open an account under a cap; the same again changes nothing."""
+        opened: Balance = self._commits.submit(opening_account(account, cap)).result()
+        return opened
+
+    def set_cap(self, account: AccountId, cap: Cap) -> Balance:
+        """Change the limits of an open account, not its method."""
+        changed: Balance = self._commits.submit(changing_cap(account, cap)).result()
+        return changed
+
+    def balance(self, account: AccountId) -> Balance:
+        """Return what an account has spent and may spend."""
+        self._commits.check()
+        found = self._store.balances([str(account)])
+        return decisions.Page(accounts=found).balance(account)
+
+    def balances(self) -> list[Balance]:
+        """Return all accounts, sorted by name."""
+        self._commits.check()
+        found = self._store.balances()
+        return [found[name] for name in sorted(found)]
+
+    def charge(self, request: Request) -> Receipt:
+        """Charge all accounts of a request, or say what became of it before.
+
+        Returns when the charge is durable.
+        """
+        charged: Receipt = self._commits.submit(charging(request)).result()
+        return charged
+
+    async def acharge(self, request: Request) -> Receipt:
+        """`charge` for asynchronous callers."""
+        charged: Receipt = await self._commits.submit_from_loop(charging(request))
+        return charged
+
+    def settle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
+        """Store the answers drawn for a receipt; reply with what this returns.
+
+        Returns when the answers are durable.
+        """
+        settled: Receipt = self._commits.submit(settling(receipt, answers)).result()
+        return settled
+
+    async def asettle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
+        """`settle` for asynchronous callers."""
+        operation = settling(receipt, answers)
+        settled: Receipt = await self._commits.submit_from_loop(operation)
+        return settled
+
+    def post(self, request: Request, answers: Iterable[bytes]) -> Receipt:
+        """Charge a request and store answers that are known already, in one commit."""
+        posted: Receipt = self._commits.submit(posting(request, answers)).result()
+        return posted
+
+    async def aanswer(self, request: Request, draw: Draw, about: Any) -> Receipt:
+        """Charge a request, have its answers drawn, and settle them.
+
+        What is charged together is drawn together, on the thread that commits, so
+        `draw` should be quick.
+        """
+        operation = charging(request, draw, about)
+        answered: Receipt = await self._commits.submit_from_loop(operation)
+        return answered
+
+    def entries(self, *, after: int = 0) -> Iterator[Entry]:
+        """Yield the entries that follow sequence `after`, in order."""
+        while True:
+            self._commits.check()
+            with self._store.reading() as connection:
+                rows = self._store.rows(connection, after)
+            for *fields, marks in rows:
+                yield Entry.from_row(fields, marks)
+            if not rows:
+                return
+            after = rows[-1][0]
+
+    def verify(self) -> Verification:
+        """Recompute every hash and every total, and compare.
+
+        Reads the whole chain in small steps, so that writers go on meanwhile.
+        """
+        from reticent.ledger.sql import opening
+
+        self._commits.check()
+        return opening.replay(self._store, Replay()).result()
+
+    def close(self) -> None:
+        """Finish what is pending and let go of files and threads."""
+        self._commits.close()
+        self._store.close()
+
+    def _commit(self, operations: Sequence[Operation]) -> list[Any]:
+        """Commit on the writer's thread; a due checkpoint is part of the commit."""
+        due = None if self._second is None else self._signed + self._every
+        done = self._store.commit(operations, checkpoint_at=due)
+        if self._second is not None and done.checkpoint is not None:
+            self._second.keep(done.checkpoint)
+            self._signed = done.sequence
+        return done.results
+
+
+def _open(url: str) -> Store:
+    try:
+        from reticent.ledger.sql.store import Store
+    except ImportError:
+        raise LedgerError(
+            "SQLLedger needs SQLAlchemy and, for PostgreSQL, psycopg: "
+            "pip install 'reticent[serve]'."
+        ) from None
+    return Store(url)
+
+
+def _second_place(
+    checkpoints: str | os.PathLike[str] | CheckpointStore | None,
+    signer: bytes | Signer | None,
+) -> SecondPlace | None:
+    if checkpoints is None and signer is None:
+        return None
+    if checkpoints is None or signer is None:
+        raise InvalidParameterError(
+            "checkpoints and signer go together: a place to put them and a key to "
+            "sign them with."
+        )
+    place = (
+        FileCheckpoints(checkpoints)
+        if isinstance(checkpoints, (str, os.PathLike))
+        else checkpoints
+    )
+    key = HMACSigner(signer) if isinstance(signer, bytes) else signer
+    return SecondPlace(place, key)

@@ -1,0 +1,147 @@
+"""Before a ledger is used: its chain, its totals and its checkpoint must agree."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, delete, insert, select
+
+from reticent.errors import LedgerError
+from reticent.ledger import decisions
+from reticent.ledger.accounts import Balance
+from reticent.ledger.checkpoints import Checkpoint, SecondPlace
+from reticent.ledger.sql import statements
+from reticent.ledger.sql.pages import (
+    all_accounts,
+    checkpoint_of,
+    load,
+    set_epoch,
+    strays,
+)
+from reticent.ledger.sql.schema import account_row, accounts, entries, identity
+from reticent.ledger.sql.store import Store
+from reticent.ledger.verification import Replay
+
+_REMEDY = (
+    "If the newest copy is lost, call SQLLedger.write_off: it counts every budget as "
+    "spent."
+)
+
+
+def replay(store: Store, start: Replay, *, totals: bool = True) -> Replay:
+    """Read the chain from where `start` stands to its end; compare the totals there."""
+    while True:
+        with store.reading() as connection:
+            rows = store.rows(connection, start.sequence)
+            start.read(rows)
+            if rows:
+                continue
+            if start.sequence == 0:
+                raise LedgerError("the ledger has lost its entries. " + _REMEDY)
+            if totals:
+                _compare(connection, start)
+            return start
+
+
+def _compare(connection: Connection, read: Replay) -> None:
+    read.compare(all_accounts(connection))
+    known = identity(connection)
+    if (known.ledger, known.epoch) != (read.ledger, read.epoch):
+        raise LedgerError(
+            "the ledger's description of itself does not agree with its entries; it "
+            "was changed. Restore a good copy and write the budget off."
+        )
+    if strays(connection, read.sequence):
+        raise LedgerError(
+            "the ledger remembers queries that no entry charged for; it was changed. "
+            "Restore a good copy and write the budget off."
+        )
+
+
+def start(
+    store: Store, second: SecondPlace | None, *, tail: bool, first_checkpoint: bool
+) -> Replay:
+    """Verify a ledger against itself and its checkpoint, or refuse it."""
+    # The checkpoint is read first: meanwhile others may only move the ledger ahead.
+    checkpoint = None if second is None else second.read()
+    if tail and checkpoint is not None:
+        _check_point(store, checkpoint)
+        return replay(store, _from(checkpoint))
+    read = replay(store, Replay())
+    if second is None:
+        return read
+    if checkpoint is None and read.sequence > 1 and not first_checkpoint:
+        # Another process may have written the first one since.
+        checkpoint = second.read()
+        if checkpoint is None:
+            raise LedgerError(
+                f"the ledger has {read.sequence} entries but no checkpoint in the "
+                "second place. Put the checkpoint back; if there never was one, start "
+                "once with first_checkpoint=True. " + _REMEDY
+            )
+        read = replay(store, read)
+    if checkpoint is not None:
+        _check_point(store, checkpoint)
+    return read
+
+
+def _from(checkpoint: Checkpoint) -> Replay:
+    return Replay(
+        ledger=checkpoint.ledger,
+        sequence=checkpoint.sequence,
+        head=checkpoint.head,
+        epoch=checkpoint.epoch,
+        accounts=checkpoint.accounts,
+    )
+
+
+def _check_point(store: Store, checkpoint: Checkpoint) -> None:
+    """Refuse a ledger that is not a continuation of its checkpoint."""
+    with store.reading() as connection:
+        known = identity(connection)
+        found = connection.execute(
+            select(entries.c.hash).where(entries.c.sequence == checkpoint.sequence)
+        ).scalar()
+    if known.ledger != checkpoint.ledger:
+        raise LedgerError(
+            f"the checkpoint is of ledger {checkpoint.ledger}, this is "
+            f"{known.ledger}. Use the checkpoint of this ledger. {_REMEDY}"
+        )
+    if known.epoch > checkpoint.epoch:
+        return  # written off, and stopped before the new checkpoint was stored
+    if known.epoch < checkpoint.epoch or found is None:
+        raise LedgerError(
+            f"the ledger is behind its checkpoint (sequence={checkpoint.sequence}): "
+            f"an older copy was put in its place. Restore the newest copy. {_REMEDY}"
+        )
+    if found != checkpoint.head:
+        raise LedgerError(
+            f"sequence={checkpoint.sequence} is not what the checkpoint signed: the "
+            f"ledger's history was changed. Restore a good copy. {_REMEDY}"
+        )
+
+
+def write_off(store: Store, second: SecondPlace | None, reason: str) -> None:
+    """Count every budget as spent, in this ledger and in its checkpoint."""
+    read = replay(store, Replay(), totals=False)
+    try:
+        checkpoint = None if second is None else second.read()
+    except LedgerError:
+        checkpoint = None  # damaged: what it knew is lost, and all is written off
+    known: dict[str, Balance] = dict(checkpoint.accounts) if checkpoint else {}
+    known.update(read.accounts())
+    caps = {name: balance.cap for name, balance in known.items()}
+    epoch = 1 + max(read.epoch, checkpoint.epoch if checkpoint else 0)
+
+    def work(connection: Connection) -> Checkpoint:
+        page = load(connection, decisions.Needs())
+        decisions.write_off(page, caps, epoch, reason)
+        statements.write(connection, page.written, [])
+        connection.execute(delete(accounts))
+        if page.accounts:
+            rows = [account_row(balance) for balance in page.accounts.values()]
+            connection.execute(insert(accounts), rows)
+        set_epoch(connection, epoch, read.ledger)
+        return checkpoint_of(connection)
+
+    done = store.write(work)
+    if second is not None:
+        second.keep(done, force=True)

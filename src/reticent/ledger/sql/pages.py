@@ -1,0 +1,175 @@
+"""Pages of the book, out of a database and back into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from sqlalchemy import Connection, insert, or_, select, update
+
+from reticent.errors import LedgerError
+from reticent.ledger.accounts import Balance
+from reticent.ledger.checkpoints import Checkpoint
+from reticent.ledger.decisions import Needs, Page
+from reticent.ledger.entries import Entry, Mark
+from reticent.ledger.sql import statements
+from reticent.ledger.sql.schema import (
+    account_row,
+    accounts,
+    balance_of,
+    entries,
+    identity,
+    marks,
+    meta,
+)
+
+
+def load(
+    connection: Connection,
+    needs: Needs,
+    recent: Mapping[int, Entry] | None = None,
+    *,
+    lock: bool = False,
+) -> Page:
+    """Read the part of the book that operations need, with `lock` at our turn.
+
+    With `recent`, charges found there under the hash that the database has are not
+    read again: the hash stands for all of an entry.
+    """
+    known = recent or {}
+    found = statements.look(
+        connection,
+        needs.accounts,
+        needs.requests,
+        needs.queries,
+        needs.charges if known else (),
+        lock=lock,
+    )
+    page = Page(*(found.head or _lost()))
+    page.accounts = {row[0]: balance_of(row) for row in found.accounts}
+    whole = needs.charges | _remember(page, found.traces)
+    drawn = {place[0] for place in page.releases.values()}
+    for sequence, sealed in found.unanswered.items():
+        at_hand = known.get(sequence)
+        if at_hand is not None and at_hand.hash == sealed:
+            page.index(at_hand)
+            whole.discard(sequence)
+    answers = []
+    for chunk in statements.chunks(whole | drawn):
+        for entry in _entries(connection, entries.c.sequence.in_(chunk), whole):
+            page.index(entry)
+        answers += _entries(connection, entries.c.settles.in_(chunk), set())
+    for entry in sorted(answers, key=lambda answer: answer.sequence):
+        page.index(entry)
+    return page
+
+
+def _remember(page: Page, traces: Iterable[statements.Trace]) -> set[int]:
+    """Note who paid to see needed queries and under which charge each was drawn.
+
+    Return the charges of needed requests.
+    """
+    drawn, charged = [], set()
+    for trace in traces:
+        query, account, release, sequence, position, settled = trace
+        if query is None or account is None or release is None or position is None:
+            charged.add(sequence)
+        elif account:
+            page.seen.add(Mark(query, account, release))
+        elif settled is not None:
+            drawn.append((settled, query, (sequence, position)))
+    for _, query, place in sorted(drawn):
+        page.releases.setdefault(query, place)
+    return charged
+
+
+def flush(
+    connection: Connection,
+    page: Page,
+    before: dict[str, Balance],
+    *,
+    commit: bool = False,
+) -> None:
+    """Write what was decided: entries, marks and totals.
+
+    With `commit` this is the last that happens in the transaction.
+    """
+    spends = []
+    for name in sorted(page.touched):
+        now, known = page.accounts[name], before.get(name)
+        if known is None:
+            connection.execute(insert(accounts), [account_row(now)])
+        elif known.cap != now.cap:
+            values = account_row(now)
+            connection.execute(
+                update(accounts).where(accounts.c.name == name).values(values)
+            )
+        elif now.spent != known.spent:
+            spends.append((name, now.spent.minus(known.spent)))
+    if page.written:
+        statements.write(connection, page.written, spends, commit=commit)
+
+
+def checkpoint_of(connection: Connection) -> Checkpoint:
+    """Read the head and every account."""
+    known = identity(connection)
+    sequence, sealed = statements.look(connection).head or _lost()
+    return Checkpoint(
+        known.ledger, known.epoch, sequence, sealed, all_accounts(connection)
+    )
+
+
+def _lost() -> NoReturn:
+    raise LedgerError("the ledger has lost its entries; restore a good copy.")
+
+
+def set_epoch(connection: Connection, epoch: int, ledger: str) -> None:
+    """Record another writing-off."""
+    connection.execute(update(meta).values(epoch=epoch, ledger=ledger))
+
+
+def strays(connection: Connection, last: int) -> bool:
+    """Return whether marks belong to no entry."""
+    outside = or_(marks.c.sequence > last, marks.c.sequence < 1)
+    return (
+        connection.execute(select(marks.c.sequence).where(outside)).first() is not None
+    )
+
+
+def all_accounts(connection: Connection) -> dict[str, Balance]:
+    """Return every account."""
+    return {
+        row.name: balance_of(row) for row in connection.execute(select(accounts)).all()
+    }
+
+
+def accounts_named(connection: Connection, names: Iterable[str]) -> dict[str, Balance]:
+    """Return the named accounts that exist."""
+    rows = statements.look(connection, names).accounts
+    return {row[0]: balance_of(row) for row in rows}
+
+
+def _entries(connection: Connection, condition: Any, whole: set[int]) -> list[Entry]:
+    """Return entries, those in `whole` with their marks."""
+    found = connection.execute(select(entries).where(condition)).all()
+    charged = [row.sequence for row in found if row.sequence in whole]
+    inside = select(marks).where(marks.c.sequence.in_(charged))
+    ordered = inside.order_by(marks.c.sequence, marks.c.position)
+    noted = by_entry(connection.execute(ordered).all() if charged else ())
+    return [Entry.from_row(row, noted.get(row.sequence, ())) for row in found]
+
+
+def by_entry(found: Iterable[Sequence[Any]]) -> dict[int, list[Sequence[Any]]]:
+    """Return marks by entry, given in order; their places must have no gaps."""
+    noted: dict[int, list[Sequence[Any]]] = {}
+    for row in found:
+        known = noted.get(row[0])
+        if known is None:
+            known = noted[row[0]] = []
+        if row[1] != len(known):
+            raise LedgerError(
+                f"sequence={row[0]} remembers a query in the wrong place; the ledger "
+                "was changed. Restore a good copy and write the budget off."
+            )
+        known.append(row[2:])
+    return noted

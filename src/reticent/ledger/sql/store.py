@@ -1,0 +1,258 @@
+"""The database of a ledger: its connections, transactions and commits."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from reticent.errors import LedgerError, ReticentError
+from reticent.ledger.accounts import Balance
+from reticent.ledger.checkpoints import Checkpoint
+from reticent.ledger.decisions import Needs, Page
+from reticent.ledger.entries import CHARGE, Entry
+from reticent.ledger.operations import Operation
+from reticent.ledger.sql import statements
+from reticent.ledger.sql.engines import WRITES, fault_of, open_engine, passing
+from reticent.ledger.sql.pages import (
+    accounts_named,
+    all_accounts,
+    by_entry,
+    checkpoint_of,
+    flush,
+    load,
+)
+from reticent.ledger.sql.schema import migrate
+
+T = TypeVar("T")
+
+# Entries in one reading, few enough to stay in a processor's cache.
+_READING = 1_000
+# Charges that wait for their answers, kept at hand; and marks that one may have.
+_MOST_RECENT = 4_096
+_MOST_MARKS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A commit's results, the new head, new entries, and a checkpoint if due."""
+
+    results: list[Any]
+    sequence: int
+    hash: str
+    written: list[Entry]
+    checkpoint: Checkpoint | None
+
+
+@dataclass(slots=True)
+class _Fate:
+    """Whether a commit was sent: if all is silence then, nobody knows its fate."""
+
+    open: bool = False
+
+
+class Store:
+    """A database with the ledger's tables.
+
+    Parameters
+    ----------
+    url : str
+        SQLite or PostgreSQL, see `reticent.ledger.sql.engines`.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._engine: Engine = open_engine(url)
+        self._head = (0, "")
+        self._recent: dict[int, Entry] = {}
+        self._kept: Connection | None = None
+        try:
+            self.write(migrate)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._let_go()
+        self._engine.dispose()
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in one durable transaction, alone among all writers."""
+
+        def in_turn(connection: Connection) -> T:
+            if connection.dialect.name != "sqlite":
+                statements.together(connection, [statements.TURN])
+            return work(connection)
+
+        try:
+            with self._engine.connect() as connection:
+                return self._transact(_writing(connection), in_turn, _Fate())
+        except DBAPIError as error:
+            failure = _judged(error)
+        except TimeoutError as error:
+            failure = error
+        if isinstance(failure, TimeoutError):
+            failure = LedgerError(f"{failure} Nothing was written; try again.")
+        raise failure from None
+
+    def _transact(
+        self, connection: Connection, work: Callable[[Connection], T], fate: _Fate
+    ) -> T:
+        """Run `work` and commit.
+
+        A `TimeoutError` means that nothing was written, and that it may work later.
+        """
+        try:
+            with connection.begin() as transaction:
+                done = work(connection)
+                fate.open = True
+                transaction.commit()
+        except DBAPIError as error:
+            raise _judged(error, committing=fate.open) from None
+        return done
+
+    def commit(
+        self, operations: Sequence[Operation], *, checkpoint_at: int | None = None
+    ) -> Committed:
+        """Decide operations in order and write what follows, in one transaction.
+
+        With `checkpoint_at`, a checkpoint is read once the head reaches that sequence.
+        """
+        fate = _Fate()
+
+        def work(connection: Connection) -> Committed:
+            needs = Needs()
+            for operation in operations:
+                needs.add(operation.needs)
+            page = load(connection, needs, self._recent, lock=True)
+            self._check_head(page)
+            before = dict(page.accounts)
+            results = [_attempt(operation, page) for operation in operations]
+            due = checkpoint_at is not None and page.sequence >= checkpoint_at
+            fate.open = not due  # from here on, because the commit goes along
+            flush(connection, page, before, commit=not due)
+            return Committed(
+                results,
+                page.sequence,
+                page.hash,
+                page.written,
+                checkpoint_of(connection) if due else None,
+            )
+
+        done = self._transact_kept(work, fate)
+        self._head = (done.sequence, done.hash)
+        self._keep_recent(done.written)
+        return done
+
+    def _transact_kept(self, work: Callable[[Connection], T], fate: _Fate) -> T:
+        """Run `work` on the connection that is kept from one commit to the next."""
+        used = self._kept is not None
+        try:
+            if self._kept is None:
+                self._kept = _writing(self._engine.connect())
+            return self._transact(self._kept, work, fate)
+        except DBAPIError as error:
+            raise _judged(error) from None
+        except TimeoutError:
+            died = used and _is_dead(self._kept)
+            self._let_go()
+            if not died:
+                raise
+            # It died since it was last used, and nothing was written.
+            return self._transact_kept(work, fate)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _let_go(self) -> None:
+        """Close the kept connection, in whatever state it is."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            with contextlib.suppress(DBAPIError):
+                kept.invalidate()
+            kept.close()
+
+    def _keep_recent(self, written: Iterable[Entry]) -> None:
+        """Keep charges at hand until their answers come."""
+        for entry in written:
+            if entry.settles is not None:
+                self._recent.pop(entry.settles, None)
+            elif entry.kind == CHARGE and len(entry.marks) <= _MOST_MARKS:
+                self._recent[entry.sequence] = entry
+        while len(self._recent) > _MOST_RECENT:
+            del self._recent[next(iter(self._recent))]
+
+    def _check_head(self, page: Page) -> None:
+        """Refuse a database that was put back under a running process."""
+        sequence, sealed = self._head
+        if page.sequence < sequence or (
+            page.sequence == sequence and page.hash != sealed
+        ):
+            raise LedgerError(
+                f"the ledger went back from sequence={sequence} to {page.sequence} "
+                "while in use."
+            )
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give a connection that sees one moment."""
+        try:
+            with self._engine.connect() as connection:
+                if connection.dialect.name != "sqlite":
+                    connection = connection.execution_options(
+                        isolation_level="REPEATABLE READ"
+                    )
+                with connection.begin():
+                    yield connection
+        except DBAPIError as error:
+            raise LedgerError(f"the ledger cannot be read: {fault_of(error)}") from None
+
+    def balances(self, names: Iterable[str] | None = None) -> dict[str, Balance]:
+        """Return the named accounts that exist, or all."""
+        with self.reading() as connection:
+            if names is None:
+                return all_accounts(connection)
+            return accounts_named(connection, names)
+
+    @staticmethod
+    def rows(connection: Connection, after: int) -> list[tuple[Any, ...]]:
+        """Return the next rows with their marks: small readings block no writer."""
+        found = statements.entries_after(connection, after, _READING)
+        if not found:
+            return []
+        inside = statements.marks_between(connection, after, found[-1][0])
+        marked = by_entry(inside).get
+        return [(*row, marked(row[0], ())) for row in found]
+
+
+def _writing(connection: Connection) -> Connection:
+    return connection.execution_options(**{WRITES: True})
+
+
+def _is_dead(connection: Connection | None) -> bool:
+    """Return whether a connection to PostgreSQL broke."""
+    if connection is None or connection.invalidated:
+        return True
+    return bool(getattr(connection.connection.driver_connection, "closed", False))
+
+
+def _judged(error: DBAPIError, *, committing: bool = False) -> Exception:
+    """Return what an error means, a `TimeoutError` if it passes."""
+    if passing(error, committing=committing):
+        return TimeoutError(
+            f"the ledger's database is busy or away ({fault_of(error)})"
+        )
+    return LedgerError(f"the database failed with {fault_of(error)}")
+
+
+def _attempt(operation: Operation, page: Page) -> Any:
+    """Return the operation's result, or the refusal that is its result."""
+    try:
+        return operation.apply(page)
+    except ReticentError as refusal:
+        return refusal

@@ -1,0 +1,1 @@
+"""Random bits, and exact samplers on top of them."""

@@ -1,0 +1,1 @@
+"""Predictors over disjoint shards: their rows, the number of shards, training, sums."""

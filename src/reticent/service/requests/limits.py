@@ -1,0 +1,89 @@
+"""How much one client, and all of them, may ask of a worker at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from reticent.service.requests.problems import ProblemError
+
+_MOST_BUCKETS = 100_000
+
+
+class RateLimit:
+    """Token buckets: `rate` requests a second each, `burst` at once.
+
+    Parameters
+    ----------
+    rate : float
+        Tokens that a bucket gains in a second; 0 sets no limit.
+    burst : int
+        Tokens that a bucket holds.
+    clock : callable
+        Seconds that only grow.
+    """
+
+    def __init__(
+        self, rate: float, burst: int, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate = rate
+        self._burst = float(burst)
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, name: str) -> None:
+        """Take a token, or refuse with 429 and say when the next one comes."""
+        if not self._rate:
+            return
+        now = self._clock()
+        tokens, since = self._buckets.get(name, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - since) * self._rate)
+        if tokens < 1.0:
+            self._buckets[name] = (tokens, now)
+            wait = max(1, -int(-(1.0 - tokens) // self._rate))
+            raise ProblemError(
+                429,
+                "rate_limited",
+                f"more than {self._rate:g} requests a second; nothing was charged.",
+                details={"rate": self._rate, "burst": int(self._burst)},
+                headers={"retry-after": str(wait)},
+            )
+        if len(self._buckets) >= _MOST_BUCKETS:
+            self._forget(now)
+        self._buckets[name] = (tokens - 1.0, now)
+
+    def _forget(self, now: float) -> None:
+        """Drop the buckets that are full again: nobody can tell the difference."""
+        full = [
+            name
+            for name, (tokens, since) in self._buckets.items()
+            if tokens + (now - since) * self._rate >= self._burst
+        ]
+        for name in full:
+            del self._buckets[name]
+
+
+class Gate:
+    """Lets at most so many requests in; the others are refused before any charge."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.inside = 0
+        self.closing = False
+
+    def enter(self) -> None:
+        """Come in, or be refused with 503."""
+        if self.closing or self.inside >= self._most:
+            raise ProblemError(
+                503,
+                "shutting_down" if self.closing else "overloaded",
+                "this worker is "
+                + ("stopping" if self.closing else "busy")
+                + "; nothing was charged. Retry in a moment.",
+                headers={"retry-after": "1"},
+            )
+        self.inside += 1
+
+    def leave(self) -> None:
+        """Go out."""
+        self.inside -= 1

@@ -1,0 +1,142 @@
+"""``/v1/admin``: keys and caps, for admins."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from reticent.errors import InvalidParameterError
+from reticent.ledger import AccountId, AccountScope, Balance
+from reticent.service.keys import KeyRecord, Role
+from reticent.service.parts import Parts
+from reticent.service.registry import cap_of, client_account
+from reticent.service.requests.problems import ProblemError, plain
+from reticent.service.settings import BudgetSettings
+from reticent.service.v1 import documents as doc
+from reticent.service.v1.routes import ERRORS
+
+_TAKEN = "The client has an account with another cap."
+
+
+def admin_routes(parts: Parts) -> APIRouter:
+    """Return the routes of ``/v1/admin``."""
+    router = APIRouter(prefix="/v1/admin", tags=["administration"])
+
+    @router.post(
+        "/keys",
+        response_model=doc.CreatedKey,
+        status_code=201,
+        responses={**ERRORS, 409: {"model": doc.Problem, "description": _TAKEN}},
+    )
+    async def create_key(request: Request, body: doc.NewKey) -> Any:
+        """Make a key; its text is shown this once. Opens the client's account."""
+        await parts.access.admin(request)
+        key, record, balance = await asyncio.to_thread(make_key, parts, body)
+        return {
+            "key": key,
+            "record": record.as_dict(),
+            "account": None if balance is None else balance.as_dict(),
+        }
+
+    @router.get("/keys", response_model=doc.KeyList, responses=ERRORS)
+    async def list_keys(request: Request) -> Any:
+        """List all keys, without their secrets, which nobody has."""
+        await parts.access.admin(request)
+        records = await asyncio.to_thread(parts.keyring.store.all)
+        return {"keys": [record.as_dict() for record in records]}
+
+    @router.delete("/keys/{id}", response_model=doc.KeyDocument, responses=ERRORS)
+    async def revoke_key(request: Request, id: str) -> Any:  # noqa: A002 (its public name)
+        """Revoke a key for good."""
+        await parts.access.admin(request)
+        record = await asyncio.to_thread(revoke, parts, id)
+        return record.as_dict()
+
+    @router.get("/accounts", response_model=doc.AccountList, responses=ERRORS)
+    async def accounts(request: Request) -> Any:
+        """List all accounts."""
+        await parts.access.admin(request)
+        balances = await asyncio.to_thread(parts.ledger.balances)
+        return {"accounts": [balance.as_dict() for balance in balances]}
+
+    @router.put(
+        "/accounts/{account}", response_model=doc.BalanceDocument, responses=ERRORS
+    )
+    async def put_cap(request: Request, account: str, body: BudgetSettings) -> Any:
+        """Set the cap of an account; opens it if it is a client's and not open yet."""
+        await parts.access.admin(request)
+        balance = await asyncio.to_thread(set_cap, parts, account, body)
+        return balance.as_dict()
+
+    return router
+
+
+def make_key(parts: Parts, body: doc.NewKey) -> tuple[str, KeyRecord, Balance | None]:
+    """Make a key, and open its client's account first if it has none."""
+    strangers = [
+        name for name in body.models or () if name not in parts.registry.models
+    ]
+    if strangers:
+        raise ProblemError(
+            422, "unknown_model", f"{len(strangers)} of the models are not served here."
+        )
+    role = Role(body.role)
+    balance = _account_for(parts, body.client, body.budget, role)
+    models = None if body.models is None else tuple(body.models)
+    key, record = parts.keyring.create(body.client, role, models=models)
+    return key, record, balance
+
+
+def _account_for(
+    parts: Parts, client: str, budget: BudgetSettings | None, role: Role
+) -> Balance | None:
+    account = client_account(client)
+    known = {balance.account: balance for balance in parts.ledger.balances()}
+    if account in known:
+        if budget is not None and cap_of(budget, parts.registry.relation) != (
+            known[account].cap
+        ):
+            raise ProblemError(
+                409,
+                "account_open",
+                "this client has an account with another cap; leave the budget out, "
+                "or set the account's cap.",
+            )
+        return known[account]
+    wanted = budget if budget is not None else parts.settings.client_budget
+    if wanted is None:
+        if role is Role.ADMIN:
+            return None  # an admin that asks no questions needs no account
+        raise ProblemError(
+            422,
+            "no_budget",
+            "this client has no account yet and there is no default: give a budget.",
+        )
+    return parts.ledger.open_account(account, cap_of(wanted, parts.registry.relation))
+
+
+def revoke(parts: Parts, key_id: str) -> KeyRecord:
+    """Revoke a key, or say that there is none."""
+    if parts.keyring.revoke(key_id):
+        record = parts.keyring.store.find(key_id)
+        if record is not None:
+            return record
+    raise plain(404)
+
+
+def set_cap(parts: Parts, account: str, budget: BudgetSettings) -> Balance:
+    """Set the cap of an account that is open, or open one for a client."""
+    try:
+        named = AccountId.parse(account)
+    except InvalidParameterError:
+        raise plain(404) from None
+    cap = cap_of(budget, parts.registry.relation)
+    known = {balance.account: balance for balance in parts.ledger.balances()}
+    if named in known:
+        return parts.ledger.set_cap(named, cap)
+    clients = {record.client for record in parts.keyring.store.all()}
+    if named.scope is AccountScope.CLIENT and named.name in clients:
+        return parts.ledger.open_account(named, cap)
+    raise plain(404)

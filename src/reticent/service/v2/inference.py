@@ -1,0 +1,284 @@
+"""``/v2``: the Open Inference Protocol, so that existing clients work.
+
+Inputs are the columns of a model's schema, one tensor each; the one output is the
+label. The charge and the certificate's id come back under ``parameters``. Tensors are
+JSON or raw bytes (the binary tensor extension). Errors have the protocol's own form:
+text under ``error``, with our code, details and request id beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+import reticent
+from reticent.errors import LedgerError
+from reticent.service.answering import Answered, idempotency_key
+from reticent.service.parts import Parts
+from reticent.service.registry import ServedModel
+from reticent.service.requests.access import unknown_model
+from reticent.service.requests.bodies import read_body
+from reticent.service.requests.problems import ProblemError
+from reticent.service.v1.routes import (
+    KEY_PARAMETER,
+    NAME_PARAMETER,
+    direct,
+    note_answer,
+)
+from reticent.service.v2.tensors import (
+    LENGTH_HEADER,
+    column_type,
+    label_type,
+    read_request,
+    write_response,
+)
+
+_ERROR_SCHEMA = {
+    "type": "object",
+    "required": ["error", "code", "details", "request_id"],
+    "properties": {
+        "error": {"type": "string"},
+        "code": {"type": "string"},
+        "details": {"type": "object"},
+        "request_id": {"type": "string"},
+    },
+}
+_TENSOR = {
+    "type": "object",
+    "required": ["name", "shape", "datatype"],
+    "properties": {
+        "name": {"type": "string"},
+        "shape": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+        "datatype": {"type": "string"},
+        "parameters": {"type": "object"},
+        "data": {"type": "array", "items": {}},
+    },
+}
+_REQUEST = {
+    "type": "object",
+    "required": ["inputs"],
+    "additionalProperties": False,
+    "properties": {
+        "id": {"type": "string"},
+        "inputs": {"type": "array", "minItems": 1, "items": _TENSOR},
+        "outputs": {
+            "type": "array",
+            "maxItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": {"type": "string"},
+                    "parameters": {"type": "object"},
+                },
+            },
+        },
+        "parameters": {"type": "object"},
+    },
+    "example": {
+        "inputs": [
+            {"name": "age", "shape": [1], "datatype": "FP64", "data": [41]},
+            {"name": "ward", "shape": [1], "datatype": "BYTES", "data": ["a"]},
+        ]
+    },
+}
+_RESPONSE = {
+    "type": "object",
+    "required": ["model_name", "model_version", "outputs", "parameters"],
+    "properties": {
+        "model_name": {"type": "string"},
+        "model_version": {"type": "string"},
+        "id": {"type": "string"},
+        "parameters": {"type": "object"},
+        "outputs": {"type": "array", "items": _TENSOR},
+    },
+}
+
+
+def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    content = {"application/json": {"schema": _ERROR_SCHEMA}}
+    return {
+        status: {"description": "An error.", "content": content} for status in statuses
+    }
+
+
+_KEYED = _errors(401, 404, 429, 503)
+
+
+def inference_routes(parts: Parts) -> APIRouter:
+    """Return the routes of ``/v2``."""
+    router = APIRouter(prefix="/v2", tags=["open inference protocol"])
+
+    @router.get("", responses=_errors(503))
+    async def server_metadata() -> dict[str, Any]:
+        """Name the server and what it understands."""
+        return {
+            "name": "reticent",
+            "version": reticent.__version__,
+            "extensions": ["binary_tensor_data"],
+        }
+
+    @router.get("/health/live")
+    async def live() -> dict[str, bool]:
+        """Say that the process runs."""
+        return {"live": True}
+
+    @router.get("/health/ready", responses=_errors(503))
+    async def ready() -> dict[str, bool]:
+        """Say whether answers can be charged for."""
+        if parts.gate.closing or not await asyncio.to_thread(_ledger_answers, parts):
+            raise ProblemError(503, "not_ready", "the service is not ready.")
+        return {"ready": True}
+
+    async def metadata(request: Request, name: str, version: str | None = None) -> Any:
+        """Name a model's inputs and outputs."""
+        return JSONResponse(_metadata(await _model(parts, request, name, version)))
+
+    async def model_ready(
+        request: Request, name: str, version: str | None = None
+    ) -> Any:
+        """Say whether a model can be asked."""
+        model = await _model(parts, request, name, version)
+        return JSONResponse({"name": model.name, "ready": True})
+
+    async def infer(request: Request) -> Response:
+        return await _infer(parts, request)
+
+    for path, numbered in (
+        ("/models/{name}", False),
+        ("/models/{name}/versions/{version}", True),
+    ):
+        router.add_api_route(path, metadata, methods=["GET"], responses=_KEYED)
+        router.add_api_route(
+            f"{path}/ready", model_ready, methods=["GET"], responses=_KEYED
+        )
+        _add_infer(router, path, infer, numbered=numbered)
+    return router
+
+
+def _add_infer(router: APIRouter, path: str, infer: Any, *, numbered: bool) -> None:
+    """Add the route that answers, with its documentation."""
+    extra = {**NAME_PARAMETER, "name": "version"} if numbered else None
+    direct(
+        router,
+        f"{path}/infer",
+        infer,
+        summary="Private answers for tensors",
+        responses={
+            200: {"content": {"application/json": {"schema": _RESPONSE}}},
+            **_errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
+        },
+        openapi_extra={
+            "parameters": [
+                NAME_PARAMETER,
+                *([extra] if extra else []),
+                KEY_PARAMETER,
+            ],
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": _REQUEST}},
+            },
+        },
+    )
+
+
+def _ledger_answers(parts: Parts) -> bool:
+    try:
+        for model in parts.registry:
+            for account in model.accounts[:1]:
+                parts.ledger.balance(account)
+                return True
+    except LedgerError:
+        return False
+    return True
+
+
+async def _model(
+    parts: Parts, request: Request, name: str, version: str | None
+) -> ServedModel:
+    record = await parts.access.caller(request)
+    return _of_version(parts.access.model(record, name), version)
+
+
+def _of_version(model: ServedModel, version: str | None) -> ServedModel:
+    if version not in (None, model.stored.id):
+        raise unknown_model()
+    return model
+
+
+def _metadata(model: ServedModel) -> dict[str, Any]:
+    stored = model.stored
+    inputs = [
+        {"name": name, "datatype": column_type(spec), "shape": [-1]}
+        for name, spec in stored.schema.columns.items()
+    ]
+    output = {
+        "name": _label(model),
+        "datatype": label_type(stored.classes),
+        "shape": [-1],
+    }
+    return {
+        "name": model.name,
+        "versions": [stored.id],
+        "platform": "reticent",
+        "inputs": inputs,
+        "outputs": [output],
+    }
+
+
+def _label(model: ServedModel) -> str:
+    label = model.stored.schema.label
+    return "answer" if label is None else label.name
+
+
+async def _infer(parts: Parts, request: Request) -> Response:
+    record = await parts.access.caller(request)
+    model = parts.access.model(record, request.path_params["name"])
+    _of_version(model, request.path_params.get("version"))
+    body = await read_body(request, parts.settings.max_body_bytes)
+    schema = model.stored.schema
+    wanted = read_request(
+        body,
+        request.headers.get(LENGTH_HEADER),
+        schema,
+        _label(model),
+        parts.settings.max_rows,
+    )
+    table = schema.rows(wanted.rows)
+    key = idempotency_key(record, request.headers.get("idempotency-key"))
+    answered = await parts.desk.answer(model, record, table, key)
+    note_answer(request, model, answered)
+    head = {
+        "model_name": model.name,
+        "model_version": model.stored.id,
+        **({"id": wanted.id} if wanted.id else {}),
+        "parameters": _parameters(model, answered),
+    }
+    content, length = write_response(
+        head,
+        _label(model),
+        label_type(model.stored.classes),
+        answered.answers,
+        binary=wanted.binary_output,
+    )
+    if length is None:
+        return Response(content, media_type="application/json")
+    headers = {LENGTH_HEADER: str(length)}
+    return Response(content, headers=headers, media_type="application/octet-stream")
+
+
+def _parameters(model: ServedModel, answered: Answered) -> dict[str, Any]:
+    """Return what the answers cost; the protocol knows no null."""
+    facts = {
+        "certificate_id": model.certificate.id,
+        "charged_answers": answered.paid,
+        "charged_per": model.loss["per"],
+        "epsilon": model.loss["epsilon"],
+        "delta": model.loss["delta"],
+        "answers_left": answered.left,
+        "sequence": answered.sequence,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
