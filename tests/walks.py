@@ -9,14 +9,13 @@ What counts:
   coroutine counts when it starts, not when it resumes. What runs while a module of the
   package is imported (module and class bodies, decorators) does not count.
 - A *room* is a top-level package of ``reticent``. The modules directly in ``reticent``
-  are the *ground*, which counts as one more room.
+  are the *ground*, on which every room stands.
 - *Changes* of room: list the calls of one thread in the order in which they begin, and
-  write down the room of each. Whenever a room differs from the one before it, the room
-  has changed. The changes of all threads are added up. A return is not a call: it
-  counts if another function of the first room is called afterwards. From one thread to
-  another there is no change.
-- *Changes above the ground*: the same without the calls to the ground, on which every
-  room stands.
+  write down the room of each, without the calls to the ground. Whenever a room differs
+  from the one before it, the room has changed. The changes of all threads are added up.
+  A return is not a call: it counts if another function of the first room is called
+  afterwards. From one thread to another there is no change.
+- *Changes with the ground*: the same, with the ground as one more room.
 
 The HTTP answer is the first one of a running service, for one row, with a ledger on
 disk. Starting the service is no part of it, nor is the client. How its threads meet may
@@ -113,9 +112,9 @@ class Tracer:
         return {
             "functions": len(functions),
             "files": len({code.co_filename for code in functions}),
-            "rooms": len({room for walk in rooms for room in walk}),
-            "changes": sum(map(changes, rooms)),
-            "changes_above_ground": sum(map(changes, above)),
+            "rooms": len({room for walk in above for room in walk}),
+            "changes": sum(map(changes, above)),
+            "changes_with_ground": sum(map(changes, rooms)),
             "threads": len(rooms),
         }
 
@@ -265,8 +264,8 @@ def all_walks(walks: tuple[Walk, ...] = WALKS) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     """Return the counts as Markdown; what was before stands in brackets."""
-    heads = ["functions", "files", "changes of room", "above the ground", "threads"]
-    keys = ["functions", "files", "changes", "changes_above_ground", "threads"]
+    heads = ["functions", "files", "changes of room", "with the ground", "threads"]
+    keys = ["functions", "files", "changes", "changes_with_ground", "threads"]
     lines = [f"| walk | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for name, now in result["after"].items():
         before = result["before"].get(name, {})
