@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from reticent.audit import Verification, verify_noise
-from reticent.estimators.linear.losses import classification_loss, regression_loss
+from reticent.estimators import LinearFacts, classification_loss, regression_loss
 from reticent.guarantees import ApproxDP, PureDP
 from reticent.hypotheses import Thresholds
 from reticent.learners import (
@@ -51,9 +51,7 @@ def tilted_density(model, loss, domain, n=3):
     the tilt times the derivative. (Noise for the solver's error is post-processing of
     an exact minimiser, up to the epsilon that its own rule adds.)
     """
-    plan = ObjectivePlan.of(
-        model,
-        loss,
+    facts = LinearFacts(
         n_units=n,
         dimension=1,
         l1_bound=1.0,
@@ -61,6 +59,7 @@ def tilted_density(model, loss, domain, n=3):
         labels_from_data=False,
         seeded=False,
     )
+    plan = ObjectivePlan.of(model, loss, facts)
 
     def log_density(data):
         x = np.array([domain[unit][0] for unit in data])

@@ -26,7 +26,7 @@ from reticent.mechanisms import (
 )
 
 # Scores are clipped at this many scales of the noise, which moves no two of them
-# apart; beyond, a Gaussian tail is below 1e-270 and a float is a poor home for it.
+# apart; beyond, a Gaussian tail is below 1e-270 and a float holds it poorly.
 _FARTHEST = 35.0
 # The same for Laplace noise, whose scale is a million steps of the grid or more.
 _MOST_STEPS = 2**32
@@ -97,7 +97,7 @@ class GaussianSignResponse(Response):
         return len(self.steps)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         chance = ndtr(-self._far() / self.scale)
         low, high = chance * (1 - _DOUBT), np.minimum(chance * (1 + _DOUBT), 1.0)
 

@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_consistent_length, validate_data
 
 from reticent._numbers import up
-from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import check_bounds
+from reticent._sklearn import Interval, StrOptions
 from reticent.estimators import (
+    BoundedLoss,
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
-    centred,
-    checked_targets,
-    classification_loss,
-    regression_loss,
-    two_labels,
 )
-from reticent.learners.linear.log_concave_draw import LogConcaveModel, Report
-from reticent.learners.linear.noise_plans import CONSTANT
+from reticent.learners.linear.log_concave_draw import LogConcaveModel
 
-_POSITIVE = Interval(Real, 0, None, closed="neither")
 _CONSTRAINTS: dict[str, list[Any]] = {
-    "epsilon": [_POSITIVE],
-    "method": [StrOptions({"auto", "net", "sampler"})],
-    "width": [_POSITIVE],
-    "norm_bound": [_POSITIVE],
-    "radius": [_POSITIVE],
+    "rule": [StrOptions({"auto", "net", "sampler"})],
     "regularization": [Interval(Real, 0, None, closed="left")],
-    "fit_intercept": ["boolean"],
     "net_points": [Interval(Integral, 1, 10**6, closed="both")],
     "chains": [Interval(Integral, 2, None, closed="left")],
     "steps": [Interval(Integral, 1, None, closed="left")],
@@ -40,7 +27,7 @@ _CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
+class LogConcaveClassifier(LogConcaveModel, ReleasedLinearClassifier):
     r"""Linear classifier drawn with :math:`\Pr[w] \propto e^{-\varepsilon n F(w)/2r}`.
 
     The exponential mechanism over all linear functions in a ball: `F` is the mean
@@ -53,8 +40,9 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
     ----------
     epsilon : float, default=1.0
         What one exact draw costs.
-    method : {"auto", "net", "sampler"}, default="auto"
-        "auto" takes the net for at most three coefficients, the intercept included.
+    rule : {"auto", "net", "sampler"}, default="auto"
+        How the model is drawn. "auto" takes the net for at most three coefficients,
+        the intercept included.
     loss : {"logistic", "hinge"}, default="logistic"
         The loss; the hinge is smoothed over `width`.
     width : float, default=1.0
@@ -110,16 +98,15 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReleasedLinearClassifier._parameter_constraints,
         **_CONSTRAINTS,
-        "loss": [StrOptions({"logistic", "hinge"})],
-        "classes": ["array-like", None],
     }
 
     def __init__(
         self,
         epsilon: float = 1.0,
-        method: str = "auto",
         *,
+        rule: str = "auto",
         loss: str = "logistic",
         width: float = 1.0,
         norm_bound: float = 1.0,
@@ -134,7 +121,7 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
-        self.method = method
+        self.rule = rule
         self.loss = loss
         self.width = width
         self.norm_bound = norm_bound
@@ -148,62 +135,19 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
         self.classes = classes
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: MatrixLike,
-        y: MatrixLike,
-        units: Any = None,
-        *,
-        report: Report | None = None,
-    ) -> Self:
-        """Draw the model and release it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Numbers; rows beyond `norm_bound` are scaled down.
-        y : array-like of shape (n_rows,)
-            Two labels.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to. None makes every row
-            a unit.
-        report : callable, default=None
-            Called with the `Diagnostics` of the sampler's chains. They are not private
-            and not kept with the model: look, and do not share them.
-        """
-        radius = self._checked_radius()
-        loss = classification_loss(self.loss, self.width)
-        X = validate_data(self, X, dtype=np.float64)
-        labels, y = two_labels("LogConcaveClassifier", self.classes, X, y)
+    def _loss_range(self, loss: BoundedLoss, reach: float) -> tuple[float, float]:
         # The loss falls with the margin, so its extremes are at the largest margins.
-        far = np.array([1.12 * radius])
+        far = np.array([reach])
         low, high = (float(loss.loss.value(s, np.ones(1))[0]) for s in (far, -far))
-        found = self._draw(
-            X,
-            labels.indices(y).astype(np.float64),
-            loss,
-            (low, up(high - low)),
-            units,
-            report,
-            labels_from_data=self.classes is None,
-        )
-        constant = CONSTANT if self.fit_intercept else None
-        self._release(found[:, None], constant, self.norm_bound, labels.classes)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+        return low, up(high - low)
 
 
-class LogConcaveRegressor(ReleasedLinearRegressor, LogConcaveModel):
+class LogConcaveRegressor(LogConcaveModel, ReleasedLinearRegressor):
     """Linear regressor drawn from a log-concave exponential mechanism.
 
     Parameters
     ----------
-    epsilon, method
+    epsilon, rule
         As for `LogConcaveClassifier`.
     bounds : (float, float), default=(0.0, 1.0)
         Public bounds on the target. Targets and predictions outside are clipped.
@@ -235,17 +179,16 @@ tv_error, random_state
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReleasedLinearRegressor._parameter_constraints,
         **_CONSTRAINTS,
-        "bounds": ["array-like"],
-        "loss": [StrOptions({"huber", "squared"})],
     }
 
     def __init__(
         self,
         epsilon: float = 1.0,
-        method: str = "auto",
-        bounds: tuple[float, float] = (0.0, 1.0),
         *,
+        rule: str = "auto",
+        bounds: tuple[float, float] = (0.0, 1.0),
         loss: str = "squared",
         width: float = 0.25,
         norm_bound: float = 1.0,
@@ -259,7 +202,7 @@ tv_error, random_state
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
-        self.method = method
+        self.rule = rule
         self.bounds = bounds
         self.loss = loss
         self.width = width
@@ -273,41 +216,6 @@ tv_error, random_state
         self.tv_error = tv_error
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: MatrixLike,
-        y: MatrixLike,
-        units: Any = None,
-        *,
-        report: Report | None = None,
-    ) -> Self:
-        """Draw the model and release it.
-
-        Parameters
-        ----------
-        X, units, report
-            As for `LogConcaveClassifier`.
-        y : array-like of shape (n_rows,)
-            Targets; values outside the bounds are clipped.
-        """
-        radius = self._checked_radius()
-        bounds = check_bounds(self.bounds)
-        loss = regression_loss(self.loss, self.width, 1.12 * radius)
-        X = validate_data(self, X, dtype=np.float64)
-        y = checked_targets(y)
-        check_consistent_length(X, y)
-        farthest = np.array([1.12 * radius + 1.0])
-        high = up(float(loss.loss.value(farthest, np.zeros(1))[0]))
-        found = self._draw(
-            X,
-            centred(y, bounds),
-            loss,
-            (0.0, high),
-            units,
-            report,
-            labels_from_data=False,
-        )
-        constant = CONSTANT if self.fit_intercept else None
-        self._release_numbers(found, constant, self.norm_bound, bounds)
-        return self
+    def _loss_range(self, loss: BoundedLoss, reach: float) -> tuple[float, float]:
+        farthest = np.array([reach + 1.0])
+        return 0.0, up(float(loss.loss.value(farthest, np.zeros(1))[0]))

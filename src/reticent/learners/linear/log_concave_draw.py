@@ -6,17 +6,21 @@ import math
 import warnings
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from reticent._numbers import nonnegative, positive, probability, whole
+from reticent._sklearn import MatrixLike, fit_context
 from reticent.errors import InvalidParameterError
 from reticent.estimators import (
+    LONGEST_ROW,
+    BallExamples,
     BallProblem,
     BoundedLoss,
-    Float,
+    LearnedLinear,
+    LinearExamples,
     ReleasedLinear,
     unit_positions,
 )
@@ -29,13 +33,8 @@ from reticent.learners.linear.log_concave_laws import (
     sample_ball,
     sampled_model,
 )
-from reticent.learners.linear.noise_plans import bounded_rows, unit_weights
 from reticent.learners.selection.exponential import selected_hypothesis
-from reticent.mechanisms import (
-    RandomSource,
-    exponential_mechanism_certificate,
-    noise_source,
-)
+from reticent.mechanisms import exponential_mechanism_certificate
 
 _MOST_NET_DIMENSIONS = 3
 
@@ -44,105 +43,111 @@ Report: TypeAlias = Callable[[Diagnostics], object]
 
 
 class LogConcaveModel(ReleasedLinear):
-    """What both estimators share: the target, and one draw from it."""
+    """The plan: one draw from the target, on a net or by a sampler."""
 
-    def _draw(
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
         self,
-        X: Float,
-        targets: Float,
-        loss: BoundedLoss,
-        reach: tuple[float, float],
-        units: Any,
-        report: Report | None,
+        X: MatrixLike,
+        y: MatrixLike,
+        units: Any = None,
         *,
-        labels_from_data: bool,
-    ) -> Float:
-        rows, _, largest = bounded_rows(X, self.norm_bound, None, self.fit_intercept)
-        weights, n_units = unit_weights(units, len(rows))
-        owner = type(self).__name__
-        penalty = nonnegative(owner, "regularization", self.regularization)
-        target = BallTarget(
-            problem=BallProblem(loss, largest, self.radius, penalty),
-            rows=rows,
-            targets=targets,
-            weights=weights,
-            n_units=n_units,
-            epsilon=positive(owner, "epsilon", self.epsilon),
-            low=reach[0],
-            span=reach[1],
-        )
-        self.n_units_ = n_units
-        source = noise_source(self.random_state)
-        if self._method(rows.shape[1]) == "net":
-            return self._from_net(
-                target, units, source, labels_from_data=labels_from_data
-            )
-        drawn, found = self._from_sampler(
-            target, source, labels_from_data=labels_from_data
-        )
-        # Handed to the curator and not kept: the model is made to be shared.
-        if report is not None:
-            report(found)
-        return drawn
+        report: Report | None = None,
+    ) -> Self:
+        """Draw the model and release it.
 
-    def _method(self, dimension: int) -> str:
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Numbers; rows beyond `norm_bound` are scaled down.
+        y : array-like of shape (n_rows,)
+            Two labels, or numbers; numbers outside the bounds are clipped.
+        units : array-like of shape (n_rows,), default=None
+            The person, or other unit, that each row belongs to. None makes every row
+            a unit.
+        report : callable, default=None
+            Called with the `Diagnostics` of the sampler's chains. They are not private
+            and not kept with the model: do not share them.
+        """
+        examples = self._examples(X, y, units)
+        return self._release(examples, self._drawn(examples, report))
+
+    def _loss_range(self, loss: BoundedLoss, reach: float) -> tuple[float, float]:
+        """Return the least loss for scores up to `reach`, and the range of the loss."""
+        raise NotImplementedError
+
+    def _drawn(self, examples: LinearExamples, report: Report | None) -> LearnedLinear:
+        owner, radius = type(self).__name__, self._checked_radius()
+        regularization = nonnegative(owner, "regularization", self.regularization)
+        loss = self._loss(LONGEST_ROW * radius)
+        low, span = self._loss_range(loss, LONGEST_ROW * radius)
+        data = self._in_ball(examples)
+        target = BallTarget(
+            problem=BallProblem(loss, data.facts.feature_bound, radius, regularization),
+            rows=data.rows,
+            targets=data.targets,
+            weights=data.weights,
+            n_units=data.facts.n_units,
+            epsilon=positive(owner, "epsilon", self.epsilon),
+            low=low,
+            span=span,
+        )
+        if self._checked_rule(data.facts.dimension) == "net":
+            return self._from_net(target, data, examples.units)
+        return self._from_sampler(target, data, report)
+
+    def _checked_rule(self, dimension: int) -> str:
         small = dimension <= _MOST_NET_DIMENSIONS
-        if self.method == "auto":
+        if self.rule == "auto":
             return "net" if small else "sampler"
-        if self.method not in ("net", "sampler"):
+        if self.rule not in ("net", "sampler"):
             raise InvalidParameterError(
-                f"method={self.method!r} must be 'auto', 'net' or 'sampler'."
+                f"rule={self.rule!r} must be 'auto', 'net' or 'sampler'."
             )
-        if self.method == "net" and not small:
+        if self.rule == "net" and not small:
             raise InvalidParameterError(
-                f"method='net' takes at most {_MOST_NET_DIMENSIONS} coefficients, the "
-                f"intercept included; got {dimension}. Use method='sampler'."
+                f"rule='net' takes at most {_MOST_NET_DIMENSIONS} coefficients, the "
+                f"intercept included; got {dimension}. Use rule='sampler'."
             )
-        return str(self.method)
+        return str(self.rule)
 
     def _from_net(
-        self,
-        target: BallTarget,
-        units: Any,
-        source: RandomSource,
-        *,
-        labels_from_data: bool,
-    ) -> Float:
+        self, target: BallTarget, data: BallExamples, units: Any
+    ) -> LearnedLinear:
         points = whole(type(self).__name__, "net_points", self.net_points)
-        net = net_of_ball(target.rows.shape[1], target.problem.radius, points)
-        where = None
-        if units is not None:
-            where, _ = unit_positions(units, len(target.rows))
+        net = net_of_ball(data.facts.dimension, target.problem.radius, points)
+        where = None if units is None else unit_positions(units, len(data.rows))[0]
         law = net_law(target, net, where)
-        self.certificate_ = selected_hypothesis(
+        certificate = selected_hypothesis(
             exponential_mechanism_certificate(
                 n=target.n_units,
                 epsilon=target.epsilon,
                 scope="model",
                 sensitivity=loss_steps(target.n_units),
-                seeded=source.seeded,
+                seeded=data.facts.seeded,
             ),
             candidates=len(net),
-            labels_from_data=labels_from_data,
+            labels_from_data=data.facts.labels_from_data,
         )
-        return np.asarray(net[law.draw(source)[0]])
+        drawn = np.asarray(net[law.draw(data.source)[0]])
+        return LearnedLinear(drawn, certificate, target.n_units)
 
     def _from_sampler(
-        self, target: BallTarget, source: RandomSource, *, labels_from_data: bool
-    ) -> tuple[Float, Diagnostics]:
+        self, target: BallTarget, data: BallExamples, report: Report | None
+    ) -> LearnedLinear:
         owner = type(self).__name__
-        self.certificate_ = sampled_model(
+        certificate = sampled_model(
             n=target.n_units,
             epsilon=target.epsilon,
             tv_error=probability(owner, "tv_error", self.tv_error),
-            labels_from_data=labels_from_data,
-            seeded=source.seeded,
+            labels_from_data=data.facts.labels_from_data,
+            seeded=data.facts.seeded,
         )
         drawn, found = sample_ball(
             target,
             chains=whole(owner, "chains", self.chains, least=2),
             steps=whole(owner, "steps", self.steps),
-            source=source,
+            source=data.source,
         )
         if not found.converged:
             warnings.warn(
@@ -150,9 +155,12 @@ class LogConcaveModel(ReleasedLinear):
                 "target and the certificate's assumption fail. Raise `steps`; "
                 "fit(..., report=print) says more.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        return drawn, found
+        # Handed to the curator and not kept: the model is made to be shared.
+        if report is not None:
+            report(found)
+        return LearnedLinear(drawn, certificate, target.n_units)
 
     def _checked_radius(self) -> float:
         if isinstance(self.radius, Real) and self.radius == math.inf:
@@ -160,9 +168,4 @@ class LogConcaveModel(ReleasedLinear):
                 "radius=inf makes the target improper: it cannot be normalised for "
                 "all data. Give a finite radius."
             )
-        return positive(type(self).__name__, "radius", self.radius)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # every fit draws afresh
-        return tags
+        return super()._checked_radius()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent._numbers import below_one, positive
 from reticent.errors import InvalidParameterError, SolverError
@@ -15,12 +14,13 @@ from reticent.estimators import (
     ROUND_OFF,
     BallProblem,
     BoundedLoss,
+    Float,
+    LinearFacts,
     erm_sensitivity,
+    is_auto,
     minimise_risk,
-    rows_in_ball,
-    unit_positions,
 )
-from reticent.guarantees import Certificate, gaussian_ratio
+from reticent.guarantees import Certificate, Sensitivity, gaussian_ratio
 from reticent.learners.linear.noise_rules import (
     coefficient_sensitivity,
     objective_noise,
@@ -35,11 +35,6 @@ from reticent.mechanisms import (
     draw_discrete_laplace,
 )
 
-Float = NDArray[np.float64]
-
-# The constant feature, for rows in the unit ball.
-CONSTANT = 0.5
-_LARGEST_NORM = 1.1180339887498950  # sqrt(1 + CONSTANT^2), rounded up
 # Share of the sensitivity, or of epsilon, that the solver's tolerance may cost.
 _SOLVER_SHARE = 1e-3
 # Coefficients of about this size are looked for, for rows in the unit ball.
@@ -47,32 +42,19 @@ _COEFFICIENT = 2.0
 _NEWTON_STEPS = 100
 
 
-def bounded_rows(
-    X: Float, norm_bound: Any, l1_bound: float | None, fit_intercept: Any
-) -> tuple[Float, float, float]:
-    """Scale rows into their bounds; return them and bounds on their l1 and l2 norm.
-
-    Rows are divided by `norm_bound`, and longer ones scaled down, in l1 too if there
-    is a bound; the constant comes last.
-    """
-    rows = rows_in_ball(X, norm_bound, False)
-    largest = math.sqrt(rows.shape[1]) * (1 + 4 * ROUND_OFF)
-    if l1_bound is not None:
-        largest = min(largest, l1_bound / norm_bound)
-        sizes = np.abs(rows).sum(axis=1, keepdims=True)
-        inside = largest * (1 - 4 * (rows.shape[1] + 16) * ROUND_OFF)
-        rows = rows * np.minimum(1.0, inside / np.maximum(sizes, inside))
-    if not fit_intercept:
-        return rows, largest, 1.0
-    full = np.full((len(rows), 1), CONSTANT)
-    return np.concatenate([rows, full], axis=1), largest + CONSTANT, _LARGEST_NORM
-
-
-def unit_weights(units: Any, n_rows: int) -> tuple[Float, int]:
-    """Return a weight a row, so that every unit weighs one n-th, and the number n."""
-    positions, n_units = unit_positions(units, n_rows)
-    sizes = np.bincount(positions, minlength=n_units)
-    return np.asarray(1.0 / (sizes[positions] * float(n_units))), n_units
+def calibrated_noise(
+    premise: Certificate[Sensitivity],
+    epsilon: float,
+    delta: float,
+    *,
+    dimension: int,
+    seeded: bool,
+) -> GridNoise:
+    """Calibrate Gaussian noise if there is a delta, Laplace noise if not."""
+    facts: dict[str, Any] = {"dimension": dimension, "seeded": seeded}
+    if delta:
+        return calibrate_gaussian(premise, epsilon=epsilon, delta=delta, **facts)
+    return calibrate_laplace(premise, epsilon=epsilon, **facts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +66,7 @@ class OutputPlan:
     noise: GridNoise
 
     @classmethod
-    def of(
-        cls,
-        model: Any,
-        loss: BoundedLoss,
-        *,
-        n_units: int,
-        dimension: int,
-        feature_bound: float,
-        labels_from_data: bool,
-        seeded: bool,
-    ) -> OutputPlan:
+    def of(cls, model: Any, loss: BoundedLoss, facts: LinearFacts) -> OutputPlan:
         """Check a model's parameters; scikit-learn's checks may be off."""
         owner = type(model).__name__
         epsilon = positive(owner, "epsilon", model.epsilon)
@@ -104,35 +76,32 @@ class OutputPlan:
         spread = (
             1 / gaussian_ratio(epsilon, delta)
             if delta
-            else math.sqrt(2 * dimension) / epsilon
+            else math.sqrt(2 * facts.dimension) / epsilon
         )
-        lipschitz = loss.slope * feature_bound
-        strength = model.regularization
-        if isinstance(strength, str) and strength == "auto":
-            moved = 2 * lipschitz * spread / n_units
-            curved = loss.curvature * feature_bound**2
-            # Where what the penalty costs and what the noise costs grow alike.
-            strength = (2 * curved * moved**2 / radius**2) ** (1 / 3)
-        strength = positive(owner, "regularization", strength)
-        problem = BallProblem(loss, feature_bound, radius, strength)
-        tolerance = _SOLVER_SHARE * lipschitz / n_units
+        lipschitz = loss.slope * facts.feature_bound
+        regularization = model.regularization
+        if is_auto(regularization):
+            moved = 2 * lipschitz * spread / facts.n_units
+            curved = loss.curvature * facts.feature_bound**2
+            # Where what regularisation costs and what the noise costs grow alike.
+            regularization = (2 * curved * moved**2 / radius**2) ** (1 / 3)
+        regularization = positive(owner, "regularization", regularization)
+        problem = BallProblem(loss, facts.feature_bound, radius, regularization)
+        tolerance = _SOLVER_SHARE * lipschitz / facts.n_units
         premise = coefficient_sensitivity(
             erm_sensitivity(
-                n=n_units,
+                n=facts.n_units,
                 lipschitz=lipschitz,
                 feature_bound=1.0,
                 radius=radius,
-                regularization=strength,
+                regularization=regularization,
                 tolerance=tolerance,
-                labels_from_data=labels_from_data,
+                labels_from_data=facts.labels_from_data,
             ),
-            dimension=dimension,
+            dimension=facts.dimension,
         )
-        facts: dict[str, Any] = {"dimension": dimension, "seeded": seeded}
-        noise = (
-            calibrate_gaussian(premise, epsilon=epsilon, delta=delta, **facts)
-            if delta
-            else calibrate_laplace(premise, epsilon=epsilon, **facts)
+        noise = calibrated_noise(
+            premise, epsilon, delta, dimension=facts.dimension, seeded=facts.seeded
         )
         return cls(problem, tolerance, noise)
 
@@ -159,42 +128,32 @@ class ObjectivePlan:
     certificate: Certificate[Any]
 
     @classmethod
-    def of(
-        cls,
-        model: Any,
-        loss: BoundedLoss,
-        *,
-        n_units: int,
-        dimension: int,
-        l1_bound: float,
-        feature_bound: float,
-        labels_from_data: bool,
-        seeded: bool,
-    ) -> ObjectivePlan:
+    def of(cls, model: Any, loss: BoundedLoss, facts: LinearFacts) -> ObjectivePlan:
         """Share out epsilon; all but a little goes to the tilt."""
         epsilon = positive(type(model).__name__, "epsilon", model.epsilon)
-        curved = loss.curvature * feature_bound**2
-        steep = 2 * loss.slope * l1_bound
-        strength, scale = _tilt(model, epsilon, n_units, curved, steep)
+        n_units, dimension = facts.n_units, facts.dimension
+        curved = loss.curvature * facts.feature_bound**2
+        steep = 2 * loss.slope * facts.l1_bound
+        regularization, scale = _tilt(model, epsilon, n_units, curved, steep)
         # So fine that drawing from the grid costs less than 2^-31 of epsilon.
         grid = 2.0 ** math.floor(math.log2(scale * epsilon / dimension) - 32)
         exact = objective_noise(
             n=n_units,
             slope=loss.slope,
             curvature=loss.curvature,
-            l1_bound=l1_bound,
-            l2_bound=feature_bound,
-            regularization=strength,
+            l1_bound=facts.l1_bound,
+            l2_bound=facts.feature_bound,
+            regularization=regularization,
             scale=scale,
             grid=grid,
             dimension=dimension,
-            labels_from_data=labels_from_data,
-            seeded=seeded,
+            labels_from_data=facts.labels_from_data,
+            seeded=facts.seeded,
         )
         tolerance = _SOLVER_SHARE * epsilon * scale / (n_units * dimension)
         distance = solver_distance(
             n=n_units,
-            regularization=strength,
+            regularization=regularization,
             tolerance=tolerance,
             grid=grid,
             dimension=dimension,
@@ -203,13 +162,13 @@ class ObjectivePlan:
             distance,
             epsilon=epsilon * (1 - 2.0**-40) - exact.guarantee.epsilon,
             dimension=dimension,
-            seeded=seeded,
+            seeded=facts.seeded,
         )
         return cls(
             loss=loss,
             n_units=n_units,
-            feature_bound=feature_bound,
-            regularization=strength,
+            feature_bound=facts.feature_bound,
+            regularization=regularization,
             tilt_scale=scale,
             tilt_grid=grid,
             tolerance=tolerance,
@@ -307,18 +266,18 @@ def _tilt(
     model: Any, epsilon: float, n_units: int, curved: float, steep: float
 ) -> tuple[float, float]:
     """Return the regularisation and the scale of the tilt's noise."""
-    strength = model.regularization
-    if isinstance(strength, str) and strength == "auto":
+    regularization = model.regularization
+    if is_auto(regularization):
         volume = 5 * curved / (epsilon * n_units)  # a fifth of epsilon at most
         balance = math.sqrt(2) * steep / (epsilon * n_units * _COEFFICIENT)
-        strength = max(volume, balance)
-    strength = positive(type(model).__name__, "regularization", strength)
+        regularization = max(volume, balance)
+    regularization = positive(type(model).__name__, "regularization", regularization)
     last = 0.01 * epsilon
-    left = epsilon * (1 - 2.0**-30) - last - curved / (n_units * strength)
+    left = epsilon * (1 - 2.0**-30) - last - curved / (n_units * regularization)
     if not left > 0:
         raise InvalidParameterError(
-            f"regularization={strength!r} is too small for epsilon={epsilon!r} and "
-            f"n_units={n_units}: it must exceed {1.02 * curved / n_units:.3g} / "
+            f"regularization={regularization!r} is too small for epsilon={epsilon!r} "
+            f"and n_units={n_units}: it must exceed {1.02 * curved / n_units:.3g} / "
             'epsilon. Leave it "auto".'
         )
-    return strength, steep / left * (1 + 2.0**-30)
+    return regularization, steep / left * (1 + 2.0**-30)

@@ -2,90 +2,42 @@
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_consistent_length, validate_data
 
 from reticent._numbers import positive
-from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import check_bounds
 from reticent.estimators import (
+    POSITIVE,
     BoundedLoss,
-    Float,
+    LearnedLinear,
+    LinearExamples,
     ReleasedLinear,
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
-    centred,
-    checked_targets,
-    classification_loss,
     regression_loss,
-    two_labels,
 )
-from reticent.learners.linear.noise_plans import (
-    CONSTANT,
-    ObjectivePlan,
-    bounded_rows,
-    unit_weights,
-)
-from reticent.mechanisms import noise_source
-
-_POSITIVE = Interval(Real, 0, None, closed="neither")
-_CONSTRAINTS: dict[str, list[Any]] = {
-    "epsilon": [_POSITIVE],
-    "width": [_POSITIVE],
-    "norm_bound": [_POSITIVE],
-    "l1_bound": [_POSITIVE, None],
-    "regularization": [StrOptions({"auto"}), _POSITIVE],
-    "fit_intercept": ["boolean"],
-}
+from reticent.learners.linear.noise_plans import ObjectivePlan
 
 
 class _ObjectivePerturbation(ReleasedLinear):
-    """What both estimators share."""
+    """The plan: tilt the regularised risk, minimise it, add noise for the solver."""
 
-    def _perturbed(
-        self,
-        X: Float,
-        targets: Float,
-        loss: BoundedLoss,
-        units: Any,
-        *,
-        labels_from_data: bool,
-    ) -> Float:
+    def _learned(self, examples: LinearExamples) -> LearnedLinear:
+        # No ball bounds predictions here; the losses have bounded slopes without one.
+        loss = self._loss(reach=1.0)
         limit = self.l1_bound
         if limit is not None:
             limit = positive(type(self).__name__, "l1_bound", limit)
-        rows, sum_bound, largest = bounded_rows(
-            X, self.norm_bound, limit, self.fit_intercept
-        )
-        weights, n_units = unit_weights(units, len(rows))
-        source = noise_source(self.random_state)
-        plan = ObjectivePlan.of(
-            self,
-            loss,
-            n_units=n_units,
-            dimension=rows.shape[1],
-            l1_bound=sum_bound,
-            feature_bound=largest,
-            labels_from_data=labels_from_data,
-            seeded=source.seeded,
-        )
-        self.certificate_ = plan.certificate
-        self.n_units_ = n_units
+        data = self._in_ball(examples, l1_bound=limit)
+        plan = ObjectivePlan.of(self, loss, data.facts)
+        found = plan.coefficients(data.rows, data.targets, data.weights, data.source)
         self.tilt_scale_ = plan.tilt_scale
         self.regularization_ = plan.regularization
-        return plan.coefficients(rows, targets, weights, source)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # every fit draws fresh noise
-        return tags
+        return LearnedLinear(found, plan.certificate, data.facts.n_units)
 
 
-class ObjectivePerturbationClassifier(ReleasedLinearClassifier, _ObjectivePerturbation):
+class ObjectivePerturbationClassifier(_ObjectivePerturbation, ReleasedLinearClassifier):
     r"""Linear classifier released by tilting its objective at random.
 
     A linear term with Laplace coefficients is added to the regularised risk before it
@@ -148,9 +100,8 @@ class ObjectivePerturbationClassifier(ReleasedLinearClassifier, _ObjectivePertur
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "loss": [StrOptions({"logistic", "hinge"})],
-        "classes": ["array-like", None],
+        **ReleasedLinearClassifier._parameter_constraints,
+        "l1_bound": [POSITIVE, None],
     }
 
     def __init__(
@@ -176,52 +127,8 @@ class ObjectivePerturbationClassifier(ReleasedLinearClassifier, _ObjectivePertur
         self.classes = classes
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train the model and release it.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Numbers; rows beyond the bounds are scaled down.
-        y : array-like of shape (n_rows,)
-            Two labels.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to. A unit's loss is the
-            mean over its rows. None makes every row a unit.
-
-        Raises
-        ------
-        SolverError
-            If the preset tolerance is not reached.
-        """
-        loss = classification_loss(self.loss, self.width)
-        X = validate_data(self, X, dtype=np.float64)
-        labels, y = two_labels(
-            "ObjectivePerturbationClassifier",
-            self.classes,
-            X,
-            y,
-            "; use NoisyGradientClassifier for more",
-        )
-        found = self._perturbed(
-            X,
-            labels.indices(y).astype(np.float64),
-            loss,
-            units,
-            labels_from_data=self.classes is None,
-        )
-        constant = CONSTANT if self.fit_intercept else None
-        self._release(found[:, None], constant, self.norm_bound, labels.classes)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-
-class ObjectivePerturbationRegressor(ReleasedLinearRegressor, _ObjectivePerturbation):
+class ObjectivePerturbationRegressor(_ObjectivePerturbation, ReleasedLinearRegressor):
     """Linear regressor with Huber's loss, released by tilting its objective.
 
     Parameters
@@ -252,21 +159,21 @@ class ObjectivePerturbationRegressor(ReleasedLinearRegressor, _ObjectivePerturba
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = ObjectivePerturbationRegressor(1.0, (0, 400), norm_bound=0.25)
+    >>> model = ObjectivePerturbationRegressor(1.0, bounds=(0, 400), norm_bound=0.25)
     >>> print(model.fit(X, y).certificate_.headline())
     1-DP for the model, replace one unit of 442; proved
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "bounds": ["array-like"],
+        **ReleasedLinearRegressor._parameter_constraints,
+        "l1_bound": [POSITIVE, None],
     }
 
     def __init__(
         self,
         epsilon: float = 1.0,
-        bounds: tuple[float, float] = (0.0, 1.0),
         *,
+        bounds: tuple[float, float] = (0.0, 1.0),
         width: float = 0.25,
         norm_bound: float = 1.0,
         l1_bound: float | None = None,
@@ -283,30 +190,5 @@ class ObjectivePerturbationRegressor(ReleasedLinearRegressor, _ObjectivePerturba
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train the model and release it.
-
-        Parameters
-        ----------
-        X, units
-            As for `ObjectivePerturbationClassifier`.
-        y : array-like of shape (n_rows,)
-            Targets; values outside the bounds are clipped.
-
-        Raises
-        ------
-        SolverError
-            If the preset tolerance is not reached.
-        """
-        bounds = check_bounds(self.bounds)
-        loss = regression_loss("huber", self.width, 1.0)
-        X = validate_data(self, X, dtype=np.float64)
-        y = checked_targets(y)
-        check_consistent_length(X, y)
-        found = self._perturbed(
-            X, centred(y, bounds), loss, units, labels_from_data=False
-        )
-        constant = CONSTANT if self.fit_intercept else None
-        self._release_numbers(found, constant, self.norm_bound, bounds)
-        return self
+    def _loss(self, reach: float) -> BoundedLoss:
+        return regression_loss("huber", self.width, reach)
