@@ -20,7 +20,7 @@ from reticent.learners import (
     RRSPMClassifier,
     RSPMClassifier,
 )
-from reticent.learners.linear.noise_plans import ObjectivePlan
+from reticent.learners.linear.objective_noise import ObjectivePlan
 from reticent.mechanisms import GridLaw, Listener, listen
 from tests.audit.registered_learners import LINE, NUMBERS, coefficients
 from tests.audit.registered_predictors import LABELLED, MEASURED

@@ -20,8 +20,8 @@ from reticent.learners import (
     ObjectivePerturbationClassifier,
     ObjectivePerturbationRegressor,
 )
-from reticent.learners.linear.noise_plans import ObjectivePlan
 from reticent.learners.linear.noise_rules import objective_noise, objective_release
+from reticent.learners.linear.objective_noise import ObjectivePlan
 
 LOGISTIC = classification_loss("logistic", 1.0)
 GRID = np.linspace(-60, 60, 4001)

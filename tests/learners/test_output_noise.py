@@ -30,8 +30,8 @@ from reticent.learners import (
     OutputPerturbationClassifier,
     OutputPerturbationRegressor,
 )
-from reticent.learners.linear.noise_plans import OutputPlan
 from reticent.learners.linear.noise_rules import coefficient_sensitivity
+from reticent.learners.linear.output_noise import OutputPlan
 from tests.stats import ALPHA, assert_follows, law_p_value
 
 LOSSES = {

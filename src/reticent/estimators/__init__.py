@@ -32,7 +32,7 @@ from reticent.estimators.linear.losses import (
 )
 from reticent.estimators.linear.released import (
     BallExamples,
-    LearnedLinear,
+    CertifiedCoefficients,
     LinearFacts,
     ReleasedLinear,
     ReleasedLinearClassifier,
@@ -50,6 +50,7 @@ from reticent.estimators.linear.rows import (
 from reticent.estimators.linear.solvers import (
     BallProblem,
     Float,
+    Risk,
     minimise_risk,
     one_pass,
     one_pass_error,
@@ -82,10 +83,10 @@ __all__ = [
     "BallExamples",
     "BallProblem",
     "BoundedLoss",
+    "CertifiedCoefficients",
     "Columns",
     "Float",
     "Labels",
-    "LearnedLinear",
     "LinearClassifier",
     "LinearExamples",
     "LinearFacts",
@@ -95,6 +96,7 @@ __all__ = [
     "ReleasedLinear",
     "ReleasedLinearClassifier",
     "ReleasedLinearRegressor",
+    "Risk",
     "TargetRange",
     "UnitCounter",
     "as_table",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
 from reticent._numbers import positive
-from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
+from reticent._sklearn import Interval, StrOptions
 from reticent.estimators import (
     LinearClassifier,
     LinearExamples,
@@ -21,39 +21,21 @@ from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
 from reticent.prediction.linear_laws import NoisyScoreLaw, NoisySignLaw
 from reticent.prediction.linear_plan import LinearPlan
 
-_CONSTRAINTS: dict[str, list[Any]] = {
-    "solver": [StrOptions({"erm", "psgd"})],
-    "n_shards": [Interval(Integral, 1, None, closed="left")],
-}
-
 
 class _StableLinear(LawfulPredictor, LinearModel):
     """The plan: a model that one unit hardly moves, and noise for each answer."""
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train the model and issue the certificate; nothing is released.
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LinearModel._parameter_constraints,
+        "solver": [StrOptions({"erm", "psgd"})],
+        "n_shards": [Interval(Integral, 1, None, closed="left")],
+    }
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Numbers; rows beyond `norm_bound` are scaled down.
-        y : array-like of shape (n_rows,)
-            Two labels, or numbers; numbers outside the bounds are clipped.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to. A unit's loss is the
-            mean over its rows. None makes every row a unit.
-
-        Raises
-        ------
-        SolverError
-            If the preset tolerance is not reached.
-        """
-        examples = self._examples(X, y, units)
+    def _learn(self, examples: LinearExamples) -> None:
         radius = positive(type(self).__name__, "radius", self.radius)
         reach = radius * row_bound(self.fit_intercept)
         rows = rows_in_ball(examples.X, self.norm_bound, self.fit_intercept)
-        plan = LinearPlan.of(self, self._loss(reach), rows.shape, units)
+        plan = LinearPlan.of(self, self._loss(reach), rows.shape, examples.units)
         # Noise comes first: a mistaken epsilon must not cost a fit. Nothing is kept
         # until the solver has reached its target.
         moved = plan.sensitivity(labels_from_data=examples.labels_from_data)
@@ -76,7 +58,6 @@ class _StableLinear(LawfulPredictor, LinearModel):
         self.n_units_, self.n_shards_ = plan.n_units, plan.n_shards
         self.regularization_ = plan.problem.regularization
         self.sensitivity_ = moved
-        return self
 
     def _law(self, examples: LinearExamples, reach: float, **shared: Any) -> AnswerLaw:
         """Return the law of answers from scores of at most the size `reach`."""
@@ -159,11 +140,6 @@ class StableLinearClassifier(_StableLinear, LinearClassifier):
     1-DP for one answer, replace one unit of 1797; proved
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearClassifier._parameter_constraints,
-        **_CONSTRAINTS,
-    }
-
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -243,11 +219,6 @@ class StableLinearRegressor(_StableLinear, LinearRegressor):
     >>> print(model.fit(X, y).certificate_.headline())
     1-DP for one answer, replace one unit of 442; proved
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearRegressor._parameter_constraints,
-        **_CONSTRAINTS,
-    }
 
     def __init__(
         self,

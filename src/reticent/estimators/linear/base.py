@@ -1,22 +1,23 @@
 """What every linear model shares: parameters, checked data, and the loss by name.
 
 `LinearClassifier` and `LinearRegressor` turn what a caller passes to `fit` into
-`LinearExamples`. `reticent.estimators.linear.released` adds a fit that releases
-coefficients; `reticent.prediction` adds one that answers with noise.
+`LinearExamples`. From these `reticent.estimators.linear.released` learns coefficients
+that may be shown, and `reticent.prediction` a model whose answers are noisy.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from reticent._sklearn import Interval, MatrixLike, StrOptions
+from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.estimators.inputs import checked_labels, checked_targets, two_labels
 from reticent.estimators.linear.losses import (
     BoundedLoss,
@@ -64,9 +65,10 @@ class LinearExamples:
 
 
 class LinearModel(BaseEstimator):
-    """A linear model of either kind; a subclass makes `LinearExamples` and a fit."""
+    """A linear model of labels or of numbers."""
 
-    # Constraints of parameters that a subclass does not have are not looked at.
+    # Constraints of parameters that a subclass does not have are not looked at. The
+    # loss is checked where it is looked up.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "epsilon": [POSITIVE],
         "delta": [Interval(Real, 0, 1, closed="left")],
@@ -80,6 +82,36 @@ class LinearModel(BaseEstimator):
         "classes": ["array-like", None],
     }
 
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+        """Train the model and issue its certificate.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Numbers; rows beyond the declared bounds are scaled down.
+        y : array-like of shape (n_rows,)
+            Labels, or numbers; numbers outside the declared bounds are clipped.
+        units : array-like of shape (n_rows,), default=None
+            The person, or other unit, that each row belongs to. A unit counts as the
+            mean over its rows. None makes every row a unit.
+
+        Raises
+        ------
+        SolverError
+            If a preset tolerance is not reached; nothing is kept or released then.
+        """
+        self._learn(self._examples(X, y, units))
+        return self
+
+    @abstractmethod
+    def _examples(self, X: MatrixLike, y: MatrixLike, units: Any) -> LinearExamples:
+        """Check the data."""
+
+    @abstractmethod
+    def _learn(self, examples: LinearExamples) -> None:
+        """Train, and keep the model with its certificate."""
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True  # every fit, or every answer, draws fresh noise
@@ -90,10 +122,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     """A linear model of public labels, two of them if a subclass does not say more."""
 
     _multi_class: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearModel._parameter_constraints,
-        "loss": [StrOptions({"logistic", "hinge"})],
-    }
 
     def _examples(self, X: MatrixLike, y: MatrixLike, units: Any) -> LinearExamples:
         X = validate_data(self, X, dtype=np.float64)
@@ -128,11 +156,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
 class LinearRegressor(RegressorMixin, LinearModel):
     """A linear model of a number within public bounds."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearModel._parameter_constraints,
-        "loss": [StrOptions({"huber", "squared"})],
-    }
 
     def _examples(self, X: MatrixLike, y: MatrixLike, units: Any) -> LinearExamples:
         bounds = check_bounds(self.bounds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from scipy.special import expit, softmax
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent._numbers import positive
-from reticent._sklearn import MatrixLike, fit_context
+from reticent._sklearn import MatrixLike
 from reticent.estimators.linear.base import (
     LinearClassifier,
     LinearExamples,
@@ -24,6 +24,9 @@ from reticent.estimators.linear.solvers import Float
 from reticent.estimators.linear.targets import TargetRange
 from reticent.guarantees import Certificate
 from reticent.mechanisms import RandomSource, noise_source
+
+#: Coefficients for rows in the unit ball, constant last, and what they promise.
+CertifiedCoefficients: TypeAlias = tuple[Float, Certificate[Any]]
 
 
 @dataclass(frozen=True)
@@ -71,29 +74,11 @@ class BallExamples:
     source: RandomSource
 
 
-class LearnedLinear(NamedTuple):
-    """What a plan hands back.
-
-    Attributes
-    ----------
-    coefficients : ndarray of shape (dimension,) or (dimension, n_scores)
-        Private coefficients for rows in the unit ball, that of the constant last.
-    certificate : Certificate
-        What they promise.
-    n_units : int
-        Number of units.
-    """
-
-    coefficients: Float
-    certificate: Certificate[Any]
-    n_units: int
-
-
 class ReleasedLinear(LinearModel):
     """A released model: `coef_` and `intercept_`, and scores from them.
 
-    A subclass gives the plan, `_learned`: from examples to private coefficients and
-    their certificate.
+    A subclass gives the plan: from examples to private coefficients and what they
+    promise.
     """
 
     coef_: Float
@@ -101,31 +86,12 @@ class ReleasedLinear(LinearModel):
     certificate_: Certificate[Any]
     n_units_: int
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train the model and release it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Numbers; rows beyond the declared bounds are scaled down.
-        y : array-like of shape (n_rows,)
-            Labels, or numbers; numbers outside the declared bounds are clipped.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to. A unit counts as the
-            mean over its rows. None makes every row a unit.
-
-        Raises
-        ------
-        SolverError
-            If a preset tolerance is not reached; nothing is released then.
-        """
-        examples = self._examples(X, y, units)
-        return self._release(examples, self._learned(examples))
-
     @abstractmethod
-    def _learned(self, examples: LinearExamples) -> LearnedLinear:
-        """Return private coefficients with their certificate."""
+    def _private_coefficients(self, examples: LinearExamples) -> CertifiedCoefficients:
+        """Return coefficients of shape (dimension,) or (dimension, n_scores)."""
+
+    def _learn(self, examples: LinearExamples) -> None:
+        self._release(examples, *self._private_coefficients(examples))
 
     def _in_ball(
         self, examples: LinearExamples, *, l1_bound: float | None = None
@@ -154,16 +120,23 @@ class ReleasedLinear(LinearModel):
     def _checked_radius(self) -> float:
         return positive(type(self).__name__, "radius", self.radius)
 
-    def _release(self, examples: LinearExamples, learned: LearnedLinear) -> Self:
+    def _release(
+        self, examples: LinearExamples, found: Float, certificate: Certificate[Any]
+    ) -> None:
         """Keep the coefficients, for rows as they are given."""
-        found = np.reshape(learned.coefficients, (len(learned.coefficients), -1))
+        relation: Any = certificate.relation
+        found = np.reshape(found, (len(found), -1))
         if self.fit_intercept:
             slopes, self.intercept_ = found[:-1], CONSTANT * found[-1]
         else:
             slopes, self.intercept_ = found, np.zeros(found.shape[1])
         self.coef_ = np.ascontiguousarray(slopes.T / self._row_scale)
-        self.certificate_, self.n_units_ = learned.certificate, learned.n_units
-        return self
+        self.certificate_, self.n_units_ = certificate, relation.n
+        self._keep_targets(examples)
+
+    @abstractmethod
+    def _keep_targets(self, examples: LinearExamples) -> None:
+        """Keep what scores stand for."""
 
     def _scores(self, X: MatrixLike) -> Float:
         check_is_fitted(self, "coef_")
@@ -180,9 +153,8 @@ class ReleasedLinearClassifier(LinearClassifier, ReleasedLinear):
 
     classes_: NDArray[Any]
 
-    def _release(self, examples: LinearExamples, learned: LearnedLinear) -> Self:
+    def _keep_targets(self, examples: LinearExamples) -> None:
         self.classes_ = np.asarray(examples.classes)
-        return super()._release(examples, learned)
 
     def decision_function(self, X: MatrixLike) -> Float:
         """Return scores, of shape (n,) for two classes and (n, n_classes) for more."""
@@ -208,20 +180,12 @@ class ReleasedLinearRegressor(LinearRegressor, ReleasedLinear):
 
     bounds_: tuple[float, float]
 
-    def _release(self, examples: LinearExamples, learned: LearnedLinear) -> Self:
-        """Keep the coefficients, in the units of the target."""
-        super()._release(examples, learned)
-        self._restore(self.coef_[0], self.intercept_[0], examples.bounds)
-        return self
-
-    def _restore(
-        self, slopes: Float, intercept: Any, bounds: tuple[float, float]
-    ) -> None:
-        """Keep a model of targets in [-1, 1] in the units of the target."""
-        scale = TargetRange(*bounds)
-        self.coef_ = scale.half * slopes
-        self.intercept_ = scale.restored(intercept)
-        self.bounds_ = bounds
+    def _keep_targets(self, examples: LinearExamples) -> None:
+        """Express the model in the units of the target."""
+        scale = TargetRange(*examples.bounds)
+        self.coef_ = scale.half * self.coef_[0]
+        self.intercept_ = scale.restored(self.intercept_[0])
+        self.bounds_ = examples.bounds
 
     def predict(self, X: MatrixLike) -> Float:
         """Return the predicted number of each row, clipped to the bounds."""

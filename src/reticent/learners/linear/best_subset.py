@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from itertools import combinations
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reticent._numbers import below_one, nonnegative, positive, up, whole
-from reticent._sklearn import Interval, MatrixLike, fit_context
+from reticent._sklearn import Interval
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.estimators import (
     LONGEST_ROW,
     Float,
+    LinearExamples,
     ReleasedLinearRegressor,
     bounded_rows,
     unit_weights,
@@ -174,38 +175,19 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Choose the subset, train on it, and release both.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Numbers; rows beyond `norm_bound` are scaled down.
-        y : array-like of shape (n_rows,)
-            Targets; values outside the bounds are clipped.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to. None makes every row
-            a unit.
-
-        Raises
-        ------
-        SolverError
-            If a preset tolerance is not reached.
-        """
+    def _learn(self, examples: LinearExamples) -> None:
         owner = type(self).__name__
         epsilon = positive(owner, "epsilon", self.epsilon)
         first = epsilon * positive(
             owner, "share", below_one(owner, "share", self.share)
         )
-        examples = self._examples(X, y, units)
         n_features = examples.X.shape[1]
         rows, _, _ = bounded_rows(examples.X, self.norm_bound, None, self.fit_intercept)
         supports = self._supports(n_features)
         # One source for both steps: a second one with the same seed repeats its noise.
         source = noise_source(self.random_state)
         chosen, selection = self._select(
-            rows, examples.targets, units, supports, first, source
+            rows, examples.targets, examples.units, supports, first, source
         )
         kept = supports[chosen]
         # Rows in the ball stay in it when entries are left out.
@@ -217,14 +199,12 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
             norm_bound=self.norm_bound,
             fit_intercept=self.fit_intercept,
             random_state=source,
-        ).fit(inner, examples.targets, units)
+        ).fit(inner, examples.targets, examples.units)
         self.certificate_ = compose([selection, model.certificate_])
-        self.support_ = kept
-        slopes = np.zeros(n_features)
-        slopes[kept] = model.coef_
-        self._restore(slopes, model.intercept_, examples.bounds)
-        self.n_units_ = model.n_units_
-        return self
+        self.n_units_, self.support_ = model.n_units_, kept
+        self.coef_, self.intercept_ = np.zeros((1, n_features)), [model.intercept_]
+        self.coef_[0, kept] = model.coef_
+        self._keep_targets(examples)
 
     def _supports(self, n_features: int) -> NDArray[np.int64]:
         size = whole(type(self).__name__, "n_selected", self.n_selected)

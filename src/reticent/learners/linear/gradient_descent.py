@@ -84,8 +84,6 @@ class DescentPlan:
     ----------
     n_units, n_scores, n_features : int
         Sizes; `n_features` counts the constant.
-    epsilon, delta : float
-        What the model may cost.
     clip, steps, learning_rate, momentum : float or int
         The descent.
     scale, grid : float
@@ -99,8 +97,6 @@ class DescentPlan:
     n_units: int
     n_features: int
     n_scores: int
-    epsilon: float
-    delta: float
     clip: float
     steps: int
     learning_rate: float
@@ -155,8 +151,6 @@ class DescentPlan:
             n_units=n_units,
             n_features=n_features,
             n_scores=n_scores,
-            epsilon=epsilon,
-            delta=delta,
             clip=clip,
             steps=steps,
             learning_rate=rate,

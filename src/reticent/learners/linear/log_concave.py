@@ -2,32 +2,186 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
 
-from reticent._numbers import up
-from reticent._sklearn import Interval, StrOptions
+from reticent._numbers import nonnegative, positive, probability, up, whole
+from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
+from reticent.errors import InvalidParameterError
 from reticent.estimators import (
+    LONGEST_ROW,
+    BallExamples,
+    BallProblem,
     BoundedLoss,
+    CertifiedCoefficients,
+    LinearExamples,
+    ReleasedLinear,
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
+    unit_positions,
 )
-from reticent.learners.linear.log_concave_draw import LogConcaveModel
+from reticent.learners.linear.log_concave_laws import (
+    BallTarget,
+    Diagnostics,
+    loss_steps,
+    net_law,
+    net_of_ball,
+    sample_ball,
+    sampled_model,
+)
+from reticent.learners.selection.exponential import selected_hypothesis
+from reticent.mechanisms import exponential_mechanism_certificate
 
-_CONSTRAINTS: dict[str, list[Any]] = {
-    "rule": [StrOptions({"auto", "net", "sampler"})],
-    "regularization": [Interval(Real, 0, None, closed="left")],
-    "net_points": [Interval(Integral, 1, 10**6, closed="both")],
-    "chains": [Interval(Integral, 2, None, closed="left")],
-    "steps": [Interval(Integral, 1, None, closed="left")],
-    "tv_error": [Interval(Real, 0, 1, closed="neither")],
-}
+_MOST_NET_DIMENSIONS = 3
+
+#: What is told how the sampler's chains ran.
+Report: TypeAlias = Callable[[Diagnostics], object]
 
 
-class LogConcaveClassifier(LogConcaveModel, ReleasedLinearClassifier):
+class _LogConcave(ReleasedLinear):
+    """The plan: one draw from the target, on a net or by a sampler."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReleasedLinear._parameter_constraints,
+        "rule": [StrOptions({"auto", "net", "sampler"})],
+        "regularization": [Interval(Real, 0, None, closed="left")],
+        "net_points": [Interval(Integral, 1, 10**6, closed="both")],
+        "chains": [Interval(Integral, 2, None, closed="left")],
+        "steps": [Interval(Integral, 1, None, closed="left")],
+        "tv_error": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: MatrixLike,
+        y: MatrixLike,
+        units: Any = None,
+        *,
+        report: Report | None = None,
+    ) -> Self:
+        """Draw the model and release it.
+
+        Parameters
+        ----------
+        X, y, units
+            As for the other linear models.
+        report : callable, default=None
+            Called with the `Diagnostics` of the sampler's chains. They are not private
+            and not kept with the model: do not share them.
+        """
+        examples = self._examples(X, y, units)
+        self._release(examples, *self._drawn(examples, report))
+        return self
+
+    def _loss_range(self, loss: BoundedLoss, reach: float) -> tuple[float, float]:
+        """Return the least loss for scores up to `reach`, and the range of the loss."""
+        raise NotImplementedError
+
+    def _drawn(
+        self, examples: LinearExamples, report: Report | None
+    ) -> CertifiedCoefficients:
+        owner, radius = type(self).__name__, self._checked_radius()
+        regularization = nonnegative(owner, "regularization", self.regularization)
+        loss = self._loss(LONGEST_ROW * radius)
+        low, span = self._loss_range(loss, LONGEST_ROW * radius)
+        data = self._in_ball(examples)
+        target = BallTarget(
+            problem=BallProblem(loss, data.facts.feature_bound, radius, regularization),
+            rows=data.rows,
+            targets=data.targets,
+            weights=data.weights,
+            n_units=data.facts.n_units,
+            epsilon=positive(owner, "epsilon", self.epsilon),
+            low=low,
+            span=span,
+        )
+        if self._checked_rule(data.facts.dimension) == "net":
+            return self._from_net(target, data, examples.units)
+        return self._from_sampler(target, data, report)
+
+    def _checked_rule(self, dimension: int) -> str:
+        small = dimension <= _MOST_NET_DIMENSIONS
+        if self.rule == "auto":
+            return "net" if small else "sampler"
+        if self.rule not in ("net", "sampler"):
+            raise InvalidParameterError(
+                f"rule={self.rule!r} must be 'auto', 'net' or 'sampler'."
+            )
+        if self.rule == "net" and not small:
+            raise InvalidParameterError(
+                f"rule='net' takes at most {_MOST_NET_DIMENSIONS} coefficients, the "
+                f"intercept included; got {dimension}. Use rule='sampler'."
+            )
+        return str(self.rule)
+
+    def _from_net(
+        self, target: BallTarget, data: BallExamples, units: Any
+    ) -> CertifiedCoefficients:
+        points = whole(type(self).__name__, "net_points", self.net_points)
+        net = net_of_ball(data.facts.dimension, target.problem.radius, points)
+        where = None if units is None else unit_positions(units, len(data.rows))[0]
+        law = net_law(target, net, where)
+        certificate = selected_hypothesis(
+            exponential_mechanism_certificate(
+                n=target.n_units,
+                epsilon=target.epsilon,
+                scope="model",
+                sensitivity=loss_steps(target.n_units),
+                seeded=data.facts.seeded,
+            ),
+            candidates=len(net),
+            labels_from_data=data.facts.labels_from_data,
+        )
+        return np.asarray(net[law.draw(data.source)[0]]), certificate
+
+    def _from_sampler(
+        self, target: BallTarget, data: BallExamples, report: Report | None
+    ) -> CertifiedCoefficients:
+        owner = type(self).__name__
+        certificate = sampled_model(
+            n=target.n_units,
+            epsilon=target.epsilon,
+            tv_error=probability(owner, "tv_error", self.tv_error),
+            labels_from_data=data.facts.labels_from_data,
+            seeded=data.facts.seeded,
+        )
+        drawn, found = sample_ball(
+            target,
+            chains=whole(owner, "chains", self.chains, least=2),
+            steps=whole(owner, "steps", self.steps),
+            source=data.source,
+        )
+        if not found.converged:
+            warnings.warn(
+                "the sampler's chains have not mixed, so its law may be far from its "
+                "target and the certificate's assumption fail. Raise `steps`; "
+                "fit(..., report=print) says more.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        # Handed to the curator and not kept: the model is made to be shared.
+        if report is not None:
+            report(found)
+        return drawn, certificate
+
+    def _checked_radius(self) -> float:
+        if isinstance(self.radius, Real) and self.radius == math.inf:
+            raise InvalidParameterError(
+                "radius=inf makes the target improper: it cannot be normalised for "
+                "all data. Give a finite radius."
+            )
+        return super()._checked_radius()
+
+
+class LogConcaveClassifier(_LogConcave, ReleasedLinearClassifier):
     r"""Linear classifier drawn with :math:`\Pr[w] \propto e^{-\varepsilon n F(w)/2r}`.
 
     The exponential mechanism over all linear functions in a ball: `F` is the mean
@@ -97,11 +251,6 @@ class LogConcaveClassifier(LogConcaveModel, ReleasedLinearClassifier):
     2-bounded-range DP for the model, replace one unit of 200; proved
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ReleasedLinearClassifier._parameter_constraints,
-        **_CONSTRAINTS,
-    }
-
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -142,7 +291,7 @@ class LogConcaveClassifier(LogConcaveModel, ReleasedLinearClassifier):
         return low, up(high - low)
 
 
-class LogConcaveRegressor(LogConcaveModel, ReleasedLinearRegressor):
+class LogConcaveRegressor(_LogConcave, ReleasedLinearRegressor):
     """Linear regressor drawn from a log-concave exponential mechanism.
 
     Parameters
@@ -177,11 +326,6 @@ tv_error, random_state
     >>> model.coef_.shape
     (1,)
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ReleasedLinearRegressor._parameter_constraints,
-        **_CONSTRAINTS,
-    }
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -15,8 +15,8 @@ from reticent._sklearn import Interval, StrOptions
 from reticent.errors import InvalidParameterError
 from reticent.estimators import (
     POSITIVE_OR_AUTO,
+    CertifiedCoefficients,
     Float,
-    LearnedLinear,
     LinearExamples,
     ReleasedLinear,
     ReleasedLinearClassifier,
@@ -36,22 +36,23 @@ from reticent.learners.linear.gradient_sums import ClippedSums, Residual
 #: Shape of the loss, number of scores, and from targets to slopes.
 Descent: TypeAlias = tuple[Shape, int, Callable[[Float], Residual]]
 
-_CONSTRAINTS: dict[str, list[Any]] = {
-    "clip": POSITIVE_OR_AUTO,
-    "steps": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-    "learning_rate": POSITIVE_OR_AUTO,
-    "momentum": ReleasedLinear._parameter_constraints["delta"],
-}
-
 
 class _NoisyGradient(ReleasedLinear):
     """The plan: noisy sums of clipped gradients, each at the point they led to."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReleasedLinear._parameter_constraints,
+        "clip": POSITIVE_OR_AUTO,
+        "steps": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "learning_rate": POSITIVE_OR_AUTO,
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+    }
 
     def _descent(self, n_classes: int) -> Descent:
         """Return what to descend, for `n_classes` labels or (0) for numbers."""
         raise NotImplementedError
 
-    def _learned(self, examples: LinearExamples) -> LearnedLinear:
+    def _private_coefficients(self, examples: LinearExamples) -> CertifiedCoefficients:
         n_classes = 0 if examples.classes is None else len(examples.classes)
         shape, n_scores, residual = self._descent(n_classes)
         rows, targets, starts, n_units = unit_after_unit(
@@ -72,7 +73,7 @@ class _NoisyGradient(ReleasedLinear):
         self.zcdp_certificate_ = plan.concentrated()
         self.n_iter_, self.noise_scale_ = plan.steps, plan.scale
         self.clip_, self.learning_rate_ = plan.clip, plan.learning_rate
-        return LearnedLinear(found, plan.certificate, n_units)
+        return found, plan.certificate
 
 
 class NoisyGradientClassifier(_NoisyGradient, ReleasedLinearClassifier):
@@ -149,10 +150,6 @@ class NoisyGradientClassifier(_NoisyGradient, ReleasedLinearClassifier):
     """
 
     _multi_class = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ReleasedLinearClassifier._parameter_constraints,
-        **_CONSTRAINTS,
-    }
 
     def __init__(
         self,
@@ -237,11 +234,6 @@ class NoisyGradientRegressor(_NoisyGradient, ReleasedLinearRegressor):
     >>> print(model.fit(X, y).certificate_.headline())
     (2, 0.0001)-DP for the model, replace one unit of 442; proved
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ReleasedLinearRegressor._parameter_constraints,
-        **_CONSTRAINTS,
-    }
 
     def __init__(
         self,

@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from reticent._numbers import below_one, positive
 from reticent.estimators import (
     LONGEST_ROW,
-    LearnedLinear,
+    BallProblem,
+    BoundedLoss,
+    CertifiedCoefficients,
+    Float,
     LinearExamples,
+    LinearFacts,
     ReleasedLinear,
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
+    erm_sensitivity,
+    is_auto,
+    minimise_risk,
 )
-from reticent.learners.linear.noise_plans import OutputPlan
+from reticent.guarantees import Certificate, Sensitivity, gaussian_ratio
+from reticent.learners.linear.noise_rules import coefficient_sensitivity
+from reticent.mechanisms import (
+    GridNoise,
+    RandomSource,
+    calibrate_gaussian,
+    calibrate_laplace,
+)
+
+# Share of the sensitivity that the solver's tolerance may cost.
+_SOLVER_SHARE = 1e-3
 
 
 class _OutputPerturbation(ReleasedLinear):
     """The plan: minimise the regularised risk over a ball, and add noise."""
 
-    def _learned(self, examples: LinearExamples) -> LearnedLinear:
+    def _private_coefficients(self, examples: LinearExamples) -> CertifiedCoefficients:
         loss = self._loss(LONGEST_ROW * self._checked_radius())
         data = self._in_ball(examples)
         plan = OutputPlan.of(self, loss, data.facts)
         found = plan.coefficients(data.rows, data.targets, data.weights, data.source)
         self.noise_scale_ = plan.noise.scale
         self.regularization_ = plan.problem.regularization
-        return LearnedLinear(found, plan.noise.certificate, data.facts.n_units)
+        return found, plan.noise.certificate
 
 
 class OutputPerturbationClassifier(_OutputPerturbation, ReleasedLinearClassifier):
@@ -181,3 +201,74 @@ class OutputPerturbationRegressor(_OutputPerturbation, ReleasedLinearRegressor):
         self.regularization = regularization
         self.fit_intercept = fit_intercept
         self.random_state = random_state
+
+
+@dataclass(frozen=True, eq=False)
+class OutputPlan:
+    """Noise on the minimiser over a ball (P3)."""
+
+    problem: BallProblem
+    tolerance: float
+    noise: GridNoise
+
+    @classmethod
+    def of(cls, model: Any, loss: BoundedLoss, facts: LinearFacts) -> OutputPlan:
+        """Check a model's parameters; scikit-learn's checks may be off."""
+        owner = type(model).__name__
+        epsilon = positive(owner, "epsilon", model.epsilon)
+        delta = below_one(owner, "delta", model.delta)
+        radius = positive(owner, "radius", model.radius)
+        # Standard deviation of the noise on one coefficient, over its sensitivity.
+        spread = (
+            1 / gaussian_ratio(epsilon, delta)
+            if delta
+            else math.sqrt(2 * facts.dimension) / epsilon
+        )
+        lipschitz = loss.slope * facts.feature_bound
+        regularization = model.regularization
+        if is_auto(regularization):
+            moved = 2 * lipschitz * spread / facts.n_units
+            curved = loss.curvature * facts.feature_bound**2
+            # Where what regularisation costs and what the noise costs grow alike.
+            regularization = (2 * curved * moved**2 / radius**2) ** (1 / 3)
+        regularization = positive(owner, "regularization", regularization)
+        problem = BallProblem(loss, facts.feature_bound, radius, regularization)
+        tolerance = _SOLVER_SHARE * lipschitz / facts.n_units
+        premise = coefficient_sensitivity(
+            erm_sensitivity(
+                n=facts.n_units,
+                lipschitz=lipschitz,
+                feature_bound=1.0,
+                radius=radius,
+                regularization=regularization,
+                tolerance=tolerance,
+                labels_from_data=facts.labels_from_data,
+            ),
+            dimension=facts.dimension,
+        )
+        noise = calibrated_noise(
+            premise, epsilon, delta, dimension=facts.dimension, seeded=facts.seeded
+        )
+        return cls(problem, tolerance, noise)
+
+    def coefficients(
+        self, rows: Float, targets: Float, weights: Float, source: RandomSource
+    ) -> Float:
+        """Minimise the risk to the preset tolerance, and add the noise."""
+        found = minimise_risk(self.problem, rows, targets, weights, self.tolerance)
+        return self.noise.response(found).draw(source)
+
+
+def calibrated_noise(
+    premise: Certificate[Sensitivity],
+    epsilon: float,
+    delta: float,
+    *,
+    dimension: int,
+    seeded: bool,
+) -> GridNoise:
+    """Calibrate Gaussian noise if there is a delta, Laplace noise if not."""
+    facts: dict[str, Any] = {"dimension": dimension, "seeded": seeded}
+    if delta:
+        return calibrate_gaussian(premise, epsilon=epsilon, delta=delta, **facts)
+    return calibrate_laplace(premise, epsilon=epsilon, **facts)

@@ -19,7 +19,7 @@ from reticent.hypotheses import (
     LogisticLoss,
     SquaredLoss,
 )
-from reticent.learners.linear.noise_plans import calibrated_noise
+from reticent.learners.linear.output_noise import calibrated_noise
 from reticent.learners.public.rules import (
     minimiser_move,
     projected_model,

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from reticent._sklearn import MatrixLike, StrOptions, fit_context
+from reticent._sklearn import MatrixLike, fit_context
 from reticent.errors import InvalidParameterError
 from reticent.estimators import (
+    CertifiedCoefficients,
     Float,
-    LearnedLinear,
     LinearExamples,
     ReleasedLinear,
     ReleasedLinearClassifier,
@@ -27,6 +27,10 @@ from reticent.learners.public.points import public_rows
 class _RegularizedERM(ReleasedLinear):
     """The plan: coefficients from noisy values at public rows."""
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReleasedLinear._parameter_constraints,
+        "features": [FourierFeatures, None],
+    }
     _prediction: ClassVar[float]
     features_: FourierFeatures | None
 
@@ -43,13 +47,8 @@ class _RegularizedERM(ReleasedLinear):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Private rows.
-        y : array-like of shape (n_rows,)
-            Two labels, or numbers; numbers outside the bounds are clipped.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to. A unit's loss is the
-            mean over its rows. None makes every row a unit.
+        X, y, units
+            Private data, as for the other linear models.
         public : array-like of shape (n_public, n_features)
             Public unlabelled rows. Needed.
 
@@ -65,11 +64,12 @@ class _RegularizedERM(ReleasedLinear):
         if features is not None:
             Z = features.transform(Z)
             examples = replace(examples, X=features.transform(examples.X))
-        learned = self._regularized(examples, Z)
+        found, certificate = self._regularized(examples, Z)
         self.features_ = features
-        return self._release(examples, learned)
+        self._release(examples, found, certificate)
+        return self
 
-    def _regularized(self, examples: LinearExamples, Z: Float) -> LearnedLinear:
+    def _regularized(self, examples: LinearExamples, Z: Float) -> CertifiedCoefficients:
         data = self._in_ball(examples)
         facts = data.facts
         public, _, _ = bounded_rows(Z, self._row_scale, None, self.fit_intercept)
@@ -80,8 +80,7 @@ class _RegularizedERM(ReleasedLinear):
         self.noise_scale_ = plan.noise.scale
         self.regularization_ = plan.regularization
         self.public_values_ = noisy
-        found = plan.project(public, noisy)
-        return LearnedLinear(found, plan.certificate, facts.n_units)
+        return plan.project(public, noisy), plan.certificate
 
     def _drawn_features(self, Z: Float) -> FourierFeatures | None:
         if self.features is None:
@@ -180,11 +179,6 @@ class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
     """
 
     _prediction = 0.15
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ReleasedLinearClassifier._parameter_constraints,
-        "loss": [StrOptions({"logistic", "squared", "huber", "absolute"})],
-        "features": [FourierFeatures, None],
-    }
 
     def __init__(
         self,
@@ -264,11 +258,6 @@ random_state
     """
 
     _prediction = 0.3
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ReleasedLinearRegressor._parameter_constraints,
-        "loss": [StrOptions({"squared", "huber", "absolute"})],
-        "features": [FourierFeatures, None],
-    }
 
     def __init__(
         self,
