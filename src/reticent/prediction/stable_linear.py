@@ -96,8 +96,8 @@ class StableLinearClassifier(_StableLinear, LinearClassifier):
         How precisely the minimiser is found, as a share of the sensitivity, which it
         is added to. A fit that does not get there raises SolverError.
     n_shards : int, default=1
-        Above 1, the mean of models on disjoint shards. Less noise for "psgd", by the
-        root of it; none the less for "erm".
+        Above 1, the mean of models on disjoint shards. This lessens the noise
+        for "psgd", by the root of the number, but not for "erm".
     delta : float, default=0.0
         Above 0 the noise is Gaussian instead of Laplace, and the certificate states
         its zCDP.

@@ -17,7 +17,7 @@ Float = NDArray[np.float64]
 _MOST_STEPS = 200
 # Within this share of the radius a point counts as lying on the sphere.
 _ON_SPHERE = 8 * ROUND_OFF
-# From so many rows on, every sixteenth row gives a first guess.
+# From this many rows on, every sixteenth row gives a first guess.
 _MANY_ROWS, _FEW = 20_000, 16
 # Rows whose products stay in a processor's cache.
 _CACHED_ROWS = 4096
@@ -136,7 +136,7 @@ def _first_guess(risk: Risk) -> Float:
     if n_rows < _MANY_ROWS or not total > 0:
         return np.zeros(n_columns)
     part = Risk(risk.problem, risk.rows[some], risk.y[some], risk.weights[some] / total)
-    # The part's minimum is about so far from the whole's; nearer is no use.
+    # The part's minimum is about this far from the whole's; nearer is no use.
     near = risk.problem.lipschitz / math.sqrt(len(part.rows))
     return _newton(part, _first_guess(part), near)[0]
 
@@ -249,7 +249,7 @@ def one_pass(
     step: float,
     radius: float,
 ) -> Float:
-    """Take one projected gradient step a unit, in order; return the mean iterate.
+    """Take one projected gradient step per unit, in order; return the mean iterate.
 
     Parameters
     ----------

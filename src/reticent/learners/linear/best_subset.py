@@ -31,6 +31,10 @@ from reticent.guarantees import (
     rule,
 )
 from reticent.hypotheses import HuberLoss, LinearBall
+from reticent.learners.linear.log_concave_laws import (
+    LARGEST_SCORE,
+    MOST_STEPS_OF_A_LOSS,
+)
 from reticent.learners.linear.objective_noise import ObjectivePerturbationRegressor
 from reticent.mechanisms import (
     RandomSource,
@@ -40,8 +44,6 @@ from reticent.mechanisms import (
 )
 
 _MOST_SUPPORTS = 5000
-_LARGEST_SCORE = 2**43
-_MOST_STEPS_OF_A_LOSS = 2**20
 
 
 @rule(
@@ -232,7 +234,7 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
         farthest = np.array([LONGEST_ROW * radius + 1.0])
         span = up(float(loss.value(farthest, np.zeros(1))[0]))
         weights, n = unit_weights(units, len(rows))
-        steps = min(_MOST_STEPS_OF_A_LOSS, _LARGEST_SCORE // n)
+        steps = min(MOST_STEPS_OF_A_LOSS, LARGEST_SCORE // n)
         gap = 1e-3 / n  # of the range; a thousandth of one unit's loss
         ball = LinearBall(radius)
         constant = [rows.shape[1] - 1] if self.fit_intercept else []

@@ -13,6 +13,7 @@ from reticent._numbers import below_one, positive, whole
 from reticent.errors import InternalError, InvalidParameterError, RuleError
 from reticent.estimators import (
     CONSTANT,
+    Float,
     is_auto,
     rows_in_ball,
     unit_positions,
@@ -26,7 +27,6 @@ from reticent.learners.linear.gradient_rules import (
 )
 from reticent.learners.linear.gradient_sums import (
     ClippedSums,
-    Float,
     Residual,
     fixed_point,
     sum_grid,
@@ -47,7 +47,7 @@ _LARGEST_SQUARE = 1.0 + CONSTANT**2
 _CLIP = 0.5
 _STEPS = 200
 # With much noise smaller coefficients are looked for: if the time for all of them is
-# below so many of the longest steps, a share by the fourth root, but not below this.
+# below this many of the longest steps, a share by the fourth root, at least this one.
 _STEPS_FOR_ALL, _LEAST_SHARE = 750, 0.72
 
 
