@@ -241,7 +241,7 @@ for estimator, settings, domain, pairs in (
     for delta in (0.0, 1e-3):
 
         def regularized(estimator=estimator, delta=delta, settings=settings):
-            return estimator(EPSILON, delta, **settings)
+            return estimator(EPSILON, delta=delta, **settings)
 
         register(
             estimator,

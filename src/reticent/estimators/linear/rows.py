@@ -9,7 +9,7 @@ import numpy as np
 
 from reticent._numbers import positive
 from reticent.estimators.linear.losses import ROUND_OFF
-from reticent.estimators.linear.solvers import Float
+from reticent.estimators.linear.solvers import CACHED_ROWS, Float
 from reticent.estimators.units import unit_positions
 
 # The intercept's feature in released models, for rows in the unit ball. A multiple of
@@ -18,8 +18,6 @@ CONSTANT = 0.5
 _LARGEST_NORM = 1.1180339887498950  # sqrt(1 + CONSTANT^2), rounded up
 # Rows of the unit ball with their constant are shorter than this.
 LONGEST_ROW = 1.12
-# Rows whose intermediate results stay in a processor's cache.
-_CACHED_ROWS = 4096
 # The root of two, rounded up: a unit row with a constant feature of size one.
 _ROOT_OF_TWO = 1.4142135623730952
 
@@ -41,8 +39,8 @@ def rows_in_ball(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:
     n_rows, d = X.shape
     rows = np.empty((n_rows, d + 1 if fit_intercept else d))
     inside = 1 - 4 * (d + 16) * ROUND_OFF
-    for start in range(0, n_rows, _CACHED_ROWS):
-        some = X[start : start + _CACHED_ROWS]
+    for start in range(0, n_rows, CACHED_ROWS):
+        some = X[start : start + CACHED_ROWS]
         # By way of the largest entry, so that no square overflows; a row beyond all
         # bounds still has a direction.
         largest = np.abs(some).max(axis=1, keepdims=True)
@@ -50,8 +48,8 @@ def rows_in_ball(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:
         norms = np.sqrt(np.einsum("ij,ij->i", shape, shape))[:, None]
         with np.errstate(over="ignore", divide="ignore"):
             shape *= np.minimum(largest / bound, inside / norms)
-        rows[start : start + _CACHED_ROWS, :d] = shape
-        rows[start : start + _CACHED_ROWS, d:] = 1.0
+        rows[start : start + CACHED_ROWS, :d] = shape
+        rows[start : start + CACHED_ROWS, d:] = 1.0
     return rows
 
 

@@ -20,7 +20,7 @@ _ON_SPHERE = 8 * ROUND_OFF
 # From this many rows on, every sixteenth row gives a first guess.
 _MANY_ROWS, _FEW = 20_000, 16
 # Rows whose products stay in a processor's cache.
-_CACHED_ROWS = 4096
+CACHED_ROWS = 4096
 # Terms that are added one after the other before sums of sums are taken.
 _LEVEL = 256
 
@@ -189,8 +189,8 @@ class Risk:
         curves = self.problem.loss.loss.curvature(self.rows @ w, self.y)
         strengths = self.weights * curves
         data = self.problem.regularization * np.eye(len(w))
-        for start in range(0, len(strengths), _CACHED_ROWS):
-            some = slice(start, start + _CACHED_ROWS)
+        for start in range(0, len(strengths), CACHED_ROWS):
+            some = slice(start, start + CACHED_ROWS)
             data += (self.rows[some].T * strengths[some]) @ self.rows[some]
         return data
 
