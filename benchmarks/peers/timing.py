@@ -24,7 +24,7 @@ def build(kind, d):
     if kind == "gradient":
         from reticent.learners import NoisyGradientClassifier
 
-        return NoisyGradientClassifier(1.0, 1e-6, classes=[0, 1])
+        return NoisyGradientClassifier(1.0, delta=1e-6, classes=[0, 1])
     if kind == "sklearn":
         from sklearn.linear_model import LogisticRegression
 

@@ -182,7 +182,11 @@ def check_linear(trials: int) -> list[dict[str, Any]]:
         for seed in range(trials):
             X, y = problem.sample(n, seed)
             model = StableLinearClassifier(
-                EPSILON, solver, norm_bound=bound_of_rows, random_state=seed, **settings
+                EPSILON,
+                solver=solver,
+                norm_bound=bound_of_rows,
+                random_state=seed,
+                **settings,
             ).fit(X, y)
             scores = (test @ model.coefficients_)[
                 :, None

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from reticent.estimators import LinearFacts
 from reticent.learners import (
     NoisyGradientClassifier,
     OutputPerturbationClassifier,
@@ -67,16 +68,16 @@ def released(
     known = {"norm_bound": NORM, "classes": [0, 1], "random_state": seed}
     epsilon = point["epsilon"]
     public = {"radius": RADIUS, "fit_intercept": False, **known}
-    gaussian = RegularizedERMClassifier(epsilon, DELTA, **public)
-    laplace = RegularizedERMClassifier(epsilon, 0.0, **public)
+    gaussian = RegularizedERMClassifier(epsilon, delta=DELTA, **public)
+    laplace = RegularizedERMClassifier(epsilon, delta=0.0, **public)
     found = {
         "public rows, Gaussian": gaussian.fit(X, y, public=Z),
         "public rows, Laplace (pure)": laplace.fit(X, y, public=Z),
         "output perturbation": OutputPerturbationClassifier(
-            epsilon, DELTA, fit_intercept=False, **known
+            epsilon, delta=DELTA, fit_intercept=False, **known
         ).fit(X, y),
         "noisy gradient": NoisyGradientClassifier(
-            epsilon, DELTA, fit_intercept=False, **known
+            epsilon, delta=DELTA, fit_intercept=False, **known
         ).fit(X, y),
     }
     rows, labels = test
@@ -92,16 +93,15 @@ def plain_rate(
 ) -> np.ndarray:
     """Coefficients of M3 with the move 1/sqrt(eta n) alone, as S4's but for its 2."""
     rows, public = inside(X), inside(Z)
-    plan = RegularizedPlan.of(
-        model,
+    facts = LinearFacts(
         n_units=len(rows),
-        n_public=len(public),
         dimension=DIMENSION,
+        l1_bound=DIMENSION**0.5,
         feature_bound=1.0,
-        leverage=None,
         labels_from_data=False,
         seeded=True,
     )
+    plan = RegularizedPlan.of(model, facts, n_public=len(public), leverage=None)
     weights = np.full(len(rows), 1 / len(rows))
     exact = plan.values(rows, y.astype(float), weights, public)
     noisy = plan.noisy(exact, noise_source(model.random_state))
@@ -129,7 +129,7 @@ def losses(
         n=int(point["n"]),
         m=int(point["m"]),
         dimension=DIMENSION,
-        eta=model.eta_,
+        eta=model.regularization_,
         noise_scale=model.noise_scale_,
         reach=RADIUS,
         slope=loss.slope,

@@ -126,10 +126,10 @@ def methods(split: Split, seed: int) -> dict[str, Callable[[float], float]]:
             (noisy_argmax(tested, e, seed) == split.y[split.test]).mean()
         ),
         "output perturbation": lambda e: split.score(
-            OutputPerturbationClassifier(e, DELTA, **known).fit(rows, y)
+            OutputPerturbationClassifier(e, delta=DELTA, **known).fit(rows, y)
         ),
         "noisy gradient": lambda e: split.score(
-            NoisyGradientClassifier(e, DELTA, **known).fit(rows, y)
+            NoisyGradientClassifier(e, delta=DELTA, **known).fit(rows, y)
         ),
     }
 

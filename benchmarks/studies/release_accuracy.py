@@ -118,25 +118,25 @@ def releases(tables: Tables, norm: float) -> dict[str, Callable[[float, int], ob
                 epsilon, random_state=seed, **known
             ),
             "approx output": lambda epsilon, seed: OutputPerturbationClassifier(
-                epsilon, DELTA, random_state=seed, **known
+                epsilon, delta=DELTA, random_state=seed, **known
             ),
             "approx gradient": lambda epsilon, seed: NoisyGradientClassifier(
-                epsilon, DELTA, random_state=seed, **known
+                epsilon, delta=DELTA, random_state=seed, **known
             ),
         }
     limits = tables.bounds
     return {
         "pure objective": lambda epsilon, seed: ObjectivePerturbationRegressor(
-            epsilon, limits, norm_bound=norm, l1_bound=sums, random_state=seed
+            epsilon, bounds=limits, norm_bound=norm, l1_bound=sums, random_state=seed
         ),
         "pure output": lambda epsilon, seed: OutputPerturbationRegressor(
-            epsilon, 0.0, limits, norm_bound=norm, random_state=seed
+            epsilon, delta=0.0, bounds=limits, norm_bound=norm, random_state=seed
         ),
         "approx output": lambda epsilon, seed: OutputPerturbationRegressor(
-            epsilon, DELTA, limits, norm_bound=norm, random_state=seed
+            epsilon, delta=DELTA, bounds=limits, norm_bound=norm, random_state=seed
         ),
         "approx gradient": lambda epsilon, seed: NoisyGradientRegressor(
-            epsilon, DELTA, limits, norm_bound=norm, random_state=seed
+            epsilon, delta=DELTA, bounds=limits, norm_bound=norm, random_state=seed
         ),
     }
 

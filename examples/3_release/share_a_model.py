@@ -34,7 +34,7 @@ for epsilon in (0.5, 1.0, 4.0):
     released = make_pipeline(
         SchemaEncoder(schema, basis="splines"),
         NoisyGradientClassifier(
-            epsilon, 1e-6, norm_bound=bound, classes=schema.classes
+            epsilon, delta=1e-6, norm_bound=bound, classes=schema.classes
         ),
     ).fit(part(train), income[train])
     score = released.score(part(test), income[test])

@@ -229,13 +229,13 @@ def net(make):
 
 def ball_classifier(points=21):
     return LogConcaveClassifier(
-        EPSILON, "net", net_points=points, fit_intercept=False, classes=[0, 1]
+        EPSILON, rule="net", net_points=points, fit_intercept=False, classes=[0, 1]
     )
 
 
 def ball_regressor(points=21):
     return LogConcaveRegressor(
-        EPSILON, "net", (-1.0, 2.0), net_points=points, fit_intercept=False
+        EPSILON, rule="net", bounds=(-1.0, 2.0), net_points=points, fit_intercept=False
     )
 
 
@@ -256,7 +256,7 @@ for estimator, make, domain, pairs in (
 
 
 def subset(epsilon=2.0):
-    return BestSubsetRegressor(epsilon, (-1.0, 2.0), 1)
+    return BestSubsetRegressor(epsilon, bounds=(-1.0, 2.0), n_selected=1)
 
 
 register(
@@ -291,7 +291,7 @@ for estimator, setting, make, domain, claim, pairs in (
     (
         NoisyGradientClassifier,
         "gaussian",
-        lambda: NoisyGradientClassifier(EPSILON, 1e-3, **GRADIENT),
+        lambda: NoisyGradientClassifier(EPSILON, delta=1e-3, **GRADIENT),
         LINE,
         ApproxDP(EPSILON, 1e-3),
         WIDE,
@@ -299,7 +299,9 @@ for estimator, setting, make, domain, claim, pairs in (
     (
         NoisyGradientRegressor,
         "gaussian",
-        lambda: NoisyGradientRegressor(EPSILON, 1e-3, (-1.0, 2.0), steps=3),
+        lambda: NoisyGradientRegressor(
+            EPSILON, delta=1e-3, bounds=(-1.0, 2.0), steps=3
+        ),
         NUMBERS,
         ApproxDP(EPSILON, 1e-3),
         WIDE_NUMBERS,
@@ -315,7 +317,7 @@ for estimator, setting, make, domain, claim, pairs in (
     (
         OutputPerturbationClassifier,
         "gaussian",
-        lambda: OutputPerturbationClassifier(EPSILON, 1e-3, classes=[0, 1]),
+        lambda: OutputPerturbationClassifier(EPSILON, delta=1e-3, classes=[0, 1]),
         LINE,
         ApproxDP(EPSILON, 1e-3),
         WIDE,

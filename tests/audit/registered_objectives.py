@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from reticent.audit import Verification, verify_noise
-from reticent.estimators.linear.losses import classification_loss, regression_loss
+from reticent.estimators import LinearFacts, classification_loss, regression_loss
 from reticent.guarantees import ApproxDP, PureDP
 from reticent.hypotheses import Thresholds
 from reticent.learners import (
@@ -20,7 +20,7 @@ from reticent.learners import (
     RRSPMClassifier,
     RSPMClassifier,
 )
-from reticent.learners.linear.noise_plans import ObjectivePlan
+from reticent.learners.linear.objective_noise import ObjectivePlan
 from reticent.mechanisms import GridLaw, Listener, listen
 from tests.audit.registered_learners import LINE, NUMBERS, coefficients
 from tests.audit.registered_predictors import LABELLED, MEASURED
@@ -51,9 +51,7 @@ def tilted_density(model, loss, domain, n=3):
     the tilt times the derivative. (Noise for the solver's error is post-processing of
     an exact minimiser, up to the epsilon that its own rule adds.)
     """
-    plan = ObjectivePlan.of(
-        model,
-        loss,
+    facts = LinearFacts(
         n_units=n,
         dimension=1,
         l1_bound=1.0,
@@ -61,6 +59,7 @@ def tilted_density(model, loss, domain, n=3):
         labels_from_data=False,
         seeded=False,
     )
+    plan = ObjectivePlan.of(model, loss, facts)
 
     def log_density(data):
         x = np.array([domain[unit][0] for unit in data])
@@ -242,7 +241,7 @@ for estimator, settings, domain, pairs in (
     for delta in (0.0, 1e-3):
 
         def regularized(estimator=estimator, delta=delta, settings=settings):
-            return estimator(EPSILON, delta, **settings)
+            return estimator(EPSILON, delta=delta, **settings)
 
         register(
             estimator,

@@ -156,7 +156,12 @@ for solver in ("erm", "psgd"):
 
         def linear(solver=solver, delta=delta, **settings):
             return StableLinearClassifier(
-                EPSILON, solver, delta=delta, radius=2.0, classes=[0, 1], **settings
+                EPSILON,
+                solver=solver,
+                delta=delta,
+                radius=2.0,
+                classes=[0, 1],
+                **settings,
             )
 
         register(
@@ -170,7 +175,7 @@ for solver in ("erm", "psgd"):
 
         def regression(solver=solver, delta=delta):
             return StableLinearRegressor(
-                EPSILON, (-1.0, 2.0), solver, delta=delta, radius=0.15
+                EPSILON, bounds=(-1.0, 2.0), solver=solver, delta=delta, radius=0.15
             )
 
         register(

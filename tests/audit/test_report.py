@@ -207,12 +207,18 @@ def test_records_are_looked_at_and_attacked(with_records):
 
 TWO, AMOUNT = CASES["released-two"][0], CASES["released-number"][0]
 LEARNERS = {
-    "gradient": NoisyGradientClassifier(1.0, 1e-6, norm_bound=2.0, steps=5),
+    "gradient": NoisyGradientClassifier(1.0, delta=1e-6, norm_bound=2.0, steps=5),
     "objective": ObjectivePerturbationClassifier(1.0, norm_bound=2.0),
-    "output": OutputPerturbationClassifier(1.0, 1e-6, norm_bound=2.0),
-    "gradient-number": NoisyGradientRegressor(1.0, 1e-6, (0, 50), norm_bound=2.0),
-    "objective-number": ObjectivePerturbationRegressor(1.0, (0, 50), norm_bound=2.0),
-    "output-number": OutputPerturbationRegressor(1.0, 0.0, (0, 50), norm_bound=2.0),
+    "output": OutputPerturbationClassifier(1.0, delta=1e-6, norm_bound=2.0),
+    "gradient-number": NoisyGradientRegressor(
+        1.0, delta=1e-6, bounds=(0, 50), norm_bound=2.0
+    ),
+    "objective-number": ObjectivePerturbationRegressor(
+        1.0, bounds=(0, 50), norm_bound=2.0
+    ),
+    "output-number": OutputPerturbationRegressor(
+        1.0, delta=0.0, bounds=(0, 50), norm_bound=2.0
+    ),
 }
 
 

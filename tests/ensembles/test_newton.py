@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from reticent.ensembles.newton import LogisticLoss, minimise, solve_each
+from reticent.ensembles.newton import StackedLogisticLoss, minimise, solve_each
 
 
 def stacked(seed, *, n_scores, n_problems=30, n_rows=40, heavy=False):
@@ -26,7 +26,7 @@ def stacked(seed, *, n_scores, n_problems=30, n_rows=40, heavy=False):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_derivatives_are_those_of_the_loss(n_scores, fit_intercept, seed):
     design, target = stacked(seed, n_scores=n_scores, n_problems=1)
-    loss = LogisticLoss(penalty=0.7, fit_intercept=fit_intercept)
+    loss = StackedLogisticLoss(penalty=0.7, fit_intercept=fit_intercept)
     weights = np.random.default_rng(seed).normal(size=(1, n_scores, 4))
 
     def at(flat):
@@ -50,7 +50,7 @@ def test_derivatives_are_those_of_the_loss(n_scores, fit_intercept, seed):
 @pytest.mark.parametrize("penalty", [1.0, 1e-4])
 def test_every_problem_reaches_its_optimum(n_scores, heavy, penalty, seed):
     design, target = stacked(seed, n_scores=n_scores, heavy=heavy)
-    loss = LogisticLoss(penalty=penalty, fit_intercept=True)
+    loss = StackedLogisticLoss(penalty=penalty, fit_intercept=True)
     weights = minimise(loss, design, target, tol=1e-9, max_iter=200)
     gradient, _ = loss.gradient(design, target, weights)
     assert np.abs(gradient).max() <= 1e-9 * 40
@@ -68,7 +68,7 @@ def rugged(seed):
 
 def test_problems_on_which_full_steps_overshoot_reach_their_optimum(seed):
     design, target = rugged(seed)
-    loss = LogisticLoss(penalty=0.01, fit_intercept=True)
+    loss = StackedLogisticLoss(penalty=0.01, fit_intercept=True)
     weights = np.zeros((3000, 1, 3))
     overshot = np.zeros(3000, dtype=bool)
     for _ in range(8):
@@ -98,7 +98,7 @@ def test_a_singular_system_leaves_the_others_alone():
 def test_columns_of_very_different_size_are_solved(seed):
     design, target = stacked(seed, n_scores=1)
     design *= [1e-9, 1.0, 1e9, 1.0]
-    loss = LogisticLoss(penalty=1e-3, fit_intercept=True)
+    loss = StackedLogisticLoss(penalty=1e-3, fit_intercept=True)
     weights = minimise(loss, design, target, tol=1e-9, max_iter=200)
     gradient, _ = loss.gradient(design, target, weights)
     assert (np.abs(gradient) / np.abs(design).max(axis=(0, 1))).max() <= 1e-6
@@ -106,7 +106,7 @@ def test_columns_of_very_different_size_are_solved(seed):
 
 def test_a_stack_is_solved_as_its_problems_alone(seed):
     design, target = stacked(seed, n_scores=3, heavy=True)
-    loss = LogisticLoss(penalty=0.1, fit_intercept=True)
+    loss = StackedLogisticLoss(penalty=0.1, fit_intercept=True)
     together = minimise(loss, design, target, tol=1e-9, max_iter=200)
     for place in range(0, 30, 7):
         some = slice(place, place + 1)
@@ -116,7 +116,7 @@ def test_a_stack_is_solved_as_its_problems_alone(seed):
 
 def test_a_problem_that_runs_out_of_steps_keeps_its_last_point(seed):
     design, target = stacked(seed, n_scores=1)
-    loss = LogisticLoss(penalty=0.1, fit_intercept=True)
+    loss = StackedLogisticLoss(penalty=0.1, fit_intercept=True)
     early = minimise(loss, design, target, tol=0.0, max_iter=2)
     assert np.isfinite(early).all()
     assert (loss.value(design, target, early) < 40 * np.log(2)).all()

@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from reticent.ensembles import STEPS, check_bounds, output_steps, probability_steps
+from reticent.ensembles import STEPS, output_steps, probability_steps
 from reticent.ensembles.steps import sure_output_steps, sure_probability_steps
 from reticent.errors import InvalidParameterError
+from reticent.estimators import check_bounds
 
 HOSTILE = [np.nan, np.inf, -np.inf, -1.0, 0.0, 5e-324, 1e308]
 

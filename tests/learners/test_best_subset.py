@@ -21,7 +21,9 @@ def sparse_data(n=4000, d=6, seed=0):
 
 def test_it_finds_the_features_and_fits_them():
     X, y = sparse_data()
-    model = BestSubsetRegressor(4.0, (-6, 6), 2, norm_bound=2.5).fit(X, y)
+    model = BestSubsetRegressor(4.0, bounds=(-6, 6), n_selected=2, norm_bound=2.5).fit(
+        X, y
+    )
     assert model.support_.tolist() == [1, 4]
     assert (np.flatnonzero(model.coef_) == [1, 4]).all()
     # Noise may spoil a model; this one is always the same.
@@ -30,7 +32,7 @@ def test_it_finds_the_features_and_fits_them():
 
 def test_epsilons_of_the_two_steps_add_up():
     X, y = sparse_data(300)
-    certificate = BestSubsetRegressor(2.0, (-6, 6)).fit(X, y).certificate_
+    certificate = BestSubsetRegressor(2.0, bounds=(-6, 6)).fit(X, y).certificate_
     assert isinstance(certificate.guarantee, PureDP)
     assert 2.0 * (1 - 1e-9) <= certificate.guarantee.epsilon <= 2.0
     assert certificate.relation == ReplaceOne(300)
@@ -108,7 +110,7 @@ def test_hostile_values_are_refused_also_with_validation_off(bad):
     [
         BestSubsetRegressor(
             1e4,
-            (-10.0, 10.0),
+            bounds=(-10.0, 10.0),
             n_selected=3,
             norm_bound=20.0,
             radius=10.0,

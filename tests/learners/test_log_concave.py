@@ -188,7 +188,7 @@ def test_improper_targets_are_refused():
 
 def test_a_net_in_high_dimension_is_refused():
     with pytest.raises(InvalidParameterError, match="sampler"):
-        LogConcaveClassifier(method="net").fit(*make_classification(40, random_state=0))
+        LogConcaveClassifier(rule="net").fit(*make_classification(40, random_state=0))
 
 
 def test_regression_on_a_net():
@@ -208,7 +208,9 @@ def test_fourier_features_are_public_and_make_kernels():
     assert (other.frequencies_ == features.frequencies_).all()
     kernel = np.exp(-((X[:50, None] - X[None, :50]) ** 2).sum(axis=2) / (2 * 0.7**2))
     assert np.abs(rows[:50] @ rows[:50].T - kernel).mean() < 0.15
-    model = make_pipeline(features, NoisyGradientClassifier(2.0, 1e-5, classes=[0, 1]))
+    model = make_pipeline(
+        features, NoisyGradientClassifier(2.0, delta=1e-5, classes=[0, 1])
+    )
     assert model.fit(X, y).score(X, y) > 0.92
 
 
@@ -224,12 +226,12 @@ NAN = float("nan")
         {"radius": -1.0},
         {"norm_bound": NAN},
         {"regularization": NAN},
-        {"method": "guess"},
-        {"tv_error": 0.0, "method": "sampler"},
-        {"tv_error": NAN, "method": "sampler"},
-        {"steps": 0, "method": "sampler"},
-        {"chains": 1, "method": "sampler"},
-        {"net_points": 0, "method": "net"},
+        {"rule": "guess"},
+        {"tv_error": 0.0, "rule": "sampler"},
+        {"tv_error": NAN, "rule": "sampler"},
+        {"steps": 0, "rule": "sampler"},
+        {"chains": 1, "rule": "sampler"},
+        {"net_points": 0, "rule": "net"},
         {"loss": "nil"},
     ],
     ids=str,

@@ -132,7 +132,7 @@ def grouped_sum(blocks, labels, weights, grid):
 
 
 def test_noise_of_all_steps_reaches_the_target_and_no_less_does():
-    model = NoisyGradientClassifier(0.7, 1e-5, classes=[0, 1])
+    model = NoisyGradientClassifier(0.7, delta=1e-5, classes=[0, 1])
     model.fit(*make_classification(500, random_state=0))
     certificate = model.certificate_
     details = dict(certificate.details)
@@ -160,7 +160,7 @@ def test_noise_of_all_steps_reaches_the_target_and_no_less_does():
 
 
 def test_half_the_sensitivity_is_caught():
-    model = NoisyGradientClassifier(1.0, 1e-5).fit(
+    model = NoisyGradientClassifier(1.0, delta=1e-5).fit(
         *make_classification(60, random_state=0)
     )
     honest = dict(model.certificate_.premises[0].details)
@@ -174,7 +174,7 @@ def noises(n_fits):
     X = np.array([[0.5, -0.25], [0.125, 1.0]])
     model = NoisyGradientClassifier(
         1.0,
-        0.01,
+        delta=0.01,
         norm_bound=4.0,
         steps=1,
         learning_rate=1.0,
@@ -215,7 +215,7 @@ def test_settings_are_functions_of_public_quantities():
 
 def test_it_learns_about_as_well_as_without_privacy():
     X, y = make_classification(20_000, 10, n_informative=5, random_state=3)
-    model = NoisyGradientClassifier(1.0, 1e-6, norm_bound=5.0, classes=[0, 1])
+    model = NoisyGradientClassifier(1.0, delta=1e-6, norm_bound=5.0, classes=[0, 1])
     score = model.fit(X[:15_000], y[:15_000]).score(X[15_000:], y[15_000:])
     plain = LogisticRegression().fit(X[:15_000], y[:15_000])
     assert score > plain.score(X[15_000:], y[15_000:]) - 0.02
@@ -224,7 +224,7 @@ def test_it_learns_about_as_well_as_without_privacy():
 def test_several_classes():
     X, y = load_iris(return_X_y=True)
     X, y = np.tile(X - X.mean(axis=0), (30, 1)), np.tile(y, 30)
-    model = NoisyGradientClassifier(2.0, 1e-5, norm_bound=4.0, classes=[0, 1, 2])
+    model = NoisyGradientClassifier(2.0, delta=1e-5, norm_bound=4.0, classes=[0, 1, 2])
     assert model.fit(X, y).score(X, y) > 0.9
     assert model.coef_.shape == (3, 4)
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
@@ -236,7 +236,9 @@ def test_regression(loss):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(8000, 4))
     y = 50 + 10 * X[:, 0] - 5 * X[:, 3] + rng.normal(0, 1, 8000)
-    model = NoisyGradientRegressor(1.0, 1e-6, (0, 100), loss=loss, norm_bound=2.0)
+    model = NoisyGradientRegressor(
+        1.0, delta=1e-6, bounds=(0, 100), loss=loss, norm_bound=2.0
+    )
     assert model.fit(X, y).score(X, y) > LinearRegression().fit(X, y).score(X, y) - 0.04
     assert model.predict(1e6 * X).max() == 100.0
     assert model.certificate_.proved
@@ -260,7 +262,7 @@ def test_after_a_schema_encoder_with_splines():
     schema = Schema({"age": Numeric(0, 100), "ward": Categorical(["a", "b"])})
     encoder = SchemaEncoder(schema, basis="splines", knots=6)
     bound = encoder.fit().encoder_.row_norm_bound
-    private = NoisyGradientClassifier(1.0, 1e-6, norm_bound=bound, classes=[0, 1])
+    private = NoisyGradientClassifier(1.0, delta=1e-6, norm_bound=bound, classes=[0, 1])
     model = make_pipeline(encoder, private)
     assert (
         model.fit({"age": age, "ward": ward}, y).score({"age": age, "ward": ward}, y)

@@ -9,18 +9,19 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.utils import estimator_checks
 
 from reticent.errors import ReticentError, RuleError
-from reticent.estimators.linear.losses import classification_loss
+from reticent.estimators import (
+    LinearFacts,
+    bounded_rows,
+    classification_loss,
+    unit_weights,
+)
 from reticent.guarantees import PUBLIC_LABELS, PureDP, ReplaceOne, Scope, recheck
 from reticent.learners import (
     ObjectivePerturbationClassifier,
     ObjectivePerturbationRegressor,
 )
-from reticent.learners.linear.noise_plans import (
-    ObjectivePlan,
-    bounded_rows,
-    unit_weights,
-)
 from reticent.learners.linear.noise_rules import objective_noise, objective_release
+from reticent.learners.linear.objective_noise import ObjectivePlan
 
 LOGISTIC = classification_loss("logistic", 1.0)
 GRID = np.linspace(-60, 60, 4001)
@@ -87,9 +88,7 @@ def test_each_part_of_the_bound_is_needed():
 
 def plan_for(model, n, d, l1_bound=None):
     _, sums, largest = bounded_rows(np.zeros((1, d)), 1.0, l1_bound, True)
-    return ObjectivePlan.of(
-        model,
-        LOGISTIC,
+    facts = LinearFacts(
         n_units=n,
         dimension=d + 1,
         l1_bound=sums,
@@ -97,6 +96,7 @@ def plan_for(model, n, d, l1_bound=None):
         labels_from_data=False,
         seeded=False,
     )
+    return ObjectivePlan.of(model, LOGISTIC, facts)
 
 
 @pytest.mark.parametrize("l1_bound", [None, 1.2])
@@ -166,7 +166,7 @@ def test_regression():
     X = rng.uniform(-1, 1, size=(20_000, 3))
     y = 50 + 20 * X[:, 0] - 10 * X[:, 2] + rng.normal(0, 1, 20_000)
     model = ObjectivePerturbationRegressor(
-        1.0, (0, 100), norm_bound=2.0, random_state=0
+        1.0, bounds=(0, 100), norm_bound=2.0, random_state=0
     )
     assert model.fit(X, y).score(X, y) > LinearRegression().fit(X, y).score(X, y) - 0.02
     recheck(model.certificate_)

@@ -9,9 +9,15 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.utils import estimator_checks
 
 from reticent.errors import ReticentError, RuleError
-from reticent.estimators.linear.losses import classification_loss, regression_loss
-from reticent.estimators.linear.solvers import minimise_risk
-from reticent.estimators.linear.stability import erm_sensitivity
+from reticent.estimators import (
+    LinearFacts,
+    bounded_rows,
+    classification_loss,
+    erm_sensitivity,
+    minimise_risk,
+    regression_loss,
+    unit_weights,
+)
 from reticent.guarantees import (
     PUBLIC_LABELS,
     ApproxDP,
@@ -24,8 +30,8 @@ from reticent.learners import (
     OutputPerturbationClassifier,
     OutputPerturbationRegressor,
 )
-from reticent.learners.linear.noise_plans import OutputPlan, bounded_rows, unit_weights
 from reticent.learners.linear.noise_rules import coefficient_sensitivity
+from reticent.learners.linear.output_noise import OutputPlan
 from tests.stats import ALPHA, assert_follows, law_p_value
 
 LOSSES = {
@@ -37,12 +43,16 @@ LOSSES = {
 
 
 def planned(model, loss, n, d):
-    return OutputPlan.of(
-        model,
-        loss,
+    _, l1_bound, feature_bound = bounded_rows(np.zeros((1, d)), 1.0, None, True)
+    return OutputPlan.of(model, loss, public_facts(n, d + 1, l1_bound, feature_bound))
+
+
+def public_facts(n, dimension, l1_bound, feature_bound):
+    return LinearFacts(
         n_units=n,
-        dimension=d + 1,
-        feature_bound=bounded_rows(np.zeros((1, d)), 1.0, None, True)[2],
+        dimension=dimension,
+        l1_bound=l1_bound,
+        feature_bound=feature_bound,
         labels_from_data=False,
         seeded=False,
     )
@@ -59,7 +69,7 @@ def minimiser(plan, X, y):
 def test_coefficients_move_by_at_most_their_sensitivity(name, delta):
     rng = np.random.default_rng(len(name))
     n, d = 8, 3
-    model = OutputPerturbationClassifier(1.0, delta, regularization=0.5)
+    model = OutputPerturbationClassifier(1.0, delta=delta, regularization=0.5)
     plan = planned(model, LOSSES[name], n, d)
     limit = plan.noise.certificate.premises[0].guarantee
     worst = 0.0
@@ -91,7 +101,7 @@ def test_the_bound_is_nearly_attained_so_that_half_of_it_fails():
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_certificates(delta):
     X, y = make_classification(300, random_state=0)
-    model = OutputPerturbationClassifier(0.8, delta, classes=[0, 1]).fit(X, y)
+    model = OutputPerturbationClassifier(0.8, delta=delta, classes=[0, 1]).fit(X, y)
     certificate = model.certificate_
     assert isinstance(certificate.guarantee, ApproxDP if delta else PureDP)
     assert 0.8 * (1 - 1e-12) <= certificate.guarantee.epsilon <= 0.8
@@ -99,7 +109,7 @@ def test_certificates(delta):
     assert certificate.scope is Scope.MODEL
     assert certificate.proved
     recheck(certificate)
-    read = OutputPerturbationClassifier(0.8, delta).fit(X, y).certificate_
+    read = OutputPerturbationClassifier(0.8, delta=delta).fit(X, y).certificate_
     assert read.assumptions == {PUBLIC_LABELS}
 
 
@@ -122,17 +132,9 @@ def test_only_the_bound_for_rows_of_norm_one_is_taken():
 def test_noise_follows_its_law(delta):
     X, y = np.array([[0.3], [-0.2], [0.9]]), np.array([0, 1, 1])
     model = OutputPerturbationClassifier(
-        1.0, delta, classes=[0, 1], fit_intercept=False, regularization=1.0
+        1.0, delta=delta, classes=[0, 1], fit_intercept=False, regularization=1.0
     )
-    plan = OutputPlan.of(
-        model,
-        LOSSES["logistic"],
-        n_units=3,
-        dimension=1,
-        feature_bound=1.0,
-        labels_from_data=False,
-        seeded=False,
-    )
+    plan = OutputPlan.of(model, LOSSES["logistic"], public_facts(3, 1, 1.0, 1.0))
     rows, _, _ = bounded_rows(X, 1.0, None, False)
     weights, _ = unit_weights(None, 3)
     exact = minimise_risk(plan.problem, rows, y.astype(float), weights, plan.tolerance)
@@ -154,7 +156,9 @@ def test_it_learns():
     )
     plain = LogisticRegression().fit(X, y).score(X, y)
     for delta in (0.0, 1e-6):
-        model = OutputPerturbationClassifier(2.0, delta, norm_bound=4.0, random_state=0)
+        model = OutputPerturbationClassifier(
+            2.0, delta=delta, norm_bound=4.0, random_state=0
+        )
         assert model.fit(X, y).score(X, y) > plain - 0.03
 
 
@@ -164,7 +168,7 @@ def test_regression(loss):
     X = rng.uniform(-1, 1, size=(20_000, 3))
     y = 50 + 20 * X[:, 0] - 10 * X[:, 2] + rng.normal(0, 1, 20_000)
     model = OutputPerturbationRegressor(
-        4.0, 1e-6, (0, 100), loss=loss, norm_bound=2.0, radius=1.5
+        4.0, delta=1e-6, bounds=(0, 100), loss=loss, norm_bound=2.0, radius=1.5
     )
     certificate = model.fit(X, y).certificate_
     assert certificate.proved

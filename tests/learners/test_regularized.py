@@ -11,6 +11,7 @@ from sklearn.datasets import make_circles, make_classification
 from sklearn.utils import estimator_checks
 
 from reticent.errors import InvalidDataError, ReticentError, RuleError, SolverError
+from reticent.estimators import LinearFacts
 from reticent.guarantees import (
     PUBLIC_LABELS,
     SEEDED_NOISE,
@@ -37,24 +38,31 @@ from reticent.learners.public.rules import projected_model, regularized_sensitiv
 from tests.stats import ALPHA, assert_follows, law_p_value, rejects
 
 LOSSES = ["logistic", "squared", "huber", "absolute"]
-FACTS = {"labels_from_data": False, "seeded": False}
 
 
-def planned(loss, n, public, *, eta, radius=1.0, lipschitz=True, tolerance=0.02):
+def planned(
+    loss, n, public, *, regularization, radius=1.0, lipschitz=True, tolerance=0.02
+):
     """A plan for rows of norm one at most, without a constant."""
     model = RegularizedERMClassifier(
-        1.0, 1e-5, loss=loss, eta=eta, radius=radius, tolerance=tolerance, width=0.3
+        1.0,
+        delta=1e-5,
+        loss=loss,
+        regularization=regularization,
+        radius=radius,
+        tolerance=tolerance,
+        width=0.3,
     )
     leverage = leverage_at_most(public, 1.0) if lipschitz else None
-    return RegularizedPlan.of(
-        model,
+    facts = LinearFacts(
         n_units=n,
-        n_public=len(public),
         dimension=public.shape[1],
+        l1_bound=np.sqrt(public.shape[1]),
         feature_bound=1.0,
-        leverage=leverage,
-        **FACTS,
+        labels_from_data=False,
+        seeded=False,
     )
+    return RegularizedPlan.of(model, facts, n_public=len(public), leverage=leverage)
 
 
 def limit(plan):
@@ -106,17 +114,26 @@ def search(plan, public, n, rng, tries):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_no_search_exceeds_the_certified_move(loss, lipschitz):
     rng = np.random.default_rng(3)
-    for n, d, m, eta, radius in [(1, 2, 3, 0.2, 1.0), (4, 2, 5, 0.05, 3.0)]:
+    for n, d, m, strength, radius in [(1, 2, 3, 0.2, 1.0), (4, 2, 5, 0.05, 3.0)]:
         public = random_rows(rng, m, d)
-        plan = planned(loss, n, public, eta=eta, radius=radius, lipschitz=lipschitz)
+        plan = planned(
+            loss, n, public, regularization=strength, radius=radius, lipschitz=lipschitz
+        )
         found = search(plan, public, n, rng, 40)
         assert 0 < found <= limit(plan)
 
 
-def extreme(n, place, *, eta, lipschitz, radius=1.0):
+def extreme(n, place, *, regularization, lipschitz, radius=1.0):
     """One unit at 1 that turns from -1 to 1, the others at 0; one public point."""
     public = np.array([[place]])
-    plan = planned("absolute", n, public, eta=eta, radius=radius, lipschitz=lipschitz)
+    plan = planned(
+        "absolute",
+        n,
+        public,
+        regularization=regularization,
+        radius=radius,
+        lipschitz=lipschitz,
+    )
     X, y = np.zeros((n, 1)), np.ones(n)
     X[0] = 1.0
     return move(plan, public, (X, y), (X, np.where(np.arange(n) == 0, -1.0, 1.0))), plan
@@ -125,12 +142,12 @@ def extreme(n, place, *, eta, lipschitz, radius=1.0):
 @pytest.mark.parametrize("n", [1, 3])
 def test_the_move_is_attained_so_that_half_of_it_fails(n):
     # The penalty just lets the minimiser reach the end of the class: 4 n eta z^2 = 1.
-    moved, plan = extreme(n, 0.25, eta=4 / n, lipschitz=False)
+    moved, plan = extreme(n, 0.25, regularization=4 / n, lipschitz=False)
     assert 0.9 * limit(plan) < moved <= limit(plan)
-    assert moved == pytest.approx(1 / np.sqrt(plan.eta * n), rel=0.02)
-    steep, lipschitz = extreme(n, 1.0, eta=4 / n, lipschitz=True)
+    assert moved == pytest.approx(1 / np.sqrt(plan.regularization * n), rel=0.02)
+    steep, lipschitz = extreme(n, 1.0, regularization=4 / n, lipschitz=True)
     assert 0.9 * limit(lipschitz) < steep <= limit(lipschitz)
-    assert limit(lipschitz) < 0.6 / np.sqrt(lipschitz.eta * n)
+    assert limit(lipschitz) < 0.6 / np.sqrt(lipschitz.regularization * n)
 
 
 def test_the_papers_bound_is_twice_as_large():
@@ -199,7 +216,10 @@ def objective(plan, w, X, targets, public):
     predictions = np.multiply.outer(w, X[:, 0])
     wanted = np.broadcast_to(targets, predictions.shape)
     penalty = np.mean(np.multiply.outer(w, public[:, 0]) ** 2, axis=1)
-    return plan.loss.value(predictions, wanted).mean(axis=1) + plan.eta * penalty
+    return (
+        plan.loss.value(predictions, wanted).mean(axis=1)
+        + plan.regularization * penalty
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -209,7 +229,7 @@ def test_the_gap_is_kept(loss):
         public, X = random_rows(rng, 4, 1), random_rows(rng, 9, 1)
         y = rng.choice([-1.0, 1.0], 9)
         targets = (y + 1) / 2 if loss == "logistic" else y
-        plan = planned(loss, 9, public, eta=0.05, radius=2.0)
+        plan = planned(loss, 9, public, regularization=0.05, radius=2.0)
         values = plan.values(X, targets, np.full(9, 1 / 9), public)
 
         at = np.array([values @ public[:, 0] / (public[:, 0] @ public[:, 0])])
@@ -224,7 +244,7 @@ def test_a_solver_that_misses_its_gap_raises(loss):
     rng = np.random.default_rng(0)
     public, X = random_rows(rng, 5, 3), random_rows(rng, 5000, 3)
     y = rng.choice([0.0, 1.0], 5000)
-    plan = planned(loss, 5000, public, eta=0.01)
+    plan = planned(loss, 5000, public, regularization=0.01)
     weights = np.full(5000, 1 / 5000)
     plan.values(X, y, weights, public)
     with pytest.raises(SolverError):
@@ -242,7 +262,7 @@ def test_nothing_is_kept_of_a_fit_whose_solver_failed(monkeypatch):
         return replace(planned_as_usual(*args, **facts), gap=1e-13)
 
     monkeypatch.setattr(RegularizedPlan, "of", too_fine)
-    model = RegularizedERMClassifier(1.0, 1e-6, classes=[0, 1])
+    model = RegularizedERMClassifier(1.0, delta=1e-6, classes=[0, 1])
     with pytest.raises(SolverError, match="gap"):
         model.fit(X, y, public=rng.normal(size=(20, 3)))
     assert {name for name in vars(model) if name.endswith("_")} <= {"n_features_in_"}
@@ -253,7 +273,7 @@ def test_nothing_is_kept_of_a_fit_whose_solver_failed(monkeypatch):
 def test_the_model_is_a_function_of_the_noisy_values_alone(kind, delta):
     rng = np.random.default_rng(2)
     public = rng.normal(size=(30, 2))
-    model = kind(1.0, delta, fit_intercept=False, norm_bound=3.0, radius=2.0)
+    model = kind(1.0, delta=delta, fit_intercept=False, norm_bound=3.0, radius=2.0)
     model.fit(rng.normal(size=(200, 2)), rng.integers(0, 2, 200), public=public)
     rows = public / 3.0 / np.maximum(1.0, np.linalg.norm(public / 3.0, axis=1))[:, None]
     spread = model.noise_scale_ * (1.0 if delta else np.sqrt(2))
@@ -262,7 +282,8 @@ def test_the_model_is_a_function_of_the_noisy_values_alone(kind, delta):
         again /= 2  # from [-1, 1] to the bounds 0 and 1
     np.testing.assert_allclose(np.ravel(model.coef_), again, rtol=1e-9)
     released = {"coef_", "intercept_", "public_values_"}
-    declared = {"certificate_", "n_units_", "noise_scale_", "eta_", "features_"}
+    declared = {"certificate_", "n_units_", "noise_scale_", "features_"}
+    declared |= {"regularization_"}
     declared |= {"classes_", "bounds_", "n_features_in_"}
     learned = {name for name in vars(model) if name.endswith("_")}
     assert learned <= released | declared
@@ -289,7 +310,7 @@ def test_projection_is_the_nearest_in_the_ball():
 def test_noise_follows_its_law(delta):
     rng = np.random.default_rng(6)
     X, y, public = rng.normal(size=(40, 2)), rng.integers(0, 2, 40), np.ones((300, 2))
-    model = RegularizedERMClassifier(1.0, delta, classes=[0, 1])
+    model = RegularizedERMClassifier(1.0, delta=delta, classes=[0, 1])
     drawn = np.concatenate(
         [model.fit(X, y, public=public).public_values_ for _ in range(3)]
     )
@@ -309,7 +330,7 @@ def test_noise_follows_its_law(delta):
 def test_certificates(delta):
     X, y = make_classification(300, random_state=0)
     public = np.random.default_rng(0).normal(size=(40, 20))
-    model = RegularizedERMClassifier(0.8, delta, classes=[0, 1])
+    model = RegularizedERMClassifier(0.8, delta=delta, classes=[0, 1])
     certificate = model.fit(X, y, public=public).certificate_
     assert isinstance(certificate.guarantee, ApproxDP if delta else PureDP)
     assert 0.8 * (1 - 1e-9) <= certificate.guarantee.epsilon <= 0.8
@@ -320,7 +341,7 @@ def test_certificates(delta):
     rules = [step.rule for step in certificate.walk()]
     noise = "G5-gaussian-analytic" if delta else "G5-laplace"
     assert rules == ["M1", noise, "G5-grid", "M3"]
-    read = RegularizedERMClassifier(0.8, delta, random_state=0)
+    read = RegularizedERMClassifier(0.8, delta=delta, random_state=0)
     assumed = read.fit(X, y, public=public).certificate_.assumptions
     assert assumed == {PUBLIC_LABELS, SEEDED_NOISE}
     grouped = model.fit(X, y, np.arange(300) // 3, public=public)
@@ -334,7 +355,7 @@ def test_only_noisy_values_are_projected():
     released = OutputPerturbationClassifier(classes=[0, 1])
     X, y = make_classification(100, random_state=0)
     projected_model(released.fit(X, y).certificate_, points=2)
-    approx = RegularizedERMClassifier(1.0, 1e-6, classes=[0, 1])
+    approx = RegularizedERMClassifier(1.0, delta=1e-6, classes=[0, 1])
     with pytest.raises(RuleError):
         projected_model(approx.fit(X, y, public=X[:9] + 0).certificate_, points=2)
 
@@ -351,7 +372,7 @@ def test_it_learns_from_shifted_public_rows(loss):
     X, score = shifted(rng, 20_000)
     public = rng.normal(0.3, 1.3, size=(500, 4))
     model = RegularizedERMClassifier(
-        1.0, 1e-6, loss=loss, norm_bound=3.0, classes=[False, True]
+        1.0, delta=1e-6, loss=loss, norm_bound=3.0, classes=[False, True]
     )
     assert model.fit(X, score > 0, public=public).score(X, score > 0) > 0.8
     assert model.predict_proba(X[:3]).shape == (3, 2)
@@ -362,7 +383,7 @@ def test_regression(loss):
     rng = np.random.default_rng(8)
     X, y = shifted(rng, 20_000)
     model = RegularizedERMRegressor(
-        4.0, 1e-6, (-4, 4), loss=loss, norm_bound=3.0, radius=2.0
+        4.0, delta=1e-6, bounds=(-4, 4), loss=loss, norm_bound=3.0, radius=2.0
     )
     assert model.fit(X, y, public=rng.normal(size=(500, 4))).score(X, y) > 0.6
     assert model.certificate_.proved
@@ -373,7 +394,7 @@ def test_waves_learn_what_lines_cannot():
     X, y = make_circles(60_000, noise=0.1, factor=0.4, random_state=0)
     public = np.random.default_rng(0).uniform(-1.2, 1.2, size=(1500, 2))
     waves = FourierFeatures(15, bandwidth=0.4, random_state=0)
-    model = RegularizedERMClassifier(4.0, 1e-6, features=waves, classes=[0, 1])
+    model = RegularizedERMClassifier(4.0, delta=1e-6, features=waves, classes=[0, 1])
     assert model.fit(X, y, public=public).score(X, y) > 0.9
     assert model.certificate_.proved
 
@@ -383,7 +404,12 @@ def test_the_excess_is_below_its_bound_and_sigma_enters_nothing_else():
     X, score = shifted(rng, 4_000)
     y, public = np.clip(score / 4, -1, 1), rng.normal(0.0, 1.2, size=(400, 4))
     model = RegularizedERMRegressor(
-        2.0, 1e-6, (-1, 1), loss="absolute", norm_bound=3.0, fit_intercept=False
+        2.0,
+        delta=1e-6,
+        bounds=(-1, 1),
+        loss="absolute",
+        norm_bound=3.0,
+        fit_intercept=False,
     )
     model.fit(X, y, public=public)
     loss = UnitLoss.of("absolute", 0.5, 2.0)
@@ -391,13 +417,13 @@ def test_the_excess_is_below_its_bound_and_sigma_enters_nothing_else():
         "n": 4_000,
         "m": 400,
         "dimension": 4,
-        "eta": model.eta_,
+        "eta": model.regularization_,
         "noise_scale": model.noise_scale_,
         "reach": 2.0,
         "slope": loss.slope,
     }
     quiet = RegularizedERMRegressor(
-        1e4, 1e-2, (-1, 1), norm_bound=3.0, fit_intercept=False
+        1e4, delta=1e-2, bounds=(-1, 1), norm_bound=3.0, fit_intercept=False
     ).fit(X, y, public=public)
     risks = [loss.value(fit.predict(X), y).mean() for fit in (model, quiet)]
     bound = regularized_excess_at_most(**facts, smoothness=1 / 1.2**4)
@@ -434,9 +460,9 @@ NAN = float("nan")
         {"norm_bound": 0.0},
         {"norm_bound": NAN},
         {"radius": NAN},
-        {"eta": NAN},
-        {"eta": 0.0},
-        {"eta": "small"},
+        {"regularization": NAN},
+        {"regularization": 0.0},
+        {"regularization": "small"},
         {"tolerance": NAN},
         {"tolerance": 0.0},
         {"loss": "nil"},
@@ -453,7 +479,7 @@ def test_hostile_values_are_refused_also_with_validation_off(kind, bad):
 
 
 def test_the_checks_of_this_file_reject_half_of_the_move():
-    moved, plan = extreme(1, 0.25, eta=4.0, lipschitz=False)
+    moved, plan = extreme(1, 0.25, regularization=4.0, lipschitz=False)
 
     def within(bound):
         assert moved <= bound
@@ -479,7 +505,7 @@ class RegressorWithPublicRows(RegularizedERMRegressor):
         return super().fit(X, y, units, public=some_public_rows(X))
 
 
-QUIET = {"epsilon": 1e5, "norm_bound": 20.0, "eta": 1e-3, "random_state": 0}
+QUIET = {"epsilon": 1e5, "norm_bound": 20.0, "regularization": 1e-3, "random_state": 0}
 
 
 @estimator_checks.parametrize_with_checks(

@@ -51,7 +51,7 @@ NUMBERS = {
         LinearRegression(), epsilon, (0.0, 1.0), SHARDS
     ),
     "stable-numbers": lambda epsilon: StableLinearRegressor(
-        epsilon, (0.0, 1.0), radius=0.15
+        epsilon, bounds=(0.0, 1.0), radius=0.15
     ),
     # Three labels are read off noisy counts.
     "averaged-three-labels": lambda epsilon: PrivateAveragingClassifier(

@@ -277,10 +277,10 @@ def test_the_rounding_of_a_gradient_stays_in_its_bound():
     rows = in_ball(rng.normal(size=(400, 5)))
     y, weights = rng.integers(0, 2, 400).astype(float), np.full(400, 1 / 400)
     problem = BallProblem(LOSSES["logistic"], 1.0, 3.0, 0.01)
-    from reticent.estimators.linear.solvers import _Risk
+    from reticent.estimators.linear.solvers import Risk
 
     w = rng.normal(size=5)
-    computed = _Risk(problem, rows, y, weights).gradient(w)
+    computed = Risk(problem, rows, y, weights).gradient(w)
     with mpmath.workprec(200):
         exact = [mpmath.mpf(0.01) * mpmath.mpf(c) for c in w.tolist()]
         for row, label in zip(rows.tolist(), y.tolist(), strict=True):

@@ -72,7 +72,7 @@ def test_clipping_a_little_less_would_leave_the_ball():
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_one_answer_is_certified_from_the_solver_up(solver):
-    model = StableLinearClassifier(0.5, solver, norm_bound=3.0, classes=[0, 1])
+    model = StableLinearClassifier(0.5, solver=solver, norm_bound=3.0, classes=[0, 1])
     model.fit(TUMOURS, BENIGN)
     certificate = model.certificate_
     assert isinstance(certificate.guarantee, PureDP)
@@ -92,7 +92,9 @@ def test_the_numbers_on_the_certificate_are_those_of_the_theorem():
     moved = 2 / (0.2 * 569) * 1.01
     assert model.sensitivity_.guarantee.l1 == pytest.approx(moved, rel=1e-9)
     assert model.response(TUMOURS[:1]).probabilities.shape == (1, 2)
-    one_pass = StableLinearClassifier(1.0, "psgd", radius=4.0).fit(TUMOURS, BENIGN)
+    one_pass = StableLinearClassifier(1.0, solver="psgd", radius=4.0).fit(
+        TUMOURS, BENIGN
+    )
     moved = 2 * 4.0 * math.sqrt(2) / math.sqrt(569)
     assert one_pass.sensitivity_.guarantee.l1 == pytest.approx(moved, rel=1e-9)
 
@@ -105,7 +107,7 @@ def test_automatic_regularization_is_s1s():
 
 def test_shards_divide_the_move():
     one, four = (
-        StableLinearClassifier(1.0, "psgd", n_shards=r, random_state=0).fit(
+        StableLinearClassifier(1.0, solver="psgd", n_shards=r, random_state=0).fit(
             TUMOURS, BENIGN
         )
         for r in (1, 4)
@@ -128,7 +130,7 @@ def test_replaced_units_move_fitted_models_within_the_certificate(
     X, y = rng.normal(size=(12, 2)), rng.integers(0, 2, 12)
     model = StableLinearClassifier(
         1.0,
-        solver,
+        solver=solver,
         loss="hinge",
         radius=0.5,
         n_shards=n_shards,
@@ -155,7 +157,9 @@ def test_a_unit_of_many_rows_weighs_as_one():
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(30, 3)), rng.integers(0, 2, 30)
     for solver in SOLVERS:
-        model = StableLinearClassifier(1.0, solver, random_state=0, classes=[0, 1])
+        model = StableLinearClassifier(
+            1.0, solver=solver, random_state=0, classes=[0, 1]
+        )
         plain = model.fit(X, y).coefficients_
         people = np.arange(30)
         again = np.concatenate([people, np.full(40, 7)])
@@ -170,7 +174,7 @@ def test_a_unit_of_many_rows_weighs_as_one():
 def test_the_order_of_units_is_drawn_and_not_read():
     # Sorted by label, one pass in file order would end on one side.
     order = np.argsort(BENIGN, kind="stable")
-    model = StableLinearClassifier(4.0, "psgd", norm_bound=3.0)
+    model = StableLinearClassifier(4.0, solver="psgd", norm_bound=3.0)
     model.fit(TUMOURS[order], BENIGN[order])
     law = model.response(TUMOURS).probabilities
     assert law[np.arange(569), BENIGN].mean() > 0.9
@@ -180,7 +184,7 @@ def test_the_order_of_units_is_drawn_and_not_read():
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_tumours_are_told_apart(solver, loss):
     model = StableLinearClassifier(
-        1.0, solver, loss=loss, norm_bound=3.0, classes=[0, 1]
+        1.0, solver=solver, loss=loss, norm_bound=3.0, classes=[0, 1]
     ).fit(TUMOURS, BENIGN)
     law = model.response(TUMOURS).probabilities
     assert law[np.arange(569), BENIGN].mean() > 0.88
@@ -197,7 +201,7 @@ def test_predict_follows_the_law_with_fresh_noise():
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_numbers_are_predicted_within_bounds(solver, loss):
     model = StableLinearRegressor(
-        4.0, (0, 400), solver, loss=loss, norm_bound=0.125
+        4.0, bounds=(0, 400), solver=solver, loss=loss, norm_bound=0.125
     ).fit(PATIENTS, PROGRESS)
     law = model.response(PATIENTS)
     explained = 1 - ((law.location - PROGRESS) ** 2).mean() / PROGRESS.var()
@@ -211,8 +215,10 @@ def test_numbers_are_predicted_within_bounds(solver, loss):
 
 
 def test_far_bounds_lose_no_precision():
-    near = StableLinearRegressor(1.0, (0, 400), random_state=0).fit(PATIENTS, PROGRESS)
-    far = StableLinearRegressor(1.0, (1e9, 1e9 + 400), random_state=0)
+    near = StableLinearRegressor(1.0, bounds=(0, 400), random_state=0).fit(
+        PATIENTS, PROGRESS
+    )
+    far = StableLinearRegressor(1.0, bounds=(1e9, 1e9 + 400), random_state=0)
     far.fit(PATIENTS, PROGRESS + 1e9)
     shift = far.response(PATIENTS).location - near.response(PATIENTS).location
     np.testing.assert_allclose(shift, 1e9, atol=1e-3)
@@ -220,7 +226,7 @@ def test_far_bounds_lose_no_precision():
 
 def test_targets_beyond_the_bounds_are_clipped():
     rows = np.ones((50, 1))
-    model = StableLinearRegressor(1e4, (0, 1), radius=5.0)
+    model = StableLinearRegressor(1e4, bounds=(0, 1), radius=5.0)
     inside = model.fit(rows, np.ones(50)).response(rows[:1]).location
     outside = model.fit(rows, np.full(50, 1e9)).response(rows[:1]).location
     assert outside == pytest.approx(inside, abs=1e-6)
@@ -347,7 +353,7 @@ def test_a_fit_that_misses_its_target_fails_before_anything_is_released(monkeypa
 
 
 def test_clones_and_errors_are_ours():
-    model = StableLinearClassifier(1.0, "psgd", loss="hinge", width=0.5)
+    model = StableLinearClassifier(1.0, solver="psgd", loss="hinge", width=0.5)
     assert clone(model).get_params() == model.get_params()
     with (
         config_context(skip_parameter_validation=True),
@@ -360,9 +366,9 @@ def test_clones_and_errors_are_ours():
 @estimator_checks.parametrize_with_checks(
     [
         StableLinearClassifier(1e6, norm_bound=10.0, random_state=0),
-        StableLinearClassifier(1e6, "psgd", norm_bound=10.0, random_state=0),
+        StableLinearClassifier(1e6, solver="psgd", norm_bound=10.0, random_state=0),
         StableLinearRegressor(
-            1e6, (-4, 4), norm_bound=10.0, radius=5.0, random_state=0
+            1e6, bounds=(-4, 4), norm_bound=10.0, radius=5.0, random_state=0
         ),
     ]
 )

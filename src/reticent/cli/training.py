@@ -202,18 +202,20 @@ def _released(schema: Schema, order: Order) -> tuple[Encoder, Any]:
             "--release needs all rows in memory."
         )
     encoder = Encoder(schema, basis="splines", knots=_KNOTS)
-    privacy = (order.epsilon, order.delta)
     known: dict[str, Any] = {"norm_bound": encoder.row_norm_bound}
-    target = schema.label
-    if isinstance(target, NumericTarget):
-        bounds = (target.low, target.high)
-        if order.delta > 0:
-            return encoder, NoisyGradientRegressor(*privacy, bounds, **known)
-        return encoder, ObjectivePerturbationRegressor(order.epsilon, bounds, **known)
-    known["classes"] = list(range(len(schema.classes)))
     if order.delta > 0:
-        return encoder, NoisyGradientClassifier(*privacy, **known)
-    return encoder, ObjectivePerturbationClassifier(order.epsilon, **known)
+        known["delta"] = order.delta
+    target = schema.label
+    gradient: Any
+    objective: Any
+    if isinstance(target, NumericTarget):
+        known["bounds"] = (target.low, target.high)
+        objective, gradient = ObjectivePerturbationRegressor, NoisyGradientRegressor
+    else:
+        known["classes"] = list(range(len(schema.classes)))
+        objective, gradient = ObjectivePerturbationClassifier, NoisyGradientClassifier
+    learner = gradient if order.delta > 0 else objective
+    return encoder, learner(order.epsilon, **known)
 
 
 def _taught(schema: Schema, order: Order) -> tuple[Encoder, Any]:

@@ -22,7 +22,6 @@ from reticent.ensembles.recipe import LinearRecipe, linear_recipe
 from reticent.ensembles.spool import DealtRows, RowSpool
 from reticent.ensembles.steps import (
     STEPS,
-    check_bounds,
     output_steps,
     probability_steps,
 )
@@ -49,7 +48,6 @@ __all__ = [
     "RegressorEnsemble",
     "RowSpool",
     "check_base_estimator",
-    "check_bounds",
     "fit_shards",
     "fit_spooled",
     "fuse",

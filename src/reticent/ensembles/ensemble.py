@@ -19,9 +19,9 @@ from reticent.ensembles.looped import (
     model_probabilities,
     n_rows,
 )
-from reticent.ensembles.steps import check_bounds, output_steps, probability_steps
+from reticent.ensembles.steps import output_steps, probability_steps
 from reticent.errors import InternalError, InvalidParameterError
-from reticent.estimators import NO_BALLOT, Columns, Labels, fixed_ballots
+from reticent.estimators import NO_BALLOT, Columns, Labels, check_bounds, fixed_ballots
 
 # Answers of so many models per worker are held at once before they are added up.
 _ANSWERS_PER_WORKER = 8

@@ -23,7 +23,7 @@ _NOISE = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
-class LogisticLoss:
+class StackedLogisticLoss:
     """Sum of logistic losses plus ``penalty / 2`` times the squared weights.
 
     Problems are stacked: designs of shape (problems, rows, columns) and targets of
@@ -99,7 +99,7 @@ class LogisticLoss:
 
 
 def minimise(
-    loss: LogisticLoss,
+    loss: StackedLogisticLoss,
     design: NDArray[np.float64],
     target: NDArray[np.float64],
     *,
@@ -135,7 +135,7 @@ def minimise(
 
 
 def _searched(
-    loss: LogisticLoss,
+    loss: StackedLogisticLoss,
     design: NDArray[np.float64],
     target: NDArray[np.float64],
     weights: NDArray[np.float64],

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from math import isfinite
-
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.errors import InvalidParameterError
+from reticent.estimators import check_bounds
 
 # Our choice: 2^24 steps are finer than the noise of any mechanism that averages fewer
 # than ten million outputs, and sums over 2^39 shards still fit 64 bits.
@@ -169,14 +167,3 @@ def _position(
     position[np.isnan(position)] = 0.5
     position *= STEPS
     return position
-
-
-def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
-    """Return `bounds` as two finite floats in order, or refuse them."""
-    low, high = (float(bound) for bound in bounds)
-    if not (isfinite(low) and isfinite(high) and high / 2 - low / 2 > 0):
-        raise InvalidParameterError(
-            f"bounds=({low}, {high}) must be finite numbers with low < high, known "
-            "without looking at the records."
-        )
-    return low, high

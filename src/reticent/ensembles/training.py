@@ -14,7 +14,7 @@ from reticent.ensembles.fusion.encoding import Encoding
 from reticent.ensembles.fusion.linear import MAGNITUDE_LIMIT, FusedLinear
 from reticent.ensembles.fusion.linear_reading import Folded, join_models
 from reticent.ensembles.fusion.pipelines import Block
-from reticent.ensembles.newton import LogisticLoss, minimise, solve_each
+from reticent.ensembles.newton import StackedLogisticLoss, minimise, solve_each
 from reticent.ensembles.recipe import LinearRecipe, linear_recipe
 from reticent.ensembles.spool import DealtRows
 from reticent.ensembles.stacking import (
@@ -274,7 +274,7 @@ def _solve_group(
     if recipe.loss == "logistic":
         if not recipe.fit_intercept:
             design = np.ascontiguousarray(design[:, :, :-1])
-        loss = LogisticLoss(recipe.penalty, recipe.fit_intercept)
+        loss = StackedLogisticLoss(recipe.penalty, recipe.fit_intercept)
         weights = minimise(loss, design, target, tol=_TOLERANCE, max_iter=_MAX_ITER)
     else:
         weights = _solve_ridge(recipe, design, target, filled)

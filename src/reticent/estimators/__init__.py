@@ -14,6 +14,15 @@ from reticent.estimators.inputs import (
     two_labels,
 )
 from reticent.estimators.labels import NO_BALLOT, Labels, fixed_ballots
+from reticent.estimators.linear.base import (
+    POSITIVE,
+    POSITIVE_OR_AUTO,
+    LinearClassifier,
+    LinearExamples,
+    LinearModel,
+    LinearRegressor,
+    is_auto,
+)
 from reticent.estimators.linear.losses import (
     ROUND_OFF,
     BoundedLoss,
@@ -22,20 +31,32 @@ from reticent.estimators.linear.losses import (
     regression_loss,
 )
 from reticent.estimators.linear.released import (
-    Float,
+    BallExamples,
+    CertifiedCoefficients,
+    LinearFacts,
     ReleasedLinear,
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
-    centred,
 )
-from reticent.estimators.linear.rows import row_bound, rows_in_ball
+from reticent.estimators.linear.rows import (
+    CONSTANT,
+    LONGEST_ROW,
+    bounded_rows,
+    row_bound,
+    rows_in_ball,
+    unit_weights,
+    with_constant,
+)
 from reticent.estimators.linear.solvers import (
     BallProblem,
+    Float,
+    Risk,
     minimise_risk,
     one_pass,
     one_pass_error,
 )
 from reticent.estimators.linear.stability import erm_sensitivity, psgd_sensitivity
+from reticent.estimators.linear.targets import TargetRange, check_bounds
 from reticent.estimators.progress import with_progress
 from reticent.estimators.tables import (
     as_table,
@@ -53,22 +74,36 @@ from reticent.estimators.units import (
 )
 
 __all__ = [
+    "CONSTANT",
+    "LONGEST_ROW",
     "NO_BALLOT",
+    "POSITIVE",
+    "POSITIVE_OR_AUTO",
     "ROUND_OFF",
+    "BallExamples",
     "BallProblem",
     "BoundedLoss",
+    "CertifiedCoefficients",
     "Columns",
     "Float",
     "Labels",
+    "LinearClassifier",
+    "LinearExamples",
+    "LinearFacts",
+    "LinearModel",
+    "LinearRegressor",
     "Partition",
     "ReleasedLinear",
     "ReleasedLinearClassifier",
     "ReleasedLinearRegressor",
+    "Risk",
+    "TargetRange",
     "UnitCounter",
     "as_table",
     "automatic_regularization",
+    "bounded_rows",
     "canonical",
-    "centred",
+    "check_bounds",
     "check_types",
     "checked_labels",
     "checked_targets",
@@ -76,6 +111,7 @@ __all__ = [
     "deal_units",
     "erm_sensitivity",
     "fixed_ballots",
+    "is_auto",
     "minimise_risk",
     "numbers_by_shard",
     "one_pass",
@@ -90,5 +126,7 @@ __all__ = [
     "rows_in_ball",
     "two_labels",
     "unit_positions",
+    "unit_weights",
+    "with_constant",
     "with_progress",
 ]

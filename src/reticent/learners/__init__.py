@@ -1,4 +1,8 @@
-"""Release: models that are themselves private, and may be shared."""
+"""Release: models that are themselves private, and may be shared.
+
+Linear learners share their `fit` and their predictions: see `ReleasedLinearClassifier`
+and `ReleasedLinearRegressor` in `reticent.estimators`.
+"""
 
 from reticent.learners.linear.best_subset import BestSubsetRegressor
 from reticent.learners.linear.fourier_features import FourierFeatures

@@ -54,7 +54,7 @@ from reticent.mechanisms.sampling.exact import (
     draw_bernoulli,
     draw_bernoulli_exp,
 )
-from reticent.mechanisms.sampling.fixed_point import exp_bounds
+from reticent.mechanisms.sampling.fixed_point import exp_bounds, normal_tail_bounds
 from reticent.mechanisms.sampling.gaussian_grid import (
     ROUNDING_VARIANCE,
     grid_scale_to_continuous,
@@ -180,6 +180,7 @@ __all__ = [
     "mean_sensitivity",
     "noise_assumptions",
     "noise_source",
+    "normal_tail_bounds",
     "permute_and_flip",
     "permute_and_flip_certificate",
     "permute_and_flip_vote",

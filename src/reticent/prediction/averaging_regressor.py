@@ -15,9 +15,8 @@ from reticent.ensembles import (
     STEPS,
     RegressorEnsemble,
     check_base_estimator,
-    check_bounds,
 )
-from reticent.estimators import checked_targets
+from reticent.estimators import check_bounds, checked_targets
 from reticent.mechanisms import GridNoise, RandomSource, RealResponse
 from reticent.prediction.averaging import AVERAGING_CONSTRAINTS
 from reticent.prediction.sharded.base import (

@@ -18,6 +18,7 @@ from reticent.estimators import (
     Float,
     automatic_regularization,
     erm_sensitivity,
+    is_auto,
     minimise_risk,
     one_pass,
     one_pass_error,
@@ -96,17 +97,15 @@ class LinearPlan:
             )
         slope = row_bound(model.fit_intercept)
         smallest = n_units // n_shards
-        strength = model.regularization
-        if isinstance(strength, str) and strength == "auto":
+        regularization = model.regularization
+        if is_auto(regularization):
             lipschitz = loss.slope * slope
-            strength = automatic_regularization(lipschitz, radius, smallest, epsilon)
+            regularization = automatic_regularization(
+                lipschitz, radius, smallest, epsilon
+            )
+        regularization = positive(owner, "regularization", regularization)
         return cls(
-            problem=BallProblem(
-                loss,
-                slope,
-                radius,
-                positive(owner, "regularization", strength),
-            ),
+            problem=BallProblem(loss, slope, radius, regularization),
             n_units=n_units,
             n_shards=n_shards,
             n_rows=shape[0],
@@ -175,13 +174,14 @@ class LinearPlan:
         shared = size + self.n_shards * ROUND_OFF * problem.radius
         return problem.feature_bound * (trained + self.n_shards * shared)
 
-    def noise(self, *, labels_from_data: bool) -> tuple[GridNoise, Certificate[Any]]:
+    def noise(
+        self, premise: Certificate[Sensitivity]
+    ) -> tuple[GridNoise, Certificate[Any]]:
         """Calibrate noise for one answer; return it with its certificate.
 
         With a delta the noise is Gaussian and the certificate states its zCDP, because
         many answers compose best by it.
         """
-        premise = self.sensitivity(labels_from_data=labels_from_data)
         seeded = self.source.seeded
         if self.delta == 0:
             noise = calibrate_laplace(premise, epsilon=self.epsilon, seeded=seeded)
@@ -193,7 +193,7 @@ class LinearPlan:
         return noise, gaussian_noise(rounded, scale=noise.scale)
 
     def coefficients(self, rows: Float, targets: Float) -> Float:
-        """Train one model a shard and return the mean of their coefficients."""
+        """Train one model per shard and return the mean of their coefficients."""
         positions, _ = unit_positions(self.units, self.n_rows)
         partition = partition_rows(
             self.n_rows, self.n_shards, self.source, units=self.units

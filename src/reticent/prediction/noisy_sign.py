@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,12 @@ from reticent.mechanisms import (
     TwoSidedResponse,
     draw_below,
     exact_rate,
-    exp_bounds,
+    normal_tail_bounds,
     products,
 )
 
 # Scores are clipped at this many scales of the noise, which moves no two of them
-# apart; beyond, a Gaussian tail is below 1e-270 and a float is a poor home for it.
+# apart; beyond, a Gaussian tail is below 1e-270 and a float holds it poorly.
 _FARTHEST = 35.0
 # The same for Laplace noise, whose scale is a million steps of the grid or more.
 _MOST_STEPS = 2**32
@@ -97,12 +96,12 @@ class GaussianSignResponse(Response):
         return len(self.steps)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         chance = ndtr(-self._far() / self.scale)
         low, high = chance * (1 - _DOUBT), np.minimum(chance * (1 + _DOUBT), 1.0)
 
         def refine(index: int, bits: int) -> tuple[int, int]:
-            return normal_tail(self._exact(index), bits)
+            return normal_tail_bounds(self._exact(index), bits)
 
         minority = (self.steps < 0).astype(np.int64)
         return minority ^ ~draw_below(low, high, refine, source)
@@ -121,67 +120,7 @@ class GaussianSignResponse(Response):
     def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]:
         x = self._exact(row)
         bits = arithmetic.precision + math.ceil(x * x) + 64
-        low, high = (Fraction(end, 1 << bits) for end in normal_tail(x, bits))
+        low, high = (Fraction(end, 1 << bits) for end in normal_tail_bounds(x, bits))
         tail = arithmetic.between(arithmetic.real(low), arithmetic.real(high))
         logs = [arithmetic.log(tail), arithmetic.log(1 - tail)]
         return logs[::-1] if self.steps[row] < 0 else logs
-
-
-def normal_tail(x: Fraction, bits: int) -> tuple[int, int]:
-    r"""Return integers around ``2**bits`` times the normal tail beyond `x` >= 0.
-
-    In whole numbers, rounded outwards, from
-    :math:`\Phi(-x) = \tfrac12 - \varphi(x) \sum_k x^{2k+1}/(2k+1)!!`.
-
-    Examples
-    --------
-    >>> normal_tail(Fraction(0), 10)
-    (512, 512)
-    >>> low, high = normal_tail(Fraction(2), 40)
-    >>> low / 2**40 <= 0.022750131948 <= high / 2**40
-    True
-    """
-    if x == 0:
-        return (1 << bits) // 2, (1 << bits) // 2
-    # The sum grows to exp(x^2 / 2), which the density takes back.
-    precision = bits + math.ceil(x * x) + 64
-    one = 1 << precision
-    square = x * x
-    term = (x.numerator << precision) // x.denominator
-    total, count = term, 0
-    # Each term is rounded down; the ratio of terms is below 1/2 from here on.
-    while term or 2 * square >= 2 * count + 3:
-        count += 1
-        term = term * square.numerator // (square.denominator * (2 * count + 1))
-        total += term
-    # A term inherits the rounding of those before it, times their ratio; all ratios
-    # together stay below the sum itself.
-    slack = (count + 4) * (2 + (total >> precision))
-    density = exp_bounds(square / 2, precision)
-    root_low, root_high = _root_of_two_pi(precision)
-    least = total * density[0] // root_high
-    most = -(-(total + slack) * density[1] // root_low)
-    low, high = max(0, one // 2 - most), max(0, one // 2 - least)
-    extra = precision - bits
-    return low >> extra, min(1 << bits, -(-high >> extra))
-
-
-@lru_cache(maxsize=16)
-def _root_of_two_pi(bits: int) -> tuple[int, int]:
-    """Return integers around ``2**bits * sqrt(2 pi)``, by Machin's formula."""
-    fine = 2 * bits + 16
-
-    def arctangent(inverse: int) -> int:
-        # The alternating series for 1/inverse, within `fine` units.
-        term = total = (1 << fine) // inverse
-        count = 1
-        while term:
-            term //= inverse * inverse
-            count += 2
-            total += -(term // count) if count % 4 == 3 else term // count
-        return total
-
-    # Fewer than `fine` terms, each off by less than 2 units, times 20, doubled.
-    two_pi, doubt = 32 * arctangent(5) - 8 * arctangent(239), 128 * fine
-    low = math.isqrt((two_pi - doubt) >> (fine - 2 * bits))
-    return low, math.isqrt(((two_pi + doubt) >> (fine - 2 * bits)) + 1) + 1

@@ -2,72 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from numbers import Integral
+from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_consistent_length, validate_data
+from numpy.typing import ArrayLike
 
 from reticent._numbers import positive
-from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import check_bounds
+from reticent._sklearn import Interval, StrOptions
 from reticent.estimators import (
-    checked_targets,
-    classification_loss,
-    regression_loss,
+    LinearClassifier,
+    LinearExamples,
+    LinearModel,
+    LinearRegressor,
     row_bound,
     rows_in_ball,
-    two_labels,
 )
 from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
 from reticent.prediction.linear_laws import NoisyScoreLaw, NoisySignLaw
 from reticent.prediction.linear_plan import LinearPlan
 
-_CONSTRAINTS: dict[str, list[Any]] = {
-    "epsilon": [Interval(Real, 0, None, closed="neither")],
-    "solver": [StrOptions({"erm", "psgd"})],
-    "width": [Interval(Real, 0, None, closed="neither")],
-    "norm_bound": [Interval(Real, 0, None, closed="neither")],
-    "radius": [Interval(Real, 0, None, closed="neither")],
-    "regularization": [
-        StrOptions({"auto"}),
-        Interval(Real, 0, None, closed="neither"),
-    ],
-    "fit_intercept": ["boolean"],
-    "tolerance": [Interval(Real, 0, None, closed="neither")],
-    "n_shards": [Interval(Integral, 1, None, closed="left")],
-    "delta": [Interval(Real, 0, 1, closed="left")],
-}
 
+class _StableLinear(LawfulPredictor, LinearModel):
+    """The plan: a model that one unit hardly moves, and noise for each answer."""
 
-class _StableLinear(LawfulPredictor):
-    """What both stable linear models share: rows, training, noise."""
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LinearModel._parameter_constraints,
+        "solver": [StrOptions({"erm", "psgd"})],
+        "n_shards": [Interval(Integral, 1, None, closed="left")],
+    }
 
-    def _rows(self, X: MatrixLike) -> NDArray[np.float64]:
-        X = validate_data(self, X, dtype=np.float64)
-        return rows_in_ball(X, self.norm_bound, self.fit_intercept)
-
-    def _train(
-        self,
-        law: Callable[..., AnswerLaw],
-        rows: NDArray[np.float64],
-        targets: NDArray[np.float64],
-        loss: Any,
-        units: Any,
-        *,
-        labels_from_data: bool,
-    ) -> None:
-        """Train, and make the `law` of the answers."""
-        plan = LinearPlan.of(self, loss, rows.shape, units)
+    def _learn(self, examples: LinearExamples) -> None:
+        radius = positive(type(self).__name__, "radius", self.radius)
+        reach = radius * row_bound(self.fit_intercept)
+        rows = rows_in_ball(examples.X, self.norm_bound, self.fit_intercept)
+        plan = LinearPlan.of(self, self._loss(reach), rows.shape, examples.units)
         # Noise comes first: a mistaken epsilon must not cost a fit. Nothing is kept
         # until the solver has reached its target.
-        noise, certificate = plan.noise(labels_from_data=labels_from_data)
-        coefficients = plan.coefficients(rows, targets)
-        self.law_ = law(
+        moved = plan.sensitivity(labels_from_data=examples.labels_from_data)
+        noise, certificate = plan.noise(moved)
+        coefficients = plan.coefficients(rows, examples.targets)
+        self.law_ = self._law(
+            examples,
+            reach,
             certificate=certificate,
             source=plan.source,
             blank=blank_of(self),
@@ -76,19 +52,19 @@ class _StableLinear(LawfulPredictor):
             coefficients=coefficients,
             noise=noise,
         )
+        if self.law_.classes is not None:
+            self.classes_ = self.law_.classes
         self.coefficients_ = coefficients
-        self.n_units_ = plan.n_units
-        self.n_shards_ = plan.n_shards
+        self.n_units_, self.n_shards_ = plan.n_units, plan.n_shards
         self.regularization_ = plan.problem.regularization
-        self.sensitivity_ = plan.sensitivity(labels_from_data=labels_from_data)
+        self.sensitivity_ = moved
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # every answer draws fresh noise
-        return tags
+    def _law(self, examples: LinearExamples, reach: float, **shared: Any) -> AnswerLaw:
+        """Return the law of answers from scores of at most the size `reach`."""
+        raise NotImplementedError
 
 
-class StableLinearClassifier(ClassifierMixin, _StableLinear):
+class StableLinearClassifier(_StableLinear, LinearClassifier):
     r"""Linear classifier whose every answer is differentially private, without shards.
 
     One model is trained on all the data. It is so regular that one unit hardly moves
@@ -120,8 +96,8 @@ class StableLinearClassifier(ClassifierMixin, _StableLinear):
         How precisely the minimiser is found, as a share of the sensitivity, which it
         is added to. A fit that does not get there raises SolverError.
     n_shards : int, default=1
-        Above 1, the mean of models on disjoint shards. Less noise for "psgd", by the
-        root of it; none the less for "erm".
+        Above 1, the mean of models on disjoint shards. This lessens the noise
+        for "psgd", by the root of the number, but not for "erm".
     delta : float, default=0.0
         Above 0 the noise is Gaussian instead of Laplace, and the certificate states
         its zCDP.
@@ -164,17 +140,11 @@ class StableLinearClassifier(ClassifierMixin, _StableLinear):
     1-DP for one answer, replace one unit of 1797; proved
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "loss": [StrOptions({"hinge", "logistic"})],
-        "classes": ["array-like", None],
-    }
-
     def __init__(
         self,
         epsilon: float = 1.0,
-        solver: str = "erm",
         *,
+        solver: str = "erm",
         loss: str = "hinge",
         width: float = 1.0,
         norm_bound: float = 1.0,
@@ -201,43 +171,11 @@ class StableLinearClassifier(ClassifierMixin, _StableLinear):
         self.classes = classes
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train the model and issue the certificate; nothing is released.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Numbers; rows beyond `norm_bound` are scaled down.
-        y : array-like of shape (n_rows,)
-            Two labels.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to. A unit's loss is the
-            mean over its rows. None makes every row a unit.
-
-        Raises
-        ------
-        SolverError
-            If the preset tolerance is not reached.
-        """
-        loss = classification_loss(self.loss, self.width)
-        radius = positive("StableLinearClassifier", "radius", self.radius)
-        reach = radius * row_bound(self.fit_intercept)
-        rows = self._rows(X)
-        labels, y = two_labels("The stable linear classifier", self.classes, rows, y)
-        ones = labels.indices(y).astype(np.float64)
-        law = partial(NoisySignLaw, classes=labels.classes, reach=reach)
-        self._train(law, rows, ones, loss, units, labels_from_data=self.classes is None)
-        self.classes_ = self.law_.classes
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+    def _law(self, examples: LinearExamples, reach: float, **shared: Any) -> AnswerLaw:
+        return NoisySignLaw(classes=examples.classes, reach=reach, **shared)
 
 
-class StableLinearRegressor(RegressorMixin, _StableLinear):
+class StableLinearRegressor(_StableLinear, LinearRegressor):
     r"""Linear regressor whose every predicted number is private, without shards.
 
     Parameters
@@ -277,23 +215,17 @@ class StableLinearRegressor(RegressorMixin, _StableLinear):
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = StableLinearRegressor(1.0, (0, 400), norm_bound=0.25)
+    >>> model = StableLinearRegressor(1.0, bounds=(0, 400), norm_bound=0.25)
     >>> print(model.fit(X, y).certificate_.headline())
     1-DP for one answer, replace one unit of 442; proved
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "loss": [StrOptions({"huber", "squared"})],
-        "bounds": ["array-like"],
-    }
-
     def __init__(
         self,
         epsilon: float = 1.0,
+        *,
         bounds: tuple[float, float] = (0.0, 1.0),
         solver: str = "erm",
-        *,
         loss: str = "huber",
         width: float = 0.1,
         norm_bound: float = 1.0,
@@ -319,31 +251,5 @@ class StableLinearRegressor(RegressorMixin, _StableLinear):
         self.delta = delta
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train the model and issue the certificate; nothing is released.
-
-        Parameters
-        ----------
-        X, units
-            As for `StableLinearClassifier`.
-        y : array-like of shape (n_rows,)
-            Targets; values outside the bounds are clipped.
-
-        Raises
-        ------
-        SolverError
-            If the preset tolerance is not reached.
-        """
-        low, high = check_bounds(self.bounds)
-        radius = positive("StableLinearRegressor", "radius", self.radius)
-        reach = radius * row_bound(self.fit_intercept)
-        loss = regression_loss(self.loss, self.width, reach)
-        rows = self._rows(X)
-        y = np.clip(checked_targets(y), low, high)
-        check_consistent_length(rows, y)
-        middle, half = low / 2 + high / 2, high / 2 - low / 2
-        targets = np.clip((y - middle) / half, -1.0, 1.0)
-        law = partial(NoisyScoreLaw, bounds=(low, high))
-        self._train(law, rows, targets, loss, units, labels_from_data=False)
-        return self
+    def _law(self, examples: LinearExamples, reach: float, **shared: Any) -> AnswerLaw:
+        return NoisyScoreLaw(bounds=examples.bounds, **shared)

@@ -1,53 +1,160 @@
-"""Linear models that were released: plain coefficients, unlimited predictions."""
+"""Linear models that are released: one fit, plain coefficients, free predictions."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from reticent._numbers import positive
 from reticent._sklearn import MatrixLike
+from reticent.estimators.linear.base import (
+    LinearClassifier,
+    LinearExamples,
+    LinearModel,
+    LinearRegressor,
+)
+from reticent.estimators.linear.rows import CONSTANT, bounded_rows, unit_weights
+from reticent.estimators.linear.solvers import Float
+from reticent.estimators.linear.targets import TargetRange
+from reticent.guarantees import Certificate
+from reticent.mechanisms import RandomSource, noise_source
 
-Float = NDArray[np.float64]
+#: Coefficients for rows in the unit ball, constant last, and what they promise.
+CertifiedCoefficients: TypeAlias = tuple[Float, Certificate[Any]]
 
 
-class ReleasedLinear(BaseEstimator):
-    """A released model: `coef_` and `intercept_`, and scores from them."""
+@dataclass(frozen=True)
+class LinearFacts:
+    """All that a plan may know about the data: neighbours agree on it.
+
+    Attributes
+    ----------
+    n_units : int
+        Number of units.
+    dimension : int
+        Number of coefficients, that of the constant included.
+    l1_bound, feature_bound : float
+        Bounds on the l1 and the Euclidean norm of a row, constant included.
+    labels_from_data, seeded : bool
+        What the certificate must assume.
+    """
+
+    n_units: int
+    dimension: int
+    l1_bound: float
+    feature_bound: float
+    labels_from_data: bool
+    seeded: bool
+
+
+@dataclass(frozen=True, eq=False)
+class BallExamples:
+    """Examples in the unit ball, constant last, and what is public about them.
+
+    Attributes
+    ----------
+    rows, targets, weights : ndarray
+        The data. Weights sum to 1, and every unit weighs the same.
+    facts : LinearFacts
+        What is public.
+    source : RandomSource
+        Where the noise of the fit comes from.
+    """
+
+    rows: Float
+    targets: Float
+    weights: Float
+    facts: LinearFacts
+    source: RandomSource
+
+
+class ReleasedLinear(LinearModel):
+    """A released model: `coef_` and `intercept_`, and scores from them.
+
+    A subclass gives the plan: from examples to private coefficients and what they
+    promise.
+    """
 
     coef_: Float
     intercept_: Any
+    certificate_: Certificate[Any]
+    n_units_: int
+
+    @abstractmethod
+    def _private_coefficients(self, examples: LinearExamples) -> CertifiedCoefficients:
+        """Return coefficients of shape (dimension,) or (dimension, n_scores)."""
+
+    def _learn(self, examples: LinearExamples) -> None:
+        self._release(examples, *self._private_coefficients(examples))
+
+    def _in_ball(
+        self, examples: LinearExamples, *, l1_bound: float | None = None
+    ) -> BallExamples:
+        """Scale rows into the unit ball, and weigh them."""
+        rows, sum_bound, feature_bound = bounded_rows(
+            examples.X, self._row_scale, l1_bound, self.fit_intercept
+        )
+        weights, n_units = unit_weights(examples.units, len(rows))
+        source = noise_source(self.random_state)
+        facts = LinearFacts(
+            n_units=n_units,
+            dimension=rows.shape[1],
+            l1_bound=sum_bound,
+            feature_bound=feature_bound,
+            labels_from_data=examples.labels_from_data,
+            seeded=source.seeded,
+        )
+        return BallExamples(rows, examples.targets, weights, facts, source)
+
+    @property
+    def _row_scale(self) -> Any:
+        """What rows are divided by."""
+        return self.norm_bound
+
+    def _checked_radius(self) -> float:
+        return positive(type(self).__name__, "radius", self.radius)
 
     def _release(
-        self,
-        coefficients: Float,
-        constant: float | None,
-        norm_bound: float,
-        classes: NDArray[Any] | None = None,
+        self, examples: LinearExamples, found: Float, certificate: Certificate[Any]
     ) -> None:
-        """Store coefficients of rows divided by `norm_bound`, constant last if any."""
-        if constant is None:
-            slopes, intercept = coefficients, np.zeros(coefficients.shape[1])
+        """Keep the coefficients, for rows as they are given."""
+        relation: Any = certificate.relation
+        found = np.reshape(found, (len(found), -1))
+        if self.fit_intercept:
+            slopes, self.intercept_ = found[:-1], CONSTANT * found[-1]
         else:
-            slopes, intercept = coefficients[:-1], constant * coefficients[-1]
-        self.coef_ = np.ascontiguousarray(slopes.T / norm_bound)
-        self.intercept_ = intercept
-        if classes is not None:
-            self.classes_ = classes
+            slopes, self.intercept_ = found, np.zeros(found.shape[1])
+        self.coef_ = np.ascontiguousarray(slopes.T / self._row_scale)
+        self.certificate_, self.n_units_ = certificate, relation.n
+        self._keep_targets(examples)
+
+    @abstractmethod
+    def _keep_targets(self, examples: LinearExamples) -> None:
+        """Keep what scores stand for."""
 
     def _scores(self, X: MatrixLike) -> Float:
-        check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        check_is_fitted(self, "coef_")
+        rows = self._features_of(validate_data(self, X, dtype=np.float64, reset=False))
         return np.asarray(rows @ np.atleast_2d(self.coef_).T + self.intercept_)
 
+    def _features_of(self, rows: Float) -> Float:
+        """Return the columns that the coefficients belong to."""
+        return rows
 
-class ReleasedLinearClassifier(ClassifierMixin, ReleasedLinear):
-    """Predictions of a released linear classifier: they cost nothing any more."""
+
+class ReleasedLinearClassifier(LinearClassifier, ReleasedLinear):
+    """A released linear classifier; predictions cost no privacy."""
 
     classes_: NDArray[Any]
+
+    def _keep_targets(self, examples: LinearExamples) -> None:
+        self.classes_ = np.asarray(examples.classes)
 
     def decision_function(self, X: MatrixLike) -> Float:
         """Return scores, of shape (n,) for two classes and (n, n_classes) for more."""
@@ -68,34 +175,19 @@ class ReleasedLinearClassifier(ClassifierMixin, ReleasedLinear):
         return np.asarray(softmax(scores, axis=1))
 
 
-class ReleasedLinearRegressor(RegressorMixin, ReleasedLinear):
-    """Predictions of a released linear regressor, within the public bounds."""
+class ReleasedLinearRegressor(LinearRegressor, ReleasedLinear):
+    """A released linear regressor; predictions lie within the public bounds."""
 
     bounds_: tuple[float, float]
 
-    def _release_numbers(
-        self,
-        coefficients: Float,
-        constant: float | None,
-        norm_bound: float,
-        bounds: tuple[float, float],
-    ) -> None:
-        """Store coefficients for targets whose bounds were mapped to -1 and 1."""
-        self._release(coefficients[:, None], constant, norm_bound)
-        low, high = bounds
-        middle, half = low / 2 + high / 2, high / 2 - low / 2
-        self.coef_ = half * self.coef_[0]
-        self.intercept_ = middle + half * self.intercept_[0]
-        self.bounds_ = bounds
+    def _keep_targets(self, examples: LinearExamples) -> None:
+        """Express the model in the units of the target."""
+        scale = TargetRange(*examples.bounds)
+        self.coef_ = scale.half * self.coef_[0]
+        self.intercept_ = scale.restored(self.intercept_[0])
+        self.bounds_ = examples.bounds
 
     def predict(self, X: MatrixLike) -> Float:
         """Return the predicted number of each row, clipped to the bounds."""
         scores = self._scores(X)[:, 0]
         return np.asarray(np.clip(scores, *self.bounds_))
-
-
-def centred(targets: Float, bounds: tuple[float, float]) -> Float:
-    """Clip targets to their bounds and map these to -1 and 1."""
-    low, high = bounds
-    middle, half = low / 2 + high / 2, high / 2 - low / 2
-    return np.clip((np.clip(targets, low, high) - middle) / half, -1.0, 1.0)

@@ -17,10 +17,10 @@ Float = NDArray[np.float64]
 _MOST_STEPS = 200
 # Within this share of the radius a point counts as lying on the sphere.
 _ON_SPHERE = 8 * ROUND_OFF
-# From so many rows on, every sixteenth row gives a first guess.
+# From this many rows on, every sixteenth row gives a first guess.
 _MANY_ROWS, _FEW = 20_000, 16
 # Rows whose products stay in a processor's cache.
-_CACHED_ROWS = 4096
+CACHED_ROWS = 4096
 # Terms that are added one after the other before sums of sums are taken.
 _LEVEL = 256
 
@@ -97,7 +97,7 @@ def minimise_risk(
             "which floating point can prove here. Raise `tolerance`, or lower "
             "`radius`."
         )
-    risk = _Risk(problem, rows, y, weights)
+    risk = Risk(problem, rows, y, weights)
     w, distance = _newton(risk, _first_guess(risk), tolerance - error)
     if not distance + error <= tolerance:
         raise SolverError(
@@ -107,7 +107,7 @@ def minimise_risk(
     return w
 
 
-def _newton(risk: _Risk, w: Float, target: float) -> tuple[Float, float]:
+def _newton(risk: Risk, w: Float, target: float) -> tuple[Float, float]:
     """Go on until `normal_distance` is at most `target` or no step helps."""
     radius = risk.problem.radius
     for _ in range(_MOST_STEPS):
@@ -124,7 +124,7 @@ def _newton(risk: _Risk, w: Float, target: float) -> tuple[Float, float]:
     return w, distance
 
 
-def _first_guess(risk: _Risk) -> Float:
+def _first_guess(risk: Risk) -> Float:
     """Return a start near the minimum: that of a few of the rows, if there are many.
 
     What is promised depends on where the solver ends, not on where it starts; but
@@ -135,10 +135,8 @@ def _first_guess(risk: _Risk) -> Float:
     total = float(risk.weights[some].sum())
     if n_rows < _MANY_ROWS or not total > 0:
         return np.zeros(n_columns)
-    part = _Risk(
-        risk.problem, risk.rows[some], risk.y[some], risk.weights[some] / total
-    )
-    # The part's minimum is about so far from the whole's; nearer is no use.
+    part = Risk(risk.problem, risk.rows[some], risk.y[some], risk.weights[some] / total)
+    # The part's minimum is about this far from the whole's; nearer is no use.
     near = risk.problem.lipschitz / math.sqrt(len(part.rows))
     return _newton(part, _first_guess(part), near)[0]
 
@@ -153,8 +151,8 @@ def normal_distance(w: Float, gradient: Float, radius: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Risk:
-    """The objective with its derivatives."""
+class Risk:
+    """The regularised risk with its derivatives, without the ball."""
 
     problem: BallProblem
     rows: Float
@@ -175,6 +173,7 @@ class _Risk:
         return slope
 
     def gradient(self, w: Float) -> Float:
+        """Return the gradient at `w`."""
         slopes = self.problem.loss.loss.slope(self.rows @ w, self.y)
         weighted = self.weights * slopes
         # Blocks keep the rounding of long sums small; see `gradient_error`.
@@ -186,11 +185,12 @@ class _Risk:
         return np.asarray(np.sum(parts, axis=0) + self.problem.regularization * w)
 
     def hessian(self, w: Float) -> Float:
+        """Return the matrix of second derivatives at `w`."""
         curves = self.problem.loss.loss.curvature(self.rows @ w, self.y)
         strengths = self.weights * curves
         data = self.problem.regularization * np.eye(len(w))
-        for start in range(0, len(strengths), _CACHED_ROWS):
-            some = slice(start, start + _CACHED_ROWS)
+        for start in range(0, len(strengths), CACHED_ROWS):
+            some = slice(start, start + CACHED_ROWS)
             data += (self.rows[some].T * strengths[some]) @ self.rows[some]
         return data
 
@@ -218,7 +218,7 @@ def _onto_sphere(w: Float, radius: float) -> Float:
     return np.asarray(w * (radius / np.linalg.norm(w)))
 
 
-def _descend(risk: _Risk, w: Float, target: Float) -> Float | None:
+def _descend(risk: Risk, w: Float, target: Float) -> Float | None:
     """Go towards the target while the objective falls; None if it does not fall.
 
     The slope along the way never decreases, so a bisection finds where it is still
@@ -249,7 +249,7 @@ def one_pass(
     step: float,
     radius: float,
 ) -> Float:
-    """Take one projected gradient step a unit, in order; return the mean iterate.
+    """Take one projected gradient step per unit, in order; return the mean iterate.
 
     Parameters
     ----------

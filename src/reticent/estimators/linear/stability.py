@@ -91,8 +91,8 @@ def psgd_sensitivity(
     if not smoothness <= limit:
         raise RuleError(
             f"rule P3-psgd needs smoothness <= 2 L sqrt(n) / R = {limit:.6g}; got "
-            f"smoothness={smoothness!r}. Use more units a shard, a smaller radius or a "
-            "smoother loss."
+            f"smoothness={smoothness!r}. Use more units per shard, a smaller radius or "
+            "a smoother loss."
         )
     moved = 2 * size / math.sqrt(n)
     return _conclude(

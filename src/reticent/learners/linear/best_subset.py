@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from itertools import combinations
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_consistent_length, validate_data
 
 from reticent._numbers import below_one, nonnegative, positive, up, whole
-from reticent._sklearn import Interval, MatrixLike, fit_context
-from reticent.ensembles import check_bounds
+from reticent._sklearn import Interval
 from reticent.errors import InvalidParameterError, RuleError
-from reticent.estimators import Float, ReleasedLinearRegressor, centred, checked_targets
+from reticent.estimators import (
+    LONGEST_ROW,
+    Float,
+    LinearExamples,
+    ReleasedLinearRegressor,
+    bounded_rows,
+    unit_weights,
+)
 from reticent.guarantees import (
     Certificate,
     Conclusion,
@@ -26,7 +31,10 @@ from reticent.guarantees import (
     rule,
 )
 from reticent.hypotheses import HuberLoss, LinearBall
-from reticent.learners.linear.noise_plans import bounded_rows, unit_weights
+from reticent.learners.linear.log_concave_laws import (
+    LARGEST_SCORE,
+    MOST_STEPS_OF_A_LOSS,
+)
 from reticent.learners.linear.objective_noise import ObjectivePerturbationRegressor
 from reticent.mechanisms import (
     RandomSource,
@@ -35,12 +43,7 @@ from reticent.mechanisms import (
     permute_and_flip_certificate,
 )
 
-_POSITIVE = Interval(Real, 0, None, closed="neither")
 _MOST_SUPPORTS = 5000
-_LARGEST_SCORE = 2**43
-_MOST_STEPS_OF_A_LOSS = 2**20
-# Rows with their constant are shorter than this.
-_LONGEST_ROW = 1.12
 
 
 @rule(
@@ -140,28 +143,23 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
     --------
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(3000, 5))
-    >>> model = BestSubsetRegressor(4.0, (-3, 3), n_selected=1, norm_bound=2.5)
+    >>> model = BestSubsetRegressor(4.0, bounds=(-3, 3), n_selected=1, norm_bound=2.5)
     >>> model.fit(X, 2 * X[:, 3]).support_
     array([3])
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "epsilon": [_POSITIVE],
-        "bounds": ["array-like"],
+        **ReleasedLinearRegressor._parameter_constraints,
         "n_selected": [Interval(Integral, 1, None, closed="left")],
         "share": [Interval(Real, 0, 1, closed="neither")],
-        "width": [_POSITIVE],
-        "norm_bound": [_POSITIVE],
-        "radius": [_POSITIVE],
-        "fit_intercept": ["boolean"],
     }
 
     def __init__(
         self,
         epsilon: float = 1.0,
+        *,
         bounds: tuple[float, float] = (0.0, 1.0),
         n_selected: int = 2,
-        *,
         share: float = 0.4,
         width: float = 0.25,
         norm_bound: float = 1.0,
@@ -179,59 +177,36 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Choose the subset, train on it, and release both.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Numbers; rows beyond `norm_bound` are scaled down.
-        y : array-like of shape (n_rows,)
-            Targets; values outside the bounds are clipped.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to. None makes every row
-            a unit.
-
-        Raises
-        ------
-        SolverError
-            If a preset tolerance is not reached.
-        """
+    def _learn(self, examples: LinearExamples) -> None:
         owner = type(self).__name__
         epsilon = positive(owner, "epsilon", self.epsilon)
         first = epsilon * positive(
             owner, "share", below_one(owner, "share", self.share)
         )
-        bounds = check_bounds(self.bounds)
-        X = validate_data(self, X, dtype=np.float64)
-        y = checked_targets(y)
-        check_consistent_length(X, y)
-        rows, _, _ = bounded_rows(X, self.norm_bound, None, self.fit_intercept)
-        supports = self._supports(X.shape[1])
-        # One source for both steps: a seed that began anew would repeat its noise.
+        n_features = examples.X.shape[1]
+        rows, _, _ = bounded_rows(examples.X, self.norm_bound, None, self.fit_intercept)
+        supports = self._supports(n_features)
+        # One source for both steps: a second one with the same seed repeats its noise.
         source = noise_source(self.random_state)
         chosen, selection = self._select(
-            rows, centred(y, bounds), units, supports, first, source
+            rows, examples.targets, examples.units, supports, first, source
         )
         kept = supports[chosen]
         # Rows in the ball stay in it when entries are left out.
         inner = rows[:, kept] * self.norm_bound
         model = ObjectivePerturbationRegressor(
             (epsilon - first) * (1 - 2.0**-50),
-            bounds,
+            bounds=(-1.0, 1.0),
             width=self.width,
             norm_bound=self.norm_bound,
             fit_intercept=self.fit_intercept,
             random_state=source,
-        ).fit(inner, y, units)
+        ).fit(inner, examples.targets, examples.units)
         self.certificate_ = compose([selection, model.certificate_])
-        self.support_ = kept
-        self.coef_ = np.zeros(X.shape[1])
-        self.coef_[kept] = model.coef_
-        self.intercept_, self.bounds_ = model.intercept_, bounds
-        self.n_units_ = model.n_units_
-        return self
+        self.n_units_, self.support_ = model.n_units_, kept
+        self.coef_, self.intercept_ = np.zeros((1, n_features)), [model.intercept_]
+        self.coef_[0, kept] = model.coef_
+        self._keep_targets(examples)
 
     def _supports(self, n_features: int) -> NDArray[np.int64]:
         size = whole(type(self).__name__, "n_selected", self.n_selected)
@@ -256,10 +231,10 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
         """Select a support by its least risk."""
         loss = HuberLoss(positive(type(self).__name__, "width", self.width))
         radius = positive(type(self).__name__, "radius", self.radius)
-        farthest = np.array([_LONGEST_ROW * radius + 1.0])
+        farthest = np.array([LONGEST_ROW * radius + 1.0])
         span = up(float(loss.value(farthest, np.zeros(1))[0]))
         weights, n = unit_weights(units, len(rows))
-        steps = min(_MOST_STEPS_OF_A_LOSS, _LARGEST_SCORE // n)
+        steps = min(MOST_STEPS_OF_A_LOSS, LARGEST_SCORE // n)
         gap = 1e-3 / n  # of the range; a thousandth of one unit's loss
         ball = LinearBall(radius)
         constant = [rows.shape[1] - 1] if self.fit_intercept else []
@@ -291,8 +266,3 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
             certificate, supports=len(supports), steps=steps, gap=gap
         )
         return int(law.draw(source)[0]), selection
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # every fit draws fresh noise
-        return tags

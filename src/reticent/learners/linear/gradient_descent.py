@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from reticent._numbers import below_one, positive, whole
 from reticent.errors import InternalError, InvalidParameterError, RuleError
-from reticent.estimators import rows_in_ball, unit_positions
+from reticent.estimators import (
+    CONSTANT,
+    Float,
+    is_auto,
+    rows_in_ball,
+    unit_positions,
+    with_constant,
+)
 from reticent.guarantees import ApproxDP, Certificate, Sensitivity, gaussian_ratio
 from reticent.learners.linear.gradient_rules import (
     clipped_sum,
@@ -20,7 +27,6 @@ from reticent.learners.linear.gradient_rules import (
 )
 from reticent.learners.linear.gradient_sums import (
     ClippedSums,
-    Float,
     Residual,
     fixed_point,
     sum_grid,
@@ -33,8 +39,7 @@ from reticent.mechanisms import (
     reach,
 )
 
-# The constant feature, for rows in the unit ball; a multiple of 2^-17.
-CONSTANT = 0.5
+# Of the norm of a row in the unit ball, with its constant.
 _LARGEST_SQUARE = 1.0 + CONSTANT**2
 # Defaults, chosen once on public data sets and not from anybody's records: gradients
 # of more than half a row norm are clipped, and there are this many steps. Their number
@@ -42,7 +47,7 @@ _LARGEST_SQUARE = 1.0 + CONSTANT**2
 _CLIP = 0.5
 _STEPS = 200
 # With much noise smaller coefficients are looked for: if the time for all of them is
-# below so many of the longest steps, a share by the fourth root, but not below this.
+# below this many of the longest steps, a share by the fourth root, at least this one.
 _STEPS_FOR_ALL, _LEAST_SHARE = 750, 0.72
 
 
@@ -79,8 +84,6 @@ class DescentPlan:
     ----------
     n_units, n_scores, n_features : int
         Sizes; `n_features` counts the constant.
-    epsilon, delta : float
-        What the model may cost.
     clip, steps, learning_rate, momentum : float or int
         The descent.
     scale, grid : float
@@ -94,8 +97,6 @@ class DescentPlan:
     n_units: int
     n_features: int
     n_scores: int
-    epsilon: float
-    delta: float
     clip: float
     steps: int
     learning_rate: float
@@ -126,7 +127,7 @@ class DescentPlan:
                 f"{owner} adds Gaussian noise, which needs delta > 0; got delta=0. Use "
                 "OutputPerturbation or ObjectivePerturbation for a pure guarantee."
             )
-        clip = _CLIP if _auto(model.clip) else positive(owner, "clip", model.clip)
+        clip = _CLIP if is_auto(model.clip) else positive(owner, "clip", model.clip)
         momentum = below_one(owner, "momentum", model.momentum)
         ratio = gaussian_ratio(epsilon, delta)
         # Coefficients need this much time to be reached, and more time brings only
@@ -150,8 +151,6 @@ class DescentPlan:
             n_units=n_units,
             n_features=n_features,
             n_scores=n_scores,
-            epsilon=epsilon,
-            delta=delta,
             clip=clip,
             steps=steps,
             learning_rate=rate,
@@ -194,10 +193,10 @@ class DescentPlan:
 def _pace(model: Any, time: float, longest: float) -> tuple[int, float]:
     """Return the number of steps and their size, as asked or to fill `time`."""
     owner = type(model).__name__
-    steps = _STEPS if _auto(model.steps) else whole(owner, "steps", model.steps)
+    steps = _STEPS if is_auto(model.steps) else whole(owner, "steps", model.steps)
     rate = (
         min(longest, time / steps)
-        if _auto(model.learning_rate)
+        if is_auto(model.learning_rate)
         else positive(owner, "learning_rate", model.learning_rate)
     )
     return steps, rate
@@ -232,16 +231,10 @@ def _certified(
     raise InternalError("no noise scale near the calibrated one is enough.")
 
 
-def _auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
 def descent_rows(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:
     """Return rows in the unit ball, in fixed point, with the constant last."""
     rows = fixed_point(rows_in_ball(X, norm_bound, False))
-    if fit_intercept:
-        rows = np.concatenate([rows, np.full((len(rows), 1), CONSTANT)], axis=1)
-    return rows
+    return with_constant(rows) if fit_intercept else rows
 
 
 def unit_after_unit(

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidParameterError
+from reticent.estimators import Float
 
-Float = NDArray[np.float64]
 #: Derivative of the loss in the scores, row by row: scores in, residuals out.
 Residual = Callable[[Float], Float]
 

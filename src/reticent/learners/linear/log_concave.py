@@ -2,45 +2,186 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.exceptions import ConvergenceWarning
 
-from reticent._numbers import up
+from reticent._numbers import nonnegative, positive, probability, up, whole
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import check_bounds
+from reticent.errors import InvalidParameterError
 from reticent.estimators import (
+    LONGEST_ROW,
+    BallExamples,
+    BallProblem,
+    BoundedLoss,
+    CertifiedCoefficients,
+    LinearExamples,
+    ReleasedLinear,
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
-    centred,
-    checked_targets,
-    classification_loss,
-    regression_loss,
-    two_labels,
+    unit_positions,
 )
-from reticent.learners.linear.log_concave_draw import LogConcaveModel, Report
-from reticent.learners.linear.noise_plans import CONSTANT
+from reticent.learners.linear.log_concave_laws import (
+    BallTarget,
+    Diagnostics,
+    loss_steps,
+    net_law,
+    net_of_ball,
+    sample_ball,
+    sampled_model,
+)
+from reticent.learners.selection.exponential import selected_hypothesis
+from reticent.mechanisms import exponential_mechanism_certificate
 
-_POSITIVE = Interval(Real, 0, None, closed="neither")
-_CONSTRAINTS: dict[str, list[Any]] = {
-    "epsilon": [_POSITIVE],
-    "method": [StrOptions({"auto", "net", "sampler"})],
-    "width": [_POSITIVE],
-    "norm_bound": [_POSITIVE],
-    "radius": [_POSITIVE],
-    "regularization": [Interval(Real, 0, None, closed="left")],
-    "fit_intercept": ["boolean"],
-    "net_points": [Interval(Integral, 1, 10**6, closed="both")],
-    "chains": [Interval(Integral, 2, None, closed="left")],
-    "steps": [Interval(Integral, 1, None, closed="left")],
-    "tv_error": [Interval(Real, 0, 1, closed="neither")],
-}
+_MOST_NET_DIMENSIONS = 3
+
+#: What is told how the sampler's chains ran.
+Report: TypeAlias = Callable[[Diagnostics], object]
 
 
-class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
+class _LogConcave(ReleasedLinear):
+    """The plan: one draw from the target, on a net or by a sampler."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReleasedLinear._parameter_constraints,
+        "rule": [StrOptions({"auto", "net", "sampler"})],
+        "regularization": [Interval(Real, 0, None, closed="left")],
+        "net_points": [Interval(Integral, 1, 10**6, closed="both")],
+        "chains": [Interval(Integral, 2, None, closed="left")],
+        "steps": [Interval(Integral, 1, None, closed="left")],
+        "tv_error": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: MatrixLike,
+        y: MatrixLike,
+        units: Any = None,
+        *,
+        report: Report | None = None,
+    ) -> Self:
+        """Draw the model and release it.
+
+        Parameters
+        ----------
+        X, y, units
+            As for the other linear models.
+        report : callable, default=None
+            Called with the `Diagnostics` of the sampler's chains. They are not private
+            and not kept with the model: do not share them.
+        """
+        examples = self._examples(X, y, units)
+        self._release(examples, *self._drawn(examples, report))
+        return self
+
+    def _loss_range(self, loss: BoundedLoss, reach: float) -> tuple[float, float]:
+        """Return the least loss for scores up to `reach`, and the range of the loss."""
+        raise NotImplementedError
+
+    def _drawn(
+        self, examples: LinearExamples, report: Report | None
+    ) -> CertifiedCoefficients:
+        owner, radius = type(self).__name__, self._checked_radius()
+        regularization = nonnegative(owner, "regularization", self.regularization)
+        loss = self._loss(LONGEST_ROW * radius)
+        low, span = self._loss_range(loss, LONGEST_ROW * radius)
+        data = self._in_ball(examples)
+        target = BallTarget(
+            problem=BallProblem(loss, data.facts.feature_bound, radius, regularization),
+            rows=data.rows,
+            targets=data.targets,
+            weights=data.weights,
+            n_units=data.facts.n_units,
+            epsilon=positive(owner, "epsilon", self.epsilon),
+            low=low,
+            span=span,
+        )
+        if self._checked_rule(data.facts.dimension) == "net":
+            return self._from_net(target, data, examples.units)
+        return self._from_sampler(target, data, report)
+
+    def _checked_rule(self, dimension: int) -> str:
+        small = dimension <= _MOST_NET_DIMENSIONS
+        if self.rule == "auto":
+            return "net" if small else "sampler"
+        if self.rule not in ("net", "sampler"):
+            raise InvalidParameterError(
+                f"rule={self.rule!r} must be 'auto', 'net' or 'sampler'."
+            )
+        if self.rule == "net" and not small:
+            raise InvalidParameterError(
+                f"rule='net' takes at most {_MOST_NET_DIMENSIONS} coefficients, the "
+                f"intercept included; got {dimension}. Use rule='sampler'."
+            )
+        return str(self.rule)
+
+    def _from_net(
+        self, target: BallTarget, data: BallExamples, units: Any
+    ) -> CertifiedCoefficients:
+        points = whole(type(self).__name__, "net_points", self.net_points)
+        net = net_of_ball(data.facts.dimension, target.problem.radius, points)
+        where = None if units is None else unit_positions(units, len(data.rows))[0]
+        law = net_law(target, net, where)
+        certificate = selected_hypothesis(
+            exponential_mechanism_certificate(
+                n=target.n_units,
+                epsilon=target.epsilon,
+                scope="model",
+                sensitivity=loss_steps(target.n_units),
+                seeded=data.facts.seeded,
+            ),
+            candidates=len(net),
+            labels_from_data=data.facts.labels_from_data,
+        )
+        return np.asarray(net[law.draw(data.source)[0]]), certificate
+
+    def _from_sampler(
+        self, target: BallTarget, data: BallExamples, report: Report | None
+    ) -> CertifiedCoefficients:
+        owner = type(self).__name__
+        certificate = sampled_model(
+            n=target.n_units,
+            epsilon=target.epsilon,
+            tv_error=probability(owner, "tv_error", self.tv_error),
+            labels_from_data=data.facts.labels_from_data,
+            seeded=data.facts.seeded,
+        )
+        drawn, found = sample_ball(
+            target,
+            chains=whole(owner, "chains", self.chains, least=2),
+            steps=whole(owner, "steps", self.steps),
+            source=data.source,
+        )
+        if not found.converged:
+            warnings.warn(
+                "the sampler's chains have not mixed, so its law may be far from its "
+                "target and the certificate's assumption fail. Raise `steps`; "
+                "fit(..., report=print) says more.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        # Handed to the curator and not kept: the model is made to be shared.
+        if report is not None:
+            report(found)
+        return drawn, certificate
+
+    def _checked_radius(self) -> float:
+        if isinstance(self.radius, Real) and self.radius == math.inf:
+            raise InvalidParameterError(
+                "radius=inf makes the target improper: it cannot be normalised for "
+                "all data. Give a finite radius."
+            )
+        return super()._checked_radius()
+
+
+class LogConcaveClassifier(_LogConcave, ReleasedLinearClassifier):
     r"""Linear classifier drawn with :math:`\Pr[w] \propto e^{-\varepsilon n F(w)/2r}`.
 
     The exponential mechanism over all linear functions in a ball: `F` is the mean
@@ -53,8 +194,9 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
     ----------
     epsilon : float, default=1.0
         What one exact draw costs.
-    method : {"auto", "net", "sampler"}, default="auto"
-        "auto" takes the net for at most three coefficients, the intercept included.
+    rule : {"auto", "net", "sampler"}, default="auto"
+        How the model is drawn. "auto" takes the net for at most three coefficients,
+        the intercept included.
     loss : {"logistic", "hinge"}, default="logistic"
         The loss; the hinge is smoothed over `width`.
     width : float, default=1.0
@@ -109,17 +251,11 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
     2-bounded-range DP for the model, replace one unit of 200; proved
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "loss": [StrOptions({"logistic", "hinge"})],
-        "classes": ["array-like", None],
-    }
-
     def __init__(
         self,
         epsilon: float = 1.0,
-        method: str = "auto",
         *,
+        rule: str = "auto",
         loss: str = "logistic",
         width: float = 1.0,
         norm_bound: float = 1.0,
@@ -134,7 +270,7 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
-        self.method = method
+        self.rule = rule
         self.loss = loss
         self.width = width
         self.norm_bound = norm_bound
@@ -148,62 +284,19 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
         self.classes = classes
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: MatrixLike,
-        y: MatrixLike,
-        units: Any = None,
-        *,
-        report: Report | None = None,
-    ) -> Self:
-        """Draw the model and release it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Numbers; rows beyond `norm_bound` are scaled down.
-        y : array-like of shape (n_rows,)
-            Two labels.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to. None makes every row
-            a unit.
-        report : callable, default=None
-            Called with the `Diagnostics` of the sampler's chains. They are not private
-            and not kept with the model: look, and do not share them.
-        """
-        radius = self._checked_radius()
-        loss = classification_loss(self.loss, self.width)
-        X = validate_data(self, X, dtype=np.float64)
-        labels, y = two_labels("LogConcaveClassifier", self.classes, X, y)
+    def _loss_range(self, loss: BoundedLoss, reach: float) -> tuple[float, float]:
         # The loss falls with the margin, so its extremes are at the largest margins.
-        far = np.array([1.12 * radius])
+        far = np.array([reach])
         low, high = (float(loss.loss.value(s, np.ones(1))[0]) for s in (far, -far))
-        found = self._draw(
-            X,
-            labels.indices(y).astype(np.float64),
-            loss,
-            (low, up(high - low)),
-            units,
-            report,
-            labels_from_data=self.classes is None,
-        )
-        constant = CONSTANT if self.fit_intercept else None
-        self._release(found[:, None], constant, self.norm_bound, labels.classes)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+        return low, up(high - low)
 
 
-class LogConcaveRegressor(ReleasedLinearRegressor, LogConcaveModel):
+class LogConcaveRegressor(_LogConcave, ReleasedLinearRegressor):
     """Linear regressor drawn from a log-concave exponential mechanism.
 
     Parameters
     ----------
-    epsilon, method
+    epsilon, rule
         As for `LogConcaveClassifier`.
     bounds : (float, float), default=(0.0, 1.0)
         Public bounds on the target. Targets and predictions outside are clipped.
@@ -234,18 +327,12 @@ tv_error, random_state
     (1,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "bounds": ["array-like"],
-        "loss": [StrOptions({"huber", "squared"})],
-    }
-
     def __init__(
         self,
         epsilon: float = 1.0,
-        method: str = "auto",
-        bounds: tuple[float, float] = (0.0, 1.0),
         *,
+        rule: str = "auto",
+        bounds: tuple[float, float] = (0.0, 1.0),
         loss: str = "squared",
         width: float = 0.25,
         norm_bound: float = 1.0,
@@ -259,7 +346,7 @@ tv_error, random_state
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
-        self.method = method
+        self.rule = rule
         self.bounds = bounds
         self.loss = loss
         self.width = width
@@ -273,41 +360,6 @@ tv_error, random_state
         self.tv_error = tv_error
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: MatrixLike,
-        y: MatrixLike,
-        units: Any = None,
-        *,
-        report: Report | None = None,
-    ) -> Self:
-        """Draw the model and release it.
-
-        Parameters
-        ----------
-        X, units, report
-            As for `LogConcaveClassifier`.
-        y : array-like of shape (n_rows,)
-            Targets; values outside the bounds are clipped.
-        """
-        radius = self._checked_radius()
-        bounds = check_bounds(self.bounds)
-        loss = regression_loss(self.loss, self.width, 1.12 * radius)
-        X = validate_data(self, X, dtype=np.float64)
-        y = checked_targets(y)
-        check_consistent_length(X, y)
-        farthest = np.array([1.12 * radius + 1.0])
-        high = up(float(loss.loss.value(farthest, np.zeros(1))[0]))
-        found = self._draw(
-            X,
-            centred(y, bounds),
-            loss,
-            (0.0, high),
-            units,
-            report,
-            labels_from_data=False,
-        )
-        constant = CONSTANT if self.fit_intercept else None
-        self._release_numbers(found, constant, self.norm_bound, bounds)
-        return self
+    def _loss_range(self, loss: BoundedLoss, reach: float) -> tuple[float, float]:
+        farthest = np.array([reach + 1.0])
+        return 0.0, up(float(loss.loss.value(farthest, np.zeros(1))[0]))

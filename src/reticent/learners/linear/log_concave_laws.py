@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reticent._numbers import positive, probability, up
 from reticent.errors import InvalidParameterError, SolverError
-from reticent.estimators import BallProblem, minimise_risk
+from reticent.estimators import BallProblem, Float, minimise_risk
 from reticent.guarantees import (
     PUBLIC_LABELS,
     SEEDED_NOISE,
@@ -24,16 +24,15 @@ from reticent.guarantees import (
 )
 from reticent.mechanisms import RandomSource, Response, exponential_mechanism
 
-Float = NDArray[np.float64]
-
 #: The one thing about a sampler that no code can check.
 SAMPLER_TV = Assumption(
     "SAMPLER_TV",
     "the sampler's law, rounded to its grid, is within the stated total variation of "
     "its target, whatever the data",
 )
-_MOST_STEPS_OF_A_LOSS = 2**20
-_LARGEST_SCORE = 2**43
+# Losses are counted in whole steps, so that their sums are exact.
+MOST_STEPS_OF_A_LOSS = 2**20
+LARGEST_SCORE = 2**43
 # Released coefficients are rounded to this part of the radius.
 _GRID = 2.0**-30
 
@@ -114,7 +113,7 @@ class BallTarget:
         return np.asarray(-self.rate * (self.weights @ losses + penalty))
 
     def gradient(self, points: Float) -> Float:
-        """Return the gradients of the log-density, a row a point."""
+        """Return the gradients of the log-density, one row per point."""
         scores = self.rows @ points.T
         slopes = self.problem.loss.loss.slope(scores, self.targets[:, None])
         data = (self.weights[:, None] * slopes).T @ self.rows
@@ -150,7 +149,7 @@ def net_of_ball(dimension: int, radius: float, points: int) -> Float:
 
 def loss_steps(n_units: int) -> int:
     """Return how many whole steps one loss is cut into, so that sums are exact."""
-    steps = min(_MOST_STEPS_OF_A_LOSS, _LARGEST_SCORE // (2 * n_units))
+    steps = min(MOST_STEPS_OF_A_LOSS, LARGEST_SCORE // (2 * n_units))
     if not steps >= 1:
         raise InvalidParameterError("an exact net takes at most 2^42 units.")
     return steps
@@ -193,7 +192,7 @@ def row_scores(rows: Float, point: Float) -> Float:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """How the chains of a sampler ran. Not private: for the curator's eyes.
+    """How the chains of a sampler ran. Not private: do not share it.
 
     Attributes
     ----------

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
-from sklearn.utils.validation import check_consistent_length, validate_data
 
 from reticent._numbers import positive
-from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import check_bounds
+from reticent._sklearn import Interval, StrOptions
 from reticent.errors import InvalidParameterError
 from reticent.estimators import (
+    POSITIVE_OR_AUTO,
+    CertifiedCoefficients,
+    Float,
+    LinearExamples,
     ReleasedLinear,
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
-    centred,
-    checked_labels,
-    checked_targets,
 )
 from reticent.learners.linear.gradient_descent import (
     BINARY,
-    CONSTANT,
     SOFTMAX,
     SQUARE,
     DescentPlan,
@@ -32,62 +31,52 @@ from reticent.learners.linear.gradient_descent import (
     descent_rows,
     unit_after_unit,
 )
-from reticent.learners.linear.gradient_sums import ClippedSums, Float, Residual
+from reticent.learners.linear.gradient_sums import ClippedSums, Residual
 
-_POSITIVE = Interval(Real, 0, None, closed="neither")
-_CONSTRAINTS: dict[str, list[Any]] = {
-    "epsilon": [_POSITIVE],
-    "delta": [Interval(Real, 0, 1, closed="left")],
-    "norm_bound": [_POSITIVE],
-    "clip": [StrOptions({"auto"}), _POSITIVE],
-    "steps": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-    "learning_rate": [StrOptions({"auto"}), _POSITIVE],
-    "momentum": [Interval(Real, 0, 1, closed="left")],
-    "fit_intercept": ["boolean"],
-}
+#: Shape of the loss, number of scores, and from targets to slopes.
+Descent: TypeAlias = tuple[Shape, int, Callable[[Float], Residual]]
 
 
 class _NoisyGradient(ReleasedLinear):
-    """What both estimators share: rows, plan, descent."""
+    """The plan: noisy sums of clipped gradients, each at the point they led to."""
 
-    def _descend(
-        self,
-        rows: Float,
-        targets: NDArray[Any],
-        units: Any,
-        *,
-        residual: Any,
-        n_scores: int,
-        shape: Shape,
-        labels_from_data: bool,
-    ) -> Float:
-        rows, targets, starts, n_units = unit_after_unit(rows, targets, units)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReleasedLinear._parameter_constraints,
+        "clip": POSITIVE_OR_AUTO,
+        "steps": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "learning_rate": POSITIVE_OR_AUTO,
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+    }
+
+    def _descent(self, n_classes: int) -> Descent:
+        """Return what to descend, for `n_classes` labels or (0) for numbers."""
+        raise NotImplementedError
+
+    def _private_coefficients(self, examples: LinearExamples) -> CertifiedCoefficients:
+        n_classes = 0 if examples.classes is None else len(examples.classes)
+        shape, n_scores, residual = self._descent(n_classes)
+        rows, targets, starts, n_units = unit_after_unit(
+            descent_rows(examples.X, self.norm_bound, self.fit_intercept),
+            examples.targets,
+            examples.units,
+        )
         plan = DescentPlan.of(
             self,
             n_units=n_units,
             n_features=rows.shape[1],
             n_scores=n_scores,
             shape=shape,
-            labels_from_data=labels_from_data,
+            labels_from_data=examples.labels_from_data,
         )
-        self.certificate_ = plan.certificate
+        sums = ClippedSums(rows, plan.clip, plan.grid, starts)
+        found = plan.descend(sums, residual(targets))
         self.zcdp_certificate_ = plan.concentrated()
-        self.n_units_, self.n_iter_ = n_units, plan.steps
+        self.n_iter_, self.noise_scale_ = plan.steps, plan.scale
         self.clip_, self.learning_rate_ = plan.clip, plan.learning_rate
-        self.noise_scale_ = plan.scale
-        slope: Residual = residual(targets)
-        return plan.descend(ClippedSums(rows, plan.clip, plan.grid, starts), slope)
-
-    def _constant(self) -> float | None:
-        return CONSTANT if self.fit_intercept else None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # every fit draws fresh noise
-        return tags
+        return found, plan.certificate
 
 
-class NoisyGradientClassifier(ReleasedLinearClassifier, _NoisyGradient):
+class NoisyGradientClassifier(_NoisyGradient, ReleasedLinearClassifier):
     r"""Logistic regression released by noisy gradient descent.
 
     Each step sums the gradients of all units, each clipped to a public norm, and adds
@@ -125,7 +114,7 @@ class NoisyGradientClassifier(ReleasedLinearClassifier, _NoisyGradient):
     Attributes
     ----------
     coef_, intercept_ : ndarray
-        The released model; one row for two classes, else one a class.
+        The released model; one row for two classes, else one per class.
     certificate_ : Certificate
         (epsilon, delta)-DP of the model.
     zcdp_certificate_ : Certificate
@@ -151,23 +140,22 @@ class NoisyGradientClassifier(ReleasedLinearClassifier, _NoisyGradient):
     --------
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(3000, random_state=0)
-    >>> model = NoisyGradientClassifier(1.0, 1e-5, norm_bound=5.0, classes=[0, 1])
+    >>> model = NoisyGradientClassifier(
+    ...     1.0, delta=1e-5, norm_bound=5.0, classes=[0, 1]
+    ... )
     >>> print(model.fit(X, y).certificate_.headline())
     (1, 1e-05)-DP for the model, replace one unit of 3000; proved
     >>> model.coef_.shape
     (1, 20)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "classes": ["array-like", None],
-    }
+    _multi_class = True
 
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
         *,
+        delta: float = 1e-6,
         norm_bound: float = 1.0,
         clip: float | str = "auto",
         steps: int | str = "auto",
@@ -188,52 +176,22 @@ class NoisyGradientClassifier(ReleasedLinearClassifier, _NoisyGradient):
         self.classes = classes
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train and release the model.
+    def _descent(self, n_classes: int) -> Descent:
+        if n_classes == 2:
+            return BINARY, 1, _binary_residual
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Numbers; rows beyond `norm_bound` are scaled down.
-        y : array-like of shape (n_rows,)
-            Labels.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to. None makes every row
-            a unit.
-        """
-        X = validate_data(self, X, dtype=np.float64)
-        labels, y = checked_labels(self.classes, y)
-        check_consistent_length(X, y)
-        rows = descent_rows(X, self.norm_bound, self.fit_intercept)
-        binary = len(labels) == 2
-        found = self._descend(
-            rows,
-            labels.indices(y),
-            units,
-            residual=_binary if binary else _softmax_of(len(labels)),
-            n_scores=1 if binary else len(labels),
-            shape=BINARY if binary else SOFTMAX,
-            labels_from_data=self.classes is None,
-        )
-        self._release(found, self._constant(), self.norm_bound, labels.classes)
-        return self
+        def residual(targets: Float) -> Residual:
+            hot = np.eye(n_classes)[targets.astype(np.int64)]
+            return lambda scores: np.asarray(softmax(scores, axis=1) - hot)
+
+        return SOFTMAX, n_classes, residual
 
 
-def _binary(targets: NDArray[np.int64]) -> Residual:
-    ones = targets.astype(np.float64)[:, None]
-    return lambda scores: np.asarray(expit(scores) - ones)
+def _binary_residual(targets: Float) -> Residual:
+    return lambda scores: np.asarray(expit(scores) - targets[:, None])
 
 
-def _softmax_of(n_classes: int) -> Any:
-    def residual(targets: NDArray[np.int64]) -> Residual:
-        hot = np.eye(n_classes)[targets]
-        return lambda scores: np.asarray(softmax(scores, axis=1) - hot)
-
-    return residual
-
-
-class NoisyGradientRegressor(ReleasedLinearRegressor, _NoisyGradient):
+class NoisyGradientRegressor(_NoisyGradient, ReleasedLinearRegressor):
     r"""Linear regression released by noisy gradient descent.
 
     Parameters
@@ -270,24 +228,19 @@ class NoisyGradientRegressor(ReleasedLinearRegressor, _NoisyGradient):
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = NoisyGradientRegressor(2.0, 1e-4, (0, 400), norm_bound=0.25)
+    >>> model = NoisyGradientRegressor(
+    ...     2.0, delta=1e-4, bounds=(0, 400), norm_bound=0.25
+    ... )
     >>> print(model.fit(X, y).certificate_.headline())
     (2, 0.0001)-DP for the model, replace one unit of 442; proved
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "bounds": ["array-like"],
-        "loss": [StrOptions({"squared", "huber"})],
-        "width": [_POSITIVE],
-    }
-
     def __init__(
         self,
         epsilon: float = 1.0,
+        *,
         delta: float = 1e-6,
         bounds: tuple[float, float] = (0.0, 1.0),
-        *,
         loss: str = "squared",
         width: float = 0.25,
         norm_bound: float = 1.0,
@@ -311,41 +264,15 @@ class NoisyGradientRegressor(ReleasedLinearRegressor, _NoisyGradient):
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train and release the model.
-
-        Parameters
-        ----------
-        X, units
-            As for `NoisyGradientClassifier`.
-        y : array-like of shape (n_rows,)
-            Targets; values outside the bounds are clipped.
-        """
-        bounds = check_bounds(self.bounds)
-        limit = self._limit()
-        X = validate_data(self, X, dtype=np.float64)
-        y = checked_targets(y)
-        check_consistent_length(X, y)
-        rows = descent_rows(X, self.norm_bound, self.fit_intercept)
+    def _descent(self, n_classes: int) -> Descent:
+        limit = self._steepest()
 
         def residual(targets: Float) -> Residual:
-            truth = targets[:, None]
-            return lambda scores: np.clip(scores - truth, -limit, limit)
+            return lambda scores: np.clip(scores - targets[:, None], -limit, limit)
 
-        found = self._descend(
-            rows,
-            centred(y, bounds),
-            units,
-            residual=residual,
-            n_scores=1,
-            shape=SQUARE,
-            labels_from_data=False,
-        )
-        self._release_numbers(found[:, 0], self._constant(), self.norm_bound, bounds)
-        return self
+        return SQUARE, 1, residual
 
-    def _limit(self) -> float:
+    def _steepest(self) -> float:
         """Return the largest slope of the loss."""
         if self.loss == "huber":
             return positive(type(self).__name__, "width", self.width)

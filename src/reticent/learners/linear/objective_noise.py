@@ -2,90 +2,74 @@
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Any, ClassVar, Self
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_consistent_length, validate_data
 
 from reticent._numbers import positive
-from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import check_bounds
+from reticent.errors import InvalidParameterError, SolverError
 from reticent.estimators import (
+    POSITIVE,
+    ROUND_OFF,
+    BallProblem,
     BoundedLoss,
+    CertifiedCoefficients,
     Float,
+    LinearExamples,
+    LinearFacts,
     ReleasedLinear,
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
-    centred,
-    checked_targets,
-    classification_loss,
+    Risk,
+    is_auto,
     regression_loss,
-    two_labels,
 )
-from reticent.learners.linear.noise_plans import (
-    CONSTANT,
-    ObjectivePlan,
-    bounded_rows,
-    unit_weights,
+from reticent.guarantees import Certificate
+from reticent.learners.linear.noise_rules import (
+    objective_noise,
+    objective_release,
+    solver_distance,
 )
-from reticent.mechanisms import noise_source
+from reticent.mechanisms import (
+    GridNoise,
+    RandomSource,
+    calibrate_laplace,
+    draw_discrete_laplace,
+)
 
-_POSITIVE = Interval(Real, 0, None, closed="neither")
-_CONSTRAINTS: dict[str, list[Any]] = {
-    "epsilon": [_POSITIVE],
-    "width": [_POSITIVE],
-    "norm_bound": [_POSITIVE],
-    "l1_bound": [_POSITIVE, None],
-    "regularization": [StrOptions({"auto"}), _POSITIVE],
-    "fit_intercept": ["boolean"],
-}
+# Share of epsilon that the solver's tolerance may cost.
+_SOLVER_SHARE = 1e-3
+# Coefficients of about this size are looked for, for rows in the unit ball.
+_COEFFICIENT = 2.0
+_NEWTON_STEPS = 100
 
 
 class _ObjectivePerturbation(ReleasedLinear):
-    """What both estimators share."""
+    """The plan: tilt the regularised risk, minimise it, add noise for the solver."""
 
-    def _perturbed(
-        self,
-        X: Float,
-        targets: Float,
-        loss: BoundedLoss,
-        units: Any,
-        *,
-        labels_from_data: bool,
-    ) -> Float:
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReleasedLinear._parameter_constraints,
+        "l1_bound": [POSITIVE, None],
+    }
+
+    def _private_coefficients(self, examples: LinearExamples) -> CertifiedCoefficients:
+        # No ball bounds predictions here; the losses have bounded slopes without one.
+        loss = self._loss(reach=1.0)
         limit = self.l1_bound
         if limit is not None:
             limit = positive(type(self).__name__, "l1_bound", limit)
-        rows, sum_bound, largest = bounded_rows(
-            X, self.norm_bound, limit, self.fit_intercept
-        )
-        weights, n_units = unit_weights(units, len(rows))
-        source = noise_source(self.random_state)
-        plan = ObjectivePlan.of(
-            self,
-            loss,
-            n_units=n_units,
-            dimension=rows.shape[1],
-            l1_bound=sum_bound,
-            feature_bound=largest,
-            labels_from_data=labels_from_data,
-            seeded=source.seeded,
-        )
-        self.certificate_ = plan.certificate
-        self.n_units_ = n_units
+        data = self._in_ball(examples, l1_bound=limit)
+        plan = ObjectivePlan.of(self, loss, data.facts)
+        found = plan.coefficients(data.rows, data.targets, data.weights, data.source)
         self.tilt_scale_ = plan.tilt_scale
         self.regularization_ = plan.regularization
-        return plan.coefficients(rows, targets, weights, source)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # every fit draws fresh noise
-        return tags
+        return found, plan.certificate
 
 
-class ObjectivePerturbationClassifier(ReleasedLinearClassifier, _ObjectivePerturbation):
+class ObjectivePerturbationClassifier(_ObjectivePerturbation, ReleasedLinearClassifier):
     r"""Linear classifier released by tilting its objective at random.
 
     A linear term with Laplace coefficients is added to the regularised risk before it
@@ -147,12 +131,6 @@ class ObjectivePerturbationClassifier(ReleasedLinearClassifier, _ObjectivePertur
     1-DP for the model, replace one unit of 3000; proved
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "loss": [StrOptions({"logistic", "hinge"})],
-        "classes": ["array-like", None],
-    }
-
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -176,52 +154,8 @@ class ObjectivePerturbationClassifier(ReleasedLinearClassifier, _ObjectivePertur
         self.classes = classes
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train the model and release it.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Numbers; rows beyond the bounds are scaled down.
-        y : array-like of shape (n_rows,)
-            Two labels.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to. A unit's loss is the
-            mean over its rows. None makes every row a unit.
-
-        Raises
-        ------
-        SolverError
-            If the preset tolerance is not reached.
-        """
-        loss = classification_loss(self.loss, self.width)
-        X = validate_data(self, X, dtype=np.float64)
-        labels, y = two_labels(
-            "ObjectivePerturbationClassifier",
-            self.classes,
-            X,
-            y,
-            "; use NoisyGradientClassifier for more",
-        )
-        found = self._perturbed(
-            X,
-            labels.indices(y).astype(np.float64),
-            loss,
-            units,
-            labels_from_data=self.classes is None,
-        )
-        constant = CONSTANT if self.fit_intercept else None
-        self._release(found[:, None], constant, self.norm_bound, labels.classes)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-
-class ObjectivePerturbationRegressor(ReleasedLinearRegressor, _ObjectivePerturbation):
+class ObjectivePerturbationRegressor(_ObjectivePerturbation, ReleasedLinearRegressor):
     """Linear regressor with Huber's loss, released by tilting its objective.
 
     Parameters
@@ -252,21 +186,16 @@ class ObjectivePerturbationRegressor(ReleasedLinearRegressor, _ObjectivePerturba
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = ObjectivePerturbationRegressor(1.0, (0, 400), norm_bound=0.25)
+    >>> model = ObjectivePerturbationRegressor(1.0, bounds=(0, 400), norm_bound=0.25)
     >>> print(model.fit(X, y).certificate_.headline())
     1-DP for the model, replace one unit of 442; proved
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "bounds": ["array-like"],
-    }
-
     def __init__(
         self,
         epsilon: float = 1.0,
-        bounds: tuple[float, float] = (0.0, 1.0),
         *,
+        bounds: tuple[float, float] = (0.0, 1.0),
         width: float = 0.25,
         norm_bound: float = 1.0,
         l1_bound: float | None = None,
@@ -283,30 +212,163 @@ class ObjectivePerturbationRegressor(ReleasedLinearRegressor, _ObjectivePerturba
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train the model and release it.
+    def _loss(self, reach: float) -> BoundedLoss:
+        return regression_loss("huber", self.width, reach)
 
-        Parameters
-        ----------
-        X, units
-            As for `ObjectivePerturbationClassifier`.
-        y : array-like of shape (n_rows,)
-            Targets; values outside the bounds are clipped.
 
-        Raises
-        ------
-        SolverError
-            If the preset tolerance is not reached.
-        """
-        bounds = check_bounds(self.bounds)
-        loss = regression_loss("huber", self.width, 1.0)
-        X = validate_data(self, X, dtype=np.float64)
-        y = checked_targets(y)
-        check_consistent_length(X, y)
-        found = self._perturbed(
-            X, centred(y, bounds), loss, units, labels_from_data=False
+@dataclass(frozen=True, eq=False)
+class ObjectivePlan:
+    """Noise in the objective: a random tilt, then an almost exact minimiser."""
+
+    loss: BoundedLoss
+    n_units: int
+    feature_bound: float
+    regularization: float
+    tilt_scale: float
+    tilt_grid: float
+    tolerance: float
+    noise: GridNoise
+    certificate: Certificate[Any]
+
+    @classmethod
+    def of(cls, model: Any, loss: BoundedLoss, facts: LinearFacts) -> ObjectivePlan:
+        """Share out epsilon; all but a little goes to the tilt."""
+        epsilon = positive(type(model).__name__, "epsilon", model.epsilon)
+        n_units, dimension = facts.n_units, facts.dimension
+        curved = loss.curvature * facts.feature_bound**2
+        steep = 2 * loss.slope * facts.l1_bound
+        regularization, scale = _tilt(model, epsilon, n_units, curved, steep)
+        # So fine that drawing from the grid costs less than 2^-31 of epsilon.
+        grid = 2.0 ** math.floor(math.log2(scale * epsilon / dimension) - 32)
+        exact = objective_noise(
+            n=n_units,
+            slope=loss.slope,
+            curvature=loss.curvature,
+            l1_bound=facts.l1_bound,
+            l2_bound=facts.feature_bound,
+            regularization=regularization,
+            scale=scale,
+            grid=grid,
+            dimension=dimension,
+            labels_from_data=facts.labels_from_data,
+            seeded=facts.seeded,
         )
-        constant = CONSTANT if self.fit_intercept else None
-        self._release_numbers(found, constant, self.norm_bound, bounds)
-        return self
+        tolerance = _SOLVER_SHARE * epsilon * scale / (n_units * dimension)
+        distance = solver_distance(
+            n=n_units,
+            regularization=regularization,
+            tolerance=tolerance,
+            grid=grid,
+            dimension=dimension,
+        )
+        noise = calibrate_laplace(
+            distance,
+            epsilon=epsilon * (1 - 2.0**-40) - exact.guarantee.epsilon,
+            dimension=dimension,
+            seeded=facts.seeded,
+        )
+        return cls(
+            loss=loss,
+            n_units=n_units,
+            feature_bound=facts.feature_bound,
+            regularization=regularization,
+            tilt_scale=scale,
+            tilt_grid=grid,
+            tolerance=tolerance,
+            noise=noise,
+            certificate=objective_release(exact, noise.certificate, epsilon=epsilon),
+        )
+
+    def coefficients(
+        self, rows: Float, targets: Float, weights: Float, source: RandomSource
+    ) -> Float:
+        """Draw the tilt, minimise to the preset tolerance, and add the last noise."""
+        zero = np.zeros(rows.shape[1], dtype=np.int64)
+        drawn = draw_discrete_laplace(zero, self.tilt_scale / self.tilt_grid, source)
+        tilt = drawn * self.tilt_grid / self.n_units
+        found = self._minimiser(rows, targets, weights, tilt)
+        return self.noise.response(found).draw(source)
+
+    def _minimiser(
+        self, rows: Float, targets: Float, weights: Float, tilt: Float
+    ) -> Float:
+        problem = BallProblem(
+            self.loss, self.feature_bound, math.inf, self.regularization
+        )
+        tilted = _Tilted(problem, rows, targets, weights, tilt)
+        w = np.zeros(rows.shape[1])
+        for _ in range(_NEWTON_STEPS):
+            gradient = tilted.gradient(w)
+            if np.linalg.norm(gradient) + tilted.error(w) <= self.tolerance:
+                return w
+            moved = _newton_step(tilted, w, gradient)
+            if moved is None:
+                break
+            w = moved
+        raise SolverError(
+            f"the preset solver tolerance of {self.tolerance:.3g} was not reached. "
+            "Raise `regularization` or `epsilon`, or rescale the features."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Tilted(Risk):
+    """The tilted objective with its derivatives."""
+
+    tilt: Float
+
+    def value(self, w: Float) -> float:
+        losses = self.problem.loss.loss.value(self.rows @ w, self.y)
+        penalty = self.problem.regularization * (w @ w) / 2
+        return float(self.weights @ losses + penalty + self.tilt @ w)
+
+    def gradient(self, w: Float) -> Float:
+        return np.asarray(super().gradient(w) + self.tilt)
+
+    def error(self, w: Float) -> float:
+        """Bound the rounding of the gradient at `w`."""
+        ball = replace(self.problem, radius=2 * float(np.linalg.norm(w)))
+        tilt = 8 * ROUND_OFF * float(np.linalg.norm(self.tilt))
+        return ball.gradient_error(*self.rows.shape) + tilt
+
+    def hessian(self, w: Float) -> Float:
+        curves = self.problem.loss.loss.curvature(self.rows @ w, self.y)
+        data = (self.rows.T * (self.weights * curves)) @ self.rows
+        return np.asarray(data + self.problem.regularization * np.eye(len(w)))
+
+
+def _newton_step(tilted: _Tilted, w: Float, gradient: Float) -> Float | None:
+    """Return a point with a lower value, or a gradient half as long; None if none."""
+    step = np.linalg.solve(tilted.hessian(w), gradient)
+    here, slope = tilted.value(w), float(gradient @ step)
+    norm = float(np.linalg.norm(gradient))
+    length = 1.0
+    while length > 1e-10:
+        there = w - length * step
+        if tilted.value(there) <= here - 1e-4 * length * slope < here:
+            return np.asarray(there)
+        if np.linalg.norm(tilted.gradient(there)) <= 0.5 * norm:
+            return np.asarray(there)
+        length /= 2
+    return None
+
+
+def _tilt(
+    model: Any, epsilon: float, n_units: int, curved: float, steep: float
+) -> tuple[float, float]:
+    """Return the regularisation and the scale of the tilt's noise."""
+    regularization = model.regularization
+    if is_auto(regularization):
+        volume = 5 * curved / (epsilon * n_units)  # a fifth of epsilon at most
+        balance = math.sqrt(2) * steep / (epsilon * n_units * _COEFFICIENT)
+        regularization = max(volume, balance)
+    regularization = positive(type(model).__name__, "regularization", regularization)
+    last = 0.01 * epsilon
+    left = epsilon * (1 - 2.0**-30) - last - curved / (n_units * regularization)
+    if not left > 0:
+        raise InvalidParameterError(
+            f"regularization={regularization!r} is too small for epsilon={epsilon!r} "
+            f"and n_units={n_units}: it must exceed {1.02 * curved / n_units:.3g} / "
+            'epsilon. Leave it "auto".'
+        )
+    return regularization, steep / left * (1 + 2.0**-30)

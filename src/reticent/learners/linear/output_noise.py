@@ -2,85 +2,55 @@
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Any, ClassVar, Self
+import math
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_consistent_length, validate_data
 
-from reticent._numbers import positive
-from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import check_bounds
+from reticent._numbers import below_one, positive
 from reticent.estimators import (
+    LONGEST_ROW,
+    BallProblem,
     BoundedLoss,
+    CertifiedCoefficients,
     Float,
+    LinearExamples,
+    LinearFacts,
     ReleasedLinear,
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
-    centred,
-    checked_targets,
-    classification_loss,
-    regression_loss,
-    two_labels,
+    erm_sensitivity,
+    is_auto,
+    minimise_risk,
 )
-from reticent.learners.linear.noise_plans import (
-    CONSTANT,
-    OutputPlan,
-    bounded_rows,
-    unit_weights,
+from reticent.guarantees import Certificate, Sensitivity, gaussian_ratio
+from reticent.learners.linear.noise_rules import coefficient_sensitivity
+from reticent.mechanisms import (
+    GridNoise,
+    RandomSource,
+    calibrate_gaussian,
+    calibrate_laplace,
 )
-from reticent.mechanisms import noise_source
 
-_POSITIVE = Interval(Real, 0, None, closed="neither")
-_CONSTRAINTS: dict[str, list[Any]] = {
-    "epsilon": [_POSITIVE],
-    "delta": [Interval(Real, 0, 1, closed="left")],
-    "width": [_POSITIVE],
-    "norm_bound": [_POSITIVE],
-    "radius": [_POSITIVE],
-    "regularization": [StrOptions({"auto"}), _POSITIVE],
-    "fit_intercept": ["boolean"],
-}
+# Share of the sensitivity that the solver's tolerance may cost.
+_SOLVER_SHARE = 1e-3
 
 
 class _OutputPerturbation(ReleasedLinear):
-    """What both estimators share."""
+    """The plan: minimise the regularised risk over a ball, and add noise."""
 
-    def _perturbed(
-        self,
-        X: Float,
-        targets: Float,
-        loss: BoundedLoss,
-        units: Any,
-        *,
-        labels_from_data: bool,
-    ) -> Float:
-        rows, _, largest = bounded_rows(X, self.norm_bound, None, self.fit_intercept)
-        weights, n_units = unit_weights(units, len(rows))
-        source = noise_source(self.random_state)
-        plan = OutputPlan.of(
-            self,
-            loss,
-            n_units=n_units,
-            dimension=rows.shape[1],
-            feature_bound=largest,
-            labels_from_data=labels_from_data,
-            seeded=source.seeded,
-        )
-        self.certificate_ = plan.noise.certificate
-        self.n_units_ = n_units
+    def _private_coefficients(self, examples: LinearExamples) -> CertifiedCoefficients:
+        loss = self._loss(LONGEST_ROW * self._checked_radius())
+        data = self._in_ball(examples)
+        plan = OutputPlan.of(self, loss, data.facts)
+        found = plan.coefficients(data.rows, data.targets, data.weights, data.source)
         self.noise_scale_ = plan.noise.scale
         self.regularization_ = plan.problem.regularization
-        return plan.coefficients(rows, targets, weights, source)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # every fit draws fresh noise
-        return tags
+        return found, plan.noise.certificate
 
 
-class OutputPerturbationClassifier(ReleasedLinearClassifier, _OutputPerturbation):
+class OutputPerturbationClassifier(_OutputPerturbation, ReleasedLinearClassifier):
     r"""Linear classifier released with noise on its coefficients.
 
     The regularised minimiser over a ball is so regular that one unit hardly moves it;
@@ -142,17 +112,11 @@ class OutputPerturbationClassifier(ReleasedLinearClassifier, _OutputPerturbation
     1-DP for the model, replace one unit of 3000; proved
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "loss": [StrOptions({"logistic", "hinge"})],
-        "classes": ["array-like", None],
-    }
-
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 0.0,
         *,
+        delta: float = 0.0,
         loss: str = "logistic",
         width: float = 1.0,
         norm_bound: float = 1.0,
@@ -173,52 +137,8 @@ class OutputPerturbationClassifier(ReleasedLinearClassifier, _OutputPerturbation
         self.classes = classes
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train the model and release it.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Numbers; rows beyond `norm_bound` are scaled down.
-        y : array-like of shape (n_rows,)
-            Two labels.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to. A unit's loss is the
-            mean over its rows. None makes every row a unit.
-
-        Raises
-        ------
-        SolverError
-            If the preset tolerance is not reached.
-        """
-        loss = classification_loss(self.loss, self.width)
-        X = validate_data(self, X, dtype=np.float64)
-        labels, y = two_labels(
-            "OutputPerturbationClassifier",
-            self.classes,
-            X,
-            y,
-            "; use NoisyGradientClassifier for more",
-        )
-        found = self._perturbed(
-            X,
-            labels.indices(y).astype(np.float64),
-            loss,
-            units,
-            labels_from_data=self.classes is None,
-        )
-        constant = CONSTANT if self.fit_intercept else None
-        self._release(found[:, None], constant, self.norm_bound, labels.classes)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-
-class OutputPerturbationRegressor(ReleasedLinearRegressor, _OutputPerturbation):
+class OutputPerturbationRegressor(_OutputPerturbation, ReleasedLinearRegressor):
     """Linear regressor released with noise on its coefficients.
 
     Parameters
@@ -250,23 +170,19 @@ class OutputPerturbationRegressor(ReleasedLinearRegressor, _OutputPerturbation):
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = OutputPerturbationRegressor(1.0, 1e-4, (0, 400), norm_bound=0.25)
+    >>> model = OutputPerturbationRegressor(
+    ...     1.0, delta=1e-4, bounds=(0, 400), norm_bound=0.25
+    ... )
     >>> print(model.fit(X, y).certificate_.headline())
     (1, 0.0001)-DP for the model, replace one unit of 442; proved
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "bounds": ["array-like"],
-        "loss": [StrOptions({"huber", "squared"})],
-    }
-
     def __init__(
         self,
         epsilon: float = 1.0,
+        *,
         delta: float = 0.0,
         bounds: tuple[float, float] = (0.0, 1.0),
-        *,
         loss: str = "huber",
         width: float = 0.25,
         norm_bound: float = 1.0,
@@ -286,32 +202,73 @@ class OutputPerturbationRegressor(ReleasedLinearRegressor, _OutputPerturbation):
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train the model and release it.
 
-        Parameters
-        ----------
-        X, units
-            As for `OutputPerturbationClassifier`.
-        y : array-like of shape (n_rows,)
-            Targets; values outside the bounds are clipped.
+@dataclass(frozen=True, eq=False)
+class OutputPlan:
+    """Noise on the minimiser over a ball (P3)."""
 
-        Raises
-        ------
-        SolverError
-            If the preset tolerance is not reached.
-        """
-        bounds = check_bounds(self.bounds)
-        # Rows are shorter than 1.12, constant included.
-        radius = positive(type(self).__name__, "radius", self.radius)
-        loss = regression_loss(self.loss, self.width, 1.12 * radius)
-        X = validate_data(self, X, dtype=np.float64)
-        y = checked_targets(y)
-        check_consistent_length(X, y)
-        found = self._perturbed(
-            X, centred(y, bounds), loss, units, labels_from_data=False
+    problem: BallProblem
+    tolerance: float
+    noise: GridNoise
+
+    @classmethod
+    def of(cls, model: Any, loss: BoundedLoss, facts: LinearFacts) -> OutputPlan:
+        """Check a model's parameters; scikit-learn's checks may be off."""
+        owner = type(model).__name__
+        epsilon = positive(owner, "epsilon", model.epsilon)
+        delta = below_one(owner, "delta", model.delta)
+        radius = positive(owner, "radius", model.radius)
+        # Standard deviation of the noise on one coefficient, over its sensitivity.
+        spread = (
+            1 / gaussian_ratio(epsilon, delta)
+            if delta
+            else math.sqrt(2 * facts.dimension) / epsilon
         )
-        constant = CONSTANT if self.fit_intercept else None
-        self._release_numbers(found, constant, self.norm_bound, bounds)
-        return self
+        lipschitz = loss.slope * facts.feature_bound
+        regularization = model.regularization
+        if is_auto(regularization):
+            moved = 2 * lipschitz * spread / facts.n_units
+            curved = loss.curvature * facts.feature_bound**2
+            # Where what regularisation costs and what the noise costs grow alike.
+            regularization = (2 * curved * moved**2 / radius**2) ** (1 / 3)
+        regularization = positive(owner, "regularization", regularization)
+        problem = BallProblem(loss, facts.feature_bound, radius, regularization)
+        tolerance = _SOLVER_SHARE * lipschitz / facts.n_units
+        premise = coefficient_sensitivity(
+            erm_sensitivity(
+                n=facts.n_units,
+                lipschitz=lipschitz,
+                feature_bound=1.0,
+                radius=radius,
+                regularization=regularization,
+                tolerance=tolerance,
+                labels_from_data=facts.labels_from_data,
+            ),
+            dimension=facts.dimension,
+        )
+        noise = calibrated_noise(
+            premise, epsilon, delta, dimension=facts.dimension, seeded=facts.seeded
+        )
+        return cls(problem, tolerance, noise)
+
+    def coefficients(
+        self, rows: Float, targets: Float, weights: Float, source: RandomSource
+    ) -> Float:
+        """Minimise the risk to the preset tolerance, and add the noise."""
+        found = minimise_risk(self.problem, rows, targets, weights, self.tolerance)
+        return self.noise.response(found).draw(source)
+
+
+def calibrated_noise(
+    premise: Certificate[Sensitivity],
+    epsilon: float,
+    delta: float,
+    *,
+    dimension: int,
+    seeded: bool,
+) -> GridNoise:
+    """Calibrate Gaussian noise if there is a delta, Laplace noise if not."""
+    facts: dict[str, Any] = {"dimension": dimension, "seeded": seeded}
+    if delta:
+        return calibrate_gaussian(premise, epsilon=epsilon, delta=delta, **facts)
+    return calibrate_laplace(premise, epsilon=epsilon, **facts)

@@ -19,9 +19,8 @@ from reticent._sklearn import (
     fit_context,
     safe_indexing,
 )
-from reticent.ensembles import check_bounds
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.estimators import deal_units
+from reticent.estimators import check_bounds, deal_units
 from reticent.guarantees import (
     PUBLIC_LABELS,
     SEEDED_NOISE,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent._numbers import below_one, down, positive, up
 from reticent.errors import InvalidParameterError, SolverError
+from reticent.estimators import ROUND_OFF, Float, LinearFacts, is_auto
 from reticent.guarantees import Certificate, gaussian_ratio
 from reticent.hypotheses import (
     ConvexLoss,
@@ -19,22 +19,14 @@ from reticent.hypotheses import (
     LogisticLoss,
     SquaredLoss,
 )
+from reticent.learners.linear.output_noise import calibrated_noise
 from reticent.learners.public.rules import (
     minimiser_move,
     projected_model,
     regularized_sensitivity,
 )
-from reticent.mechanisms import (
-    GridLaw,
-    GridNoise,
-    RandomSource,
-    calibrate_gaussian,
-    calibrate_laplace,
-)
+from reticent.mechanisms import GridLaw, GridNoise, RandomSource
 
-Float = NDArray[np.float64]
-
-ROUND_OFF = 2.0**-53
 # Widths, in turn, over which the kink of the absolute loss is rounded.
 _WIDTHS = tuple(0.25 * 8.0**-k for k in range(14))
 
@@ -122,8 +114,8 @@ class RegularizedPlan:
         The loss.
     radius : float
         Bound on the norm of the coefficients.
-    eta : float
-        Strength of the penalty on public points.
+    regularization : float
+        Strength of the penalty at the public points; the eta of M3.
     gap : float
         What the solver promises; the certificate rests on it.
     noise : GridNoise
@@ -134,60 +126,51 @@ class RegularizedPlan:
 
     loss: UnitLoss
     radius: float
-    eta: float
+    regularization: float
     gap: float
     noise: GridNoise
     certificate: Certificate[Any]
 
     @classmethod
     def of(
-        cls,
-        model: Any,
-        *,
-        n_units: int,
-        n_public: int,
-        dimension: int,
-        feature_bound: float,
-        leverage: float | None,
-        labels_from_data: bool,
-        seeded: bool,
+        cls, model: Any, facts: LinearFacts, *, n_public: int, leverage: float | None
     ) -> RegularizedPlan:
         """Check a model's parameters; scikit-learn's checks may be off."""
         owner = type(model).__name__
         epsilon = positive(owner, "epsilon", model.epsilon)
         delta = below_one(owner, "delta", model.delta)
         radius = positive(owner, "radius", model.radius)
-        reach = up(radius * feature_bound)
+        reach = up(radius * facts.feature_bound)
         loss = UnitLoss.of(model.loss, model.width, reach)
-        spread = projected_spread(epsilon, delta, n_public, dimension)
-        eta = model.eta
-        if isinstance(eta, str) and eta == "auto":
-            eta = automatic_eta(loss, spread, n_units, leverage, model._prediction)
-        eta = positive(owner, "eta", eta)
+        spread = projected_spread(epsilon, delta, n_public, facts.dimension)
+        regularization = model.regularization
+        if is_auto(regularization):
+            regularization = cheapest_regularization(
+                loss, spread, facts.n_units, leverage, model._prediction
+            )
+        regularization = positive(owner, "regularization", regularization)
         tolerance = positive(owner, "tolerance", model.tolerance)
-        facts: dict[str, Any] = {"lipschitz": loss.slope, "leverage": leverage}
-        gap = eta * (tolerance * minimiser_move(n_units, eta, **facts) / 2) ** 2
+        steepness = {"lipschitz": loss.slope, "leverage": leverage}
+        move = minimiser_move(facts.n_units, regularization, **steepness)
+        gap = regularization * (tolerance * move / 2) ** 2
         # Floating point proves no finer gap, whatever the rows hold.
-        finest = (n_units + n_public + dimension + 64) * 64 * ROUND_OFF
-        gap = max(gap, finest * (1 + eta * reach**2))
+        finest = (facts.n_units + n_public + facts.dimension + 64) * 64 * ROUND_OFF
+        gap = max(gap, finest * (1 + regularization * reach**2))
         moved = regularized_sensitivity(
-            n=n_units,
+            n=facts.n_units,
             m=n_public,
-            eta=eta,
+            eta=regularization,
             gap=gap,
             reach=reach,
-            **facts,
-            rounding=(dimension + 32) * 2 * ROUND_OFF * reach,
-            labels_from_data=labels_from_data,
+            **steepness,
+            rounding=(facts.dimension + 32) * 2 * ROUND_OFF * reach,
+            labels_from_data=facts.labels_from_data,
         )
-        facts = {"dimension": n_public, "seeded": seeded}
-        noise = (
-            calibrate_gaussian(moved, epsilon=epsilon, delta=delta, **facts)
-            if delta
-            else calibrate_laplace(moved, epsilon=epsilon, **facts)
+        noise = calibrated_noise(
+            moved, epsilon, delta, dimension=n_public, seeded=facts.seeded
         )
         released = projected_model(noise.certificate, points=n_public)
-        return cls(loss, radius, eta, gap, noise, released)
+        return cls(loss, radius, regularization, gap, noise, released)
 
     def values(self, rows: Float, y: Float, weights: Float, public: Float) -> Float:
         """Minimise to the preset gap; return the minimiser's values at `public`.
@@ -196,13 +179,13 @@ class RegularizedPlan:
         """
         # What floating point may add: to the weights of units, to the matrix of the
         # public rows, and to the norm of the result.
-        reserve = (
-            (len(public) + 64) * 2 * ROUND_OFF * (1 + 4 * self.eta * self.loss.reach**2)
-        )
+        size = 1 + 4 * self.regularization * self.loss.reach**2
+        reserve = (len(public) + 64) * 2 * ROUND_OFF * size
         if not 2 * reserve <= self.gap:
             raise InvalidParameterError(
                 f"a gap of {self.gap:.3g} is finer than {2 * reserve:.3g}, which "
-                "floating point can prove here. Raise `tolerance`, or lower `eta`."
+                "floating point can prove here. Raise `tolerance`, or lower "
+                "`regularization`."
             )
         problem = _Problem(self, rows, y, weights * len(rows), public)
         target = self.gap - reserve
@@ -243,7 +226,7 @@ class _Problem:
             loss=loss,
             gap=gap,
             public=self.public,
-            eta=self.plan.eta,
+            eta=self.plan.regularization,
         )
         return np.array(found.hypothesis.coefficients)
 
@@ -257,9 +240,10 @@ class _Problem:
         m = len(self.public)
         shares = self.weights / n * slopes
         values = self.public @ w
-        gradient = shares @ self.rows + 2 * self.plan.eta / m * (values @ self.public)
+        pull = 2 * self.plan.regularization / m
+        gradient = shares @ self.rows + pull * (values @ self.public)
         sizes = np.abs(shares) @ np.abs(self.rows)
-        sizes += 2 * self.plan.eta / m * (np.abs(values) @ np.abs(self.public))
+        sizes += pull * (np.abs(values) @ np.abs(self.public))
         radius, norm = self.plan.radius, float(np.linalg.norm(gradient))
         error = (n + m + 2 * d + 64) * ROUND_OFF * float(np.linalg.norm(sizes))
         return float(gradient @ w) + radius * (norm + 2 * error) * (1 + 2.0**-40)
@@ -303,7 +287,7 @@ def projected_spread(epsilon: float, delta: float, m: int, dimension: int) -> fl
     return math.sqrt(2 * kept * m) / epsilon
 
 
-def automatic_eta(
+def cheapest_regularization(
     loss: UnitLoss,
     spread: float,
     n_units: int,
@@ -316,11 +300,13 @@ def automatic_eta(
     """
     choices = np.logspace(-7, 1, 161)
     costs = []
-    for eta in choices.tolist():
-        moved = minimiser_move(n_units, eta, lipschitz=loss.slope, leverage=leverage)
+    for regularization in choices.tolist():
+        moved = minimiser_move(
+            n_units, regularization, lipschitz=loss.slope, leverage=leverage
+        )
         noise = spread * moved
         curved = math.inf if loss.curvature is None else loss.curvature * noise**2 / 2
-        costs.append(eta * prediction**2 + min(curved, loss.slope * noise))
+        costs.append(regularization * prediction**2 + min(curved, loss.slope * noise))
     return float(choices[int(np.argmin(costs))])
 
 

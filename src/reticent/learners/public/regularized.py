@@ -2,94 +2,85 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
 
-from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import check_bounds
+from reticent._sklearn import MatrixLike, fit_context
 from reticent.errors import InvalidParameterError
 from reticent.estimators import (
+    CertifiedCoefficients,
+    Float,
+    LinearExamples,
     ReleasedLinear,
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
-    centred,
-    checked_targets,
-    two_labels,
+    bounded_rows,
 )
 from reticent.learners.linear.fourier_features import FourierFeatures
-from reticent.learners.linear.noise_plans import CONSTANT, bounded_rows, unit_weights
-from reticent.learners.public.linear_plan import (
-    Float,
-    RegularizedPlan,
-    leverage_at_most,
-)
+from reticent.learners.public.linear_plan import RegularizedPlan, leverage_at_most
 from reticent.learners.public.points import public_rows
-from reticent.mechanisms import noise_source
-
-_POSITIVE = Interval(Real, 0, None, closed="neither")
-_CONSTRAINTS: dict[str, list[Any]] = {
-    "epsilon": [_POSITIVE],
-    "delta": [Interval(Real, 0, 1, closed="left")],
-    "width": [_POSITIVE],
-    "features": [FourierFeatures, None],
-    "norm_bound": [_POSITIVE],
-    "radius": [_POSITIVE],
-    "eta": [StrOptions({"auto"}), _POSITIVE],
-    "tolerance": [_POSITIVE],
-    "fit_intercept": ["boolean"],
-}
 
 
 class _RegularizedERM(ReleasedLinear):
-    """What both estimators share."""
+    """The plan: coefficients from noisy values at public rows."""
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReleasedLinear._parameter_constraints,
+        "features": [FourierFeatures, None],
+    }
     _prediction: ClassVar[float]
     features_: FourierFeatures | None
 
-    def _regularized(
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
         self,
-        X: Float,
-        targets: Float,
-        public: Any,
-        units: Any,
+        X: MatrixLike,
+        y: MatrixLike,
+        units: Any = None,
         *,
-        labels_from_data: bool,
-    ) -> Float:
-        """Return coefficients that are a function of noisy values at public rows."""
-        Z = public_rows(type(self).__name__, public, X, X.shape[1])
+        public: MatrixLike | None = None,
+    ) -> Self:
+        """Train the model and release it.
+
+        Parameters
+        ----------
+        X, y, units
+            Private data, as for the other linear models.
+        public : array-like of shape (n_public, n_features)
+            Public unlabelled rows. Needed.
+
+        Raises
+        ------
+        SolverError
+            If the preset gap is not reached; nothing is released then.
+        """
+        examples = self._examples(X, y, units)
+        owner, n_features = type(self).__name__, examples.X.shape[1]
+        Z = public_rows(owner, public, examples.X, n_features)
         features = self._drawn_features(Z)
-        rows, largest = self._bounded(X, features)
-        open_rows, _ = self._bounded(Z, features)
-        weights, n_units = unit_weights(units, len(rows))
-        source = noise_source(self.random_state)
-        plan = RegularizedPlan.of(
-            self,
-            n_units=n_units,
-            n_public=len(open_rows),
-            dimension=rows.shape[1],
-            feature_bound=largest,
-            leverage=leverage_at_most(open_rows, largest),
-            labels_from_data=labels_from_data,
-            seeded=source.seeded,
-        )
-        exact = plan.values(rows, targets, weights, open_rows)
-        noisy = plan.noisy(exact, source)
+        if features is not None:
+            Z = features.transform(Z)
+            examples = replace(examples, X=features.transform(examples.X))
+        found, certificate = self._regularized(examples, Z)
         self.features_ = features
-        self.certificate_ = plan.certificate
-        self.n_units_ = n_units
+        self._release(examples, found, certificate)
+        return self
+
+    def _regularized(self, examples: LinearExamples, Z: Float) -> CertifiedCoefficients:
+        data = self._in_ball(examples)
+        facts = data.facts
+        public, _, _ = bounded_rows(Z, self._row_scale, None, self.fit_intercept)
+        leverage = leverage_at_most(public, facts.feature_bound)
+        plan = RegularizedPlan.of(self, facts, n_public=len(public), leverage=leverage)
+        exact = plan.values(data.rows, data.targets, data.weights, public)
+        noisy = plan.noisy(exact, data.source)
         self.noise_scale_ = plan.noise.scale
-        self.eta_ = plan.eta
+        self.regularization_ = plan.regularization
         self.public_values_ = noisy
-        return plan.project(open_rows, noisy)
+        return plan.project(public, noisy), plan.certificate
 
     def _drawn_features(self, Z: Float) -> FourierFeatures | None:
         if self.features is None:
@@ -101,29 +92,13 @@ class _RegularizedERM(ReleasedLinear):
         drawn: FourierFeatures = clone(self.features).fit(Z)
         return drawn
 
-    def _bounded(self, X: Float, features: FourierFeatures | None) -> tuple[Float, Any]:
-        """Return rows in the unit ball, constant last, and the bound on their norm."""
-        bound = self.norm_bound if features is None else 1.0
-        seen = X if features is None else features.transform(X)
-        rows, _, largest = bounded_rows(seen, bound, None, self.fit_intercept)
-        return rows, largest
-
-    def _scores(self, X: MatrixLike) -> Float:
-        check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
-        if self.features_ is not None:
-            rows = self.features_.transform(rows)
-        return np.asarray(rows @ np.atleast_2d(self.coef_).T + self.intercept_)
+    def _features_of(self, rows: Float) -> Float:
+        return rows if self.features_ is None else self.features_.transform(rows)
 
     @property
-    def _scale(self) -> float:
-        """What rows were divided by."""
-        return float(self.norm_bound) if self.features is None else 1.0
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # every fit draws fresh noise
-        return tags
+    def _row_scale(self) -> Any:
+        """What rows are divided by: waves have norm one."""
+        return self.norm_bound if self.features is None else 1.0
 
 
 class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
@@ -147,15 +122,15 @@ class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
     width : float, default=0.5
         Where Huber's loss turns from a square into a straight line.
     features : FourierFeatures or None, default=None
-        Random waves for a kernel model, drawn anew at each fit without looking at
+        Random waves for a kernel model, drawn at each fit without looking at
         rows. None takes the columns as they are.
     norm_bound : float, default=1.0
         Public bound on the Euclidean norm of a row. Longer rows are scaled down when
         training. Not used with `features`, whose rows have norm one.
     radius : float, default=5.0
         Bound on the norm of the coefficients, for rows divided by `norm_bound`.
-    eta : float or "auto", default="auto"
-        Strength of the penalty; "auto" weighs it against the noise.
+    regularization : float or "auto", default="auto"
+        Strength of the penalty at the public rows; "auto" weighs it against the noise.
     tolerance : float, default=0.05
         Of the solver, as a share of the sensitivity. Fixed in advance.
     fit_intercept : bool, default=True
@@ -175,7 +150,7 @@ class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
         The waves that were drawn.
     certificate_ : Certificate
         What the model promises.
-    classes_, n_units_, noise_scale_, eta_
+    classes_, n_units_, noise_scale_, regularization_
         Labels, number of units, scale of the noise and strength of the penalty.
 
     Guarantee
@@ -195,30 +170,27 @@ class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
     --------
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(3000, random_state=0)
-    >>> model = RegularizedERMClassifier(1.0, 1e-6, norm_bound=5.0, classes=[0, 1])
+    >>> model = RegularizedERMClassifier(
+    ...     1.0, delta=1e-6, norm_bound=5.0, classes=[0, 1]
+    ... )
     >>> model = model.fit(X[1000:], y[1000:], public=X[:1000])
     >>> print(model.certificate_.headline())
     (1, 1e-06)-DP for the model, replace one unit of 2000; proved
     """
 
     _prediction = 0.15
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "loss": [StrOptions({"logistic", "squared", "huber", "absolute"})],
-        "classes": ["array-like", None],
-    }
 
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 0.0,
         *,
+        delta: float = 0.0,
         loss: str = "logistic",
         width: float = 0.5,
         features: FourierFeatures | None = None,
         norm_bound: float = 1.0,
         radius: float = 5.0,
-        eta: float | str = "auto",
+        regularization: float | str = "auto",
         tolerance: float = 0.05,
         fit_intercept: bool = True,
         classes: ArrayLike | None = None,
@@ -231,56 +203,17 @@ class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
         self.features = features
         self.norm_bound = norm_bound
         self.radius = radius
-        self.eta = eta
+        self.regularization = regularization
         self.tolerance = tolerance
         self.fit_intercept = fit_intercept
         self.classes = classes
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: MatrixLike,
-        y: MatrixLike,
-        units: Any = None,
-        *,
-        public: MatrixLike | None = None,
-    ) -> Self:
-        """Train the model and release it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Private rows.
-        y : array-like of shape (n_rows,)
-            Two labels.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to. A unit's loss is the
-            mean over its rows. None makes every row a unit.
-        public : array-like of shape (n_public, n_features)
-            Public unlabelled rows. Needed.
-
-        Raises
-        ------
-        SolverError
-            If the preset gap is not reached.
-        """
-        X = validate_data(self, X, dtype=np.float64)
-        labels, y = two_labels("RegularizedERMClassifier", self.classes, X, y)
-        targets = labels.indices(y).astype(np.float64)
-        if self.loss != "logistic":
-            targets = 2 * targets - 1
-        found = self._regularized(
-            X, targets, public, units, labels_from_data=self.classes is None
-        )
-        constant = CONSTANT if self.fit_intercept else None
-        self._release(found[:, None], constant, self._scale, labels.classes)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+    def _examples(self, X: MatrixLike, y: MatrixLike, units: Any) -> LinearExamples:
+        examples = super()._examples(X, y, units)
+        if self.loss == "logistic":
+            return examples
+        return replace(examples, targets=2 * examples.targets - 1)
 
 
 class RegularizedERMRegressor(_RegularizedERM, ReleasedLinearRegressor):
@@ -295,7 +228,8 @@ class RegularizedERMRegressor(_RegularizedERM, ReleasedLinearRegressor):
         predictions outside are clipped.
     loss : {"absolute", "huber", "squared"}, default="absolute"
         The loss, of targets whose bounds are mapped to -1 and 1.
-    width, features, norm_bound, radius, eta, tolerance, fit_intercept, random_state
+    width, features, norm_bound, radius, regularization, tolerance, fit_intercept, \
+random_state
         As for `RegularizedERMClassifier`; `radius` for targets mapped to [-1, 1].
 
     Attributes
@@ -304,7 +238,7 @@ class RegularizedERMRegressor(_RegularizedERM, ReleasedLinearRegressor):
         The released model, in the target's units.
     public_values_ : ndarray of shape (n_public,)
         The noisy predictions at the public rows, of targets mapped to [-1, 1].
-    features_, certificate_, n_units_, noise_scale_, eta_
+    features_, certificate_, n_units_, noise_scale_, regularization_
         As for `RegularizedERMClassifier`.
 
     Guarantee
@@ -315,31 +249,28 @@ class RegularizedERMRegressor(_RegularizedERM, ReleasedLinearRegressor):
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = RegularizedERMRegressor(1.0, 1e-4, (0, 400), norm_bound=0.25)
+    >>> model = RegularizedERMRegressor(
+    ...     1.0, delta=1e-4, bounds=(0, 400), norm_bound=0.25
+    ... )
     >>> model = model.fit(X[100:], y[100:], public=X[:100])
     >>> print(model.certificate_.headline())
     (1, 0.0001)-DP for the model, replace one unit of 342; proved
     """
 
     _prediction = 0.3
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "bounds": ["array-like"],
-        "loss": [StrOptions({"squared", "huber", "absolute"})],
-    }
 
     def __init__(
         self,
         epsilon: float = 1.0,
+        *,
         delta: float = 0.0,
         bounds: tuple[float, float] = (0.0, 1.0),
-        *,
         loss: str = "absolute",
         width: float = 0.5,
         features: FourierFeatures | None = None,
         norm_bound: float = 1.0,
         radius: float = 2.0,
-        eta: float | str = "auto",
+        regularization: float | str = "auto",
         tolerance: float = 0.05,
         fit_intercept: bool = True,
         random_state: Any = None,
@@ -352,45 +283,14 @@ class RegularizedERMRegressor(_RegularizedERM, ReleasedLinearRegressor):
         self.features = features
         self.norm_bound = norm_bound
         self.radius = radius
-        self.eta = eta
+        self.regularization = regularization
         self.tolerance = tolerance
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: MatrixLike,
-        y: MatrixLike,
-        units: Any = None,
-        *,
-        public: MatrixLike | None = None,
-    ) -> Self:
-        """Train the model and release it.
-
-        Parameters
-        ----------
-        X, units, public
-            As for `RegularizedERMClassifier`.
-        y : array-like of shape (n_rows,)
-            Targets; values outside the bounds are clipped.
-
-        Raises
-        ------
-        SolverError
-            If the preset gap is not reached.
-        """
+    def _examples(self, X: MatrixLike, y: MatrixLike, units: Any) -> LinearExamples:
         if self.loss == "logistic":
             raise InvalidParameterError(
                 "loss='logistic' is for classes; use 'squared', 'huber' or 'absolute'."
             )
-        bounds = check_bounds(self.bounds)
-        X = validate_data(self, X, dtype=np.float64)
-        y = checked_targets(y)
-        check_consistent_length(X, y)
-        found = self._regularized(
-            X, centred(y, bounds), public, units, labels_from_data=False
-        )
-        constant = CONSTANT if self.fit_intercept else None
-        self._release_numbers(found, constant, self._scale, bounds)
-        return self
+        return super()._examples(X, y, units)
