@@ -24,7 +24,7 @@ class ClassSearch(Locked):
     Attributes
     ----------
     hypotheses : HypothesisClass
-        A copy of the class, for rows of so many columns.
+        A copy of the class, for rows with the columns of `X`.
     X : ndarray of shape (n, d)
         A copy of the rows.
     data : tuple
@@ -96,7 +96,7 @@ class ClassSearch(Locked):
 
 
 def all_subsets(n: int, size: int, most: int) -> Iterator[NDArray[np.int64]]:
-    """Return all subsets of so many of `n` units, or refuse more than `most`."""
+    """Return all subsets of `size` of `n` units, or refuse more than `most`."""
     if math.comb(n, size) > most:
         raise InvalidParameterError(
             f"the exact law needs all subsets of {size} of n={n} units, more than "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.errors import InvalidParameterError
+from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import Certificate, Scope
 from reticent.prediction import ShardLaw
 from reticent.schemas import Encoder, Schema, Table
@@ -108,7 +108,12 @@ class StoredModel:
         ]
 
     def _predicted(self, table: Table) -> NDArray[Any]:
-        return np.asarray(self.predictor.predict(self.encoder.transform(table)))
+        rows = self.encoder.transform(table)
+        if not self.charged and np.isnan(rows).any():
+            raise InvalidDataError(
+                "the released model takes no missing values; give every value."
+            )
+        return np.asarray(self.predictor.predict(rows))
 
     def _labelled(self, answers: NDArray[Any], names: Sequence[Any]) -> list[Any]:
         """Return what stands for each answer in a list that goes by `classes`."""
