@@ -32,7 +32,7 @@ def _tree() -> Any:
 
 def _voting(rule: str, kind: type = PrivateVotingClassifier) -> Any:
     # The deal's seed is fixed, so that neighbours are compared under the same deal.
-    return kind(_tree(), EPSILON, (0, 1), SHARDS, rule, random_state=0)
+    return kind(_tree(), EPSILON, (0, 1), SHARDS, rule=rule, random_state=0)
 
 
 def factor_two(broken: bool) -> Finding:
@@ -59,12 +59,10 @@ class DealtByContent(PrivateVotingClassifier):
     shard and enters another.
     """
 
-    def _deal(
-        self, X: Any, units: Any, n_labels: int, epsilon: float
-    ) -> tuple[Any, Any, Any]:
-        partition, source, choice = super()._deal(X, units, n_labels, epsilon)
+    def _deal(self, X: Any, units: Any, n_shards: int, source: Any) -> Any:
+        partition = super()._deal(X, units, n_shards, source)
         partition.shard_of_row[:] = np.asarray(X)[:, 0].astype(int) % SHARDS
-        return partition, source, choice
+        return partition
 
 
 def content_shards(broken: bool) -> Finding:

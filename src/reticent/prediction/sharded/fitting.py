@@ -24,6 +24,7 @@ from reticent.ensembles import (
 from reticent.errors import InvalidDataError, InvalidParameterError, ReticentError
 from reticent.estimators import (
     Labels,
+    Partition,
     check_types,
     checked_labels,
     checked_targets,
@@ -79,11 +80,10 @@ class ShardedPredictor(LawfulPredictor, ABC):
         task, targets = self._targets(y)
         check_consistent_length(X, targets)
         source = noise_source(self.random_state)
-        n_rows = X.shape[0]
-        _, n_units = unit_positions(units, n_rows)
+        _, n_units = unit_positions(units, X.shape[0])
         plan = self._plan(task, n_units, source)
         choice = self._choose(n_units, task)
-        partition = partition_rows(n_rows, choice.n_shards, source, units=units)
+        partition = self._deal(X, units, choice.n_shards, source)
         ensemble = train_ensemble(
             self.estimator,
             X,
@@ -181,6 +181,12 @@ class ShardedPredictor(LawfulPredictor, ABC):
         except ValueError as error:
             raise InvalidDataError(f"batch {number}: {error}") from None
         spool.append(X, targets, units[0] if units else None)
+
+    def _deal(
+        self, X: MatrixLike, units: Any, n_shards: int, source: RandomSource
+    ) -> Partition:
+        """Deal the units of `X` to shards, by position alone."""
+        return partition_rows(X.shape[0], n_shards, source, units=units)
 
     def _choose(self, n_units: int, task: Task) -> ShardChoice:
         return choose_shards(
