@@ -24,7 +24,7 @@ KEPT = np.random.default_rng(0)
 
 def judged(kind, seed=3):
     def make():
-        return kind(Table(), 1.0, (0, 1), 3, "geometric", random_state=seed)
+        return kind(Table(), 1.0, (0, 1), 3, rule="geometric", random_state=seed)
 
     return verify(make, LABELS, 3)
 

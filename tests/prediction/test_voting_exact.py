@@ -38,7 +38,7 @@ TERNARY = list(product((0, 1), (0, 1, 2)))
 
 def voting(base, rule, classes=(0, 1), epsilon=EPSILON, **settings):
     return lambda: PrivateVotingClassifier(
-        base, epsilon, classes, 3, rule, random_state=3, **settings
+        base, epsilon, classes, 3, rule=rule, random_state=3, **settings
     )
 
 
@@ -104,11 +104,11 @@ def test_the_check_rejects_a_vote_with_twice_the_exponent():
 class Leaky(PrivateVotingClassifier):
     """Deals units by label: one replaced unit can move others."""
 
-    def _deal(self, X, units, n_labels, epsilon):
+    def _deal(self, X, units, n_shards, source):
         order = np.argsort(self._leak, kind="stable")
-        partition, source, choice = super()._deal(X, units, n_labels, epsilon)
+        partition = super()._deal(X, units, n_shards, source)
         partition.shard_of_row[order] = np.arange(len(order)) % 3
-        return partition, source, choice
+        return partition
 
     def fit(self, X, y, units=None):
         self._leak = np.asarray(y)
@@ -117,6 +117,8 @@ class Leaky(PrivateVotingClassifier):
 
 def test_the_check_rejects_shards_dealt_by_label():
     def make():
-        return Leaky(learners.Table(), EPSILON, (0, 1), 3, "geometric", random_state=3)
+        return Leaky(
+            learners.Table(), EPSILON, (0, 1), 3, rule="geometric", random_state=3
+        )
 
     assert worst_loss(laws(make, BINARY, 4), BINARY) > 1.5 * EPSILON

@@ -33,7 +33,7 @@ def voting(running, monkeypatch, *votes):
     """Let the shards vote so, whatever is asked."""
     desk = running.parts.registry.models["triage"].consensus
     monkeypatch.setattr(
-        desk._interface.law,
+        desk._interface.law.ensemble,
         "votes",
         lambda X: np.tile(votes, (len(X), 1)),
     )

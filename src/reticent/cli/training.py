@@ -178,7 +178,7 @@ def _asked(schema: Schema, order: Order) -> tuple[Encoder, Any]:
         bounds = (target.low, target.high)
         base = _regressor(linear)
         return encoder, PrivateAveragingRegressor(
-            base, order.epsilon, bounds, **settings
+            base, order.epsilon, bounds=bounds, **settings
         )
     # Accounts with a delta count zCDP, by which a soft vote costs a quarter.
     rule = "soft" if order.delta > 0 else "auto"

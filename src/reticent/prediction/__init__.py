@@ -4,31 +4,53 @@ Every answer of a predictor is differentially private; `certificate_` says how, 
 `PredictionInterface` keeps all answers within a budget.
 """
 
-from reticent.prediction.averaging import PrivateAveragingClassifier
+from reticent.prediction.averaging import (
+    AverageLabelLaw,
+    PrivateAveragingClassifier,
+    label_noise,
+)
 from reticent.prediction.averaging_regressor import (
-    BoundedAnswers,
+    AverageNumberLaw,
     PrivateAveragingRegressor,
 )
-from reticent.prediction.consensus import ConsensusInterface
+from reticent.prediction.bounded_answers import BoundedAnswers
+from reticent.prediction.consensus import (
+    ConsensusInterface,
+    ShardConsensus,
+    shards_for_consensus,
+)
 from reticent.prediction.interface import PredictionInterface
-from reticent.prediction.law import AnswerLaw
+from reticent.prediction.law import AnswerInterface, AnswerLaw
 from reticent.prediction.queries import canonical_rows
 from reticent.prediction.relabeling import RelabelingClassifier
 from reticent.prediction.selection import StableSelectionClassifier
 from reticent.prediction.selection_rules import plan_for_privacy
-from reticent.prediction.sharded.base import over_shards
+from reticent.prediction.sharded.base import (
+    ShardLaw,
+    TableForm,
+    TrainedShards,
+    over_shards,
+)
 from reticent.prediction.sharded.counts import ShardChoice
-from reticent.prediction.sharded.sums import sum_noise
+from reticent.prediction.sharded.sums import SumNoise
 from reticent.prediction.stable_linear import (
     StableLinearClassifier,
     StableLinearRegressor,
 )
-from reticent.prediction.voting import RULES, PrivateVotingClassifier, Vote, VotingLaw
+from reticent.prediction.voting import (
+    VOTE_RULES,
+    PrivateVotingClassifier,
+    VoteRule,
+    VotingLaw,
+)
 from reticent.prediction.walk import ProjectedWalkClassifier
 
 __all__ = [
-    "RULES",
+    "VOTE_RULES",
+    "AnswerInterface",
     "AnswerLaw",
+    "AverageLabelLaw",
+    "AverageNumberLaw",
     "BoundedAnswers",
     "ConsensusInterface",
     "PredictionInterface",
@@ -38,13 +60,19 @@ __all__ = [
     "ProjectedWalkClassifier",
     "RelabelingClassifier",
     "ShardChoice",
+    "ShardConsensus",
+    "ShardLaw",
     "StableLinearClassifier",
     "StableLinearRegressor",
     "StableSelectionClassifier",
-    "Vote",
+    "SumNoise",
+    "TableForm",
+    "TrainedShards",
+    "VoteRule",
     "VotingLaw",
     "canonical_rows",
+    "label_noise",
     "over_shards",
     "plan_for_privacy",
-    "sum_noise",
+    "shards_for_consensus",
 ]

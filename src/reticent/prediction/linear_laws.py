@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import MatrixLike
-from reticent.estimators import TargetRange, plain_rows, rows_in_ball
-from reticent.mechanisms import GridNoise, RealResponse, Response
+from reticent.estimators import plain_rows, rows_in_ball
+from reticent.mechanisms import GridNoise, Response
+from reticent.prediction.bounded_answers import BoundedAnswers
 from reticent.prediction.law import AnswerLaw
 from reticent.prediction.noisy_sign import noisy_sign
 
@@ -76,46 +77,7 @@ class NoisyScoreLaw(LinearLaw):
 
     bounds: tuple[float, float]
 
-    def response(self, X: MatrixLike) -> CentredAnswers:
-        """Return the exact law of the answers before clipping: not private."""
+    def response(self, X: MatrixLike) -> BoundedAnswers:
+        """Return the exact law of the answers before clipping: for trusted eyes."""
         inside = np.clip(self.scores(X), -1.0, 1.0)
-        return CentredAnswers(self.noise.response(inside), self.bounds)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CentredAnswers:
-    """The exact law of noisy predictions in the units of the target.
-
-    Attributes
-    ----------
-    location : ndarray of shape (n,)
-        The predictions before noise.
-    scale : float
-        Scale of the noise.
-    law : GridLaw
-        Its law.
-    """
-
-    noisy: RealResponse
-    bounds: tuple[float, float]
-
-    @property
-    def location(self) -> NDArray[np.float64]:
-        """The predictions before noise."""
-        return np.asarray(TargetRange(*self.bounds).restored(self.noisy.location))
-
-    @property
-    def scale(self) -> float:
-        """Scale of the noise."""
-        return TargetRange(*self.bounds).half * self.noisy.scale
-
-    @property
-    def law(self) -> Any:
-        """Law of the noise."""
-        return self.noisy.law
-
-    def draw(self, source: Any) -> NDArray[np.float64]:
-        """Draw noisy predictions, clipped to the public bounds."""
-        # Clipped on both sides of the change of units: rounding stays in bounds.
-        inside = np.clip(self.noisy.draw(source), -1.0, 1.0)
-        return np.clip(TargetRange(*self.bounds).restored(inside), *self.bounds)
+        return BoundedAnswers.centred(self.noise.response(inside), self.bounds)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
 from reticent.guarantees import Budget
@@ -21,10 +18,9 @@ from reticent.ledger import (
     Receipt,
     Request,
 )
-from reticent.prediction import ConsensusInterface
+from reticent.prediction import ConsensusInterface, PrivateVotingClassifier
 from reticent.service.requests.problems import ProblemError
 from reticent.service.settings import ConsensusSettings
-from reticent.storage import VotingAnswers
 
 if TYPE_CHECKING:
     from reticent.schemas import Table
@@ -56,14 +52,14 @@ class ConsensusDesk:
     def __init__(
         self, name: str, stored: StoredModel, settings: ConsensusSettings, place: str
     ) -> None:
-        if not isinstance(stored.answerer, VotingAnswers):
+        if not isinstance(stored.predictor, PrivateVotingClassifier):
             raise InvalidParameterError(
                 f"model {name!r} is of kind {stored.kind!r}; consensus answers need "
                 "kind 'voting'."
             )
         self._stored = stored
         self._interface = ConsensusInterface(
-            _voter(stored, stored.answerer),
+            stored.predictor,
             Budget(settings.epsilon, settings.delta),
             queries=settings.queries,
             unstable=settings.unstable,
@@ -129,23 +125,11 @@ class ConsensusDesk:
             what it paid for.
         """
         try:
-            places = self._interface.predict(self._stored.encoder.transform(table))
+            labels = self._interface.predict(self._stored.encoder.transform(table))
         except BudgetExhaustedError:
             raise ProblemError(
                 403,
                 "consensus_exhausted",
                 "this consensus session has used up its answers in doubt.",
             ) from None
-        return self._stored.spelt(places)
-
-
-def _voter(stored: StoredModel, answers: VotingAnswers) -> Any:
-    """Return a stored model in the shape in which the interface expects a predictor.
-
-    Labels are places here, so that they stay whole numbers on the way.
-    """
-    places = np.arange(len(stored.classes or ()))
-    law = SimpleNamespace(
-        certificate=answers.certificate, classes=places, votes=answers.votes
-    )
-    return SimpleNamespace(law_=law)
+        return self._stored.as_json(labels)

@@ -22,26 +22,24 @@ class Packed:
     arrays: Mapping[str, NDArray[Any]]
 
 
-class Answerer(Protocol):
-    """A model that answers encoded rows.
+class FittedPredictor(Protocol):
+    """A fitted predictor, as far as every stored model is one.
 
     Attributes
     ----------
-    certificate : Certificate
-        What one answer promises, derived anew from the stored parameters by which the
-        answers are drawn; or what the release of the model promised.
-    classes : tuple or None
-        The public labels as the schema spells them, or None for numbers.
-    n_units : int
+    n_units_ : int
         Number of privacy units; public.
     """
 
-    certificate: Certificate[Any]
-    classes: tuple[Any, ...] | None
-    n_units: int
+    n_units_: int
 
-    def draw(self, X: NDArray[np.float64]) -> NDArray[Any]:
-        """Return one answer a row, freshly drawn: a place in `classes`, or a number."""
+    @property
+    def certificate_(self) -> Certificate[Any]:
+        """What one answer promises, or what the release of the model promised."""
+        ...
+
+    def predict(self, X: NDArray[np.float64]) -> NDArray[Any]:
+        """Return one answer per row: one of `classes_` if it has them, or a number."""
         ...
 
 
@@ -52,12 +50,14 @@ class ModelKind(Protocol):
     ----------
     name : str
         What the manifest calls it.
-    covers : str
-        What can be stored, for messages.
     """
 
     name: str
-    covers: str
+
+    @property
+    def covers(self) -> str:
+        """What can be stored, for messages."""
+        ...
 
     def fits(self, fitted: Any) -> bool:
         """Return whether a fitted model is of this kind."""
@@ -69,11 +69,11 @@ class ModelKind(Protocol):
 
     def unpack(
         self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
-    ) -> Answerer:
-        """Put a model together, checking every parameter and array.
+    ) -> FittedPredictor:
+        """Return the fitted predictor, after checking every parameter and array.
 
-        The certificate, already re-derived, is for models that were released; others
-        state their own, from the parameters by which they draw.
+        The certificate, already derived again, is for models that were released;
+        others state their own, from the parameters by which they draw.
         """
         ...
 

@@ -32,7 +32,7 @@ def _tree() -> Any:
 
 def _voting(rule: str, kind: type = PrivateVotingClassifier) -> Any:
     # The deal's seed is fixed, so that neighbours are compared under the same deal.
-    return kind(_tree(), EPSILON, (0, 1), SHARDS, rule, random_state=0)
+    return kind(_tree(), EPSILON, (0, 1), SHARDS, rule=rule, random_state=0)
 
 
 def factor_two(broken: bool) -> Finding:
@@ -59,12 +59,10 @@ class DealtByContent(PrivateVotingClassifier):
     shard and enters another.
     """
 
-    def _deal(
-        self, X: Any, units: Any, n_labels: int, epsilon: float
-    ) -> tuple[Any, Any, Any]:
-        partition, source, choice = super()._deal(X, units, n_labels, epsilon)
+    def _deal(self, X: Any, units: Any, n_shards: int, source: Any) -> Any:
+        partition = super()._deal(X, units, n_shards, source)
         partition.shard_of_row[:] = np.asarray(X)[:, 0].astype(int) % SHARDS
-        return partition, source, choice
+        return partition
 
 
 def content_shards(broken: bool) -> Finding:
@@ -104,7 +102,7 @@ def label_set(broken: bool) -> Finding:
     classes = None if broken else (0, 1)
 
     def release(X: Any, y: Any) -> Any:
-        model = PrivateVotingClassifier(_tree(), EPSILON, classes, 2, "soft")
+        model = PrivateVotingClassifier(_tree(), EPSILON, classes, 2, rule="soft")
         try:
             return int(model.fit(X, y).predict([[0]])[0])
         except ReticentError:
@@ -136,7 +134,7 @@ def failing_record(broken: bool) -> Finding:
             except ValueError:
                 return "failed"
         base = Fragile(random_state=0)
-        model = PrivateVotingClassifier(base, EPSILON, (0, 1), 2, "geometric")
+        model = PrivateVotingClassifier(base, EPSILON, (0, 1), 2, rule="geometric")
         return int(model.fit(X, y).predict([[0]])[0])
 
     claim = PureDP(EPSILON)

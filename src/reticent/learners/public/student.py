@@ -26,7 +26,7 @@ from reticent.estimators import checked_labels
 from reticent.guarantees import Budget
 from reticent.learners.public.rules import student_of_answers
 from reticent.learners.public.student_labels import (
-    Answers,
+    TeacherLabels,
     asked_rows,
     consensus_answers,
     prepared_teacher,
@@ -64,7 +64,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
     epsilon, delta : float, default=1.0 and 0.0
         What releasing the student costs. A delta lets many more rows be labelled.
     n_labels : int or "all", default="all"
-        At most so many different public rows, the first ones, are labelled. More of
+        How many different public rows, the first ones, are labelled at most. More of
         them make each label noisier.
     spread : bool, default=True
         Whether the teacher's epsilon is set so that its answers fill the budget (and a
@@ -75,7 +75,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         shards of a voting teacher agree, for one price; rows in doubt are dropped. It
         needs a delta and hundreds of shards.
     doubts : int, default=1
-        After so many rows in doubt consensus labels no more.
+        How many rows may be in doubt; after the last of them no row is labelled.
     classes : array-like, default=None
         The public labels; None leaves the teacher's own setting.
     random_state : int, RandomState instance or None, default=None
@@ -251,7 +251,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
                 f"answers='consensus' needs delta > 0; got {budget}."
             )
 
-    def _learn(self, public: MatrixLike, found: Answers) -> None:
+    def _learn(self, public: MatrixLike, found: TeacherLabels) -> None:
         """Train the student; on labels that are all alike, a constant."""
         self.labelled_, self.labels_, self.n_asked_ = (
             found.rows,
