@@ -4,6 +4,12 @@ Every answer of a predictor is differentially private; `certificate_` says how, 
 `PredictionInterface` keeps all answers within a budget.
 """
 
+from reticent.prediction.answering import (
+    DrawAt,
+    PaidAnswers,
+    answer,
+    answer_async,
+)
 from reticent.prediction.averaging import PrivateAveragingClassifier
 from reticent.prediction.averaging_regressor import (
     BoundedAnswers,
@@ -31,6 +37,8 @@ __all__ = [
     "AnswerLaw",
     "BoundedAnswers",
     "ConsensusInterface",
+    "DrawAt",
+    "PaidAnswers",
     "PredictionInterface",
     "PrivateAveragingClassifier",
     "PrivateAveragingRegressor",
@@ -43,6 +51,8 @@ __all__ = [
     "StableSelectionClassifier",
     "Vote",
     "VotingLaw",
+    "answer",
+    "answer_async",
     "canonical_rows",
     "over_shards",
     "plan_for_privacy",

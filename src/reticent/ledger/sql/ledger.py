@@ -17,6 +17,7 @@ from reticent.ledger.operations import (
     Operation,
     changing_cap,
     charging,
+    looking_up,
     opening_account,
     posting,
     settling,
@@ -190,6 +191,11 @@ class SQLLedger:
         charged: Receipt = await self._commits.submit_from_loop(charging(request))
         return charged
 
+    def charged(self, key: str) -> bool:
+        """Return whether a request with this key was charged."""
+        found: bool = self._commits.submit(looking_up(key)).result()
+        return found
+
     def settle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
         """Store the answers drawn for a receipt; reply with what this returns.
 
@@ -262,7 +268,7 @@ def _open(url: str) -> Store:
     except ImportError:
         raise LedgerError(
             "SQLLedger needs SQLAlchemy and, for PostgreSQL, psycopg: "
-            "pip install 'reticent[serve]'."
+            "pip install 'reticent[cli]' or 'reticent[serve]'."
         ) from None
     return Store(url)
 
