@@ -9,10 +9,9 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from reticent.cli.budgets import DatasetBudget
-from reticent.cli.home import Home
 from reticent.cli.main import main
 from reticent.guarantees import Budget
+from reticent.home import DatasetBudget, Home
 from reticent.ledger import AccountId, AccountScope, Cap, SQLLedger
 
 
@@ -171,7 +170,7 @@ def test_a_home_with_a_model_that_cannot_be_paid_for_still_works(shell):
     with SQLLedger(
         f"sqlite:///{shell.home / 'ledger.db'}",
         checkpoints=shell.home / "checkpoints.json",
-        signer=Home(shell.home).settings().derived("checkpoints"),
+        signer=Home(shell.home).installation().derived("checkpoints"),
     ) as ledger:
         account = AccountId(AccountScope.DATASET, "data")
         ledger.set_cap(account, Cap.within(Budget(2.0)))

@@ -20,8 +20,7 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from reticent.service import Settings
-from reticent.service.parts import build
+from reticent.service import Settings, open_service
 from reticent.service.v1.admin import make_key
 from reticent.service.v1.documents import NewKey
 
@@ -62,9 +61,9 @@ def written(settings: Settings, folder: Path) -> Path:
 
 def api_key(settings: Settings, client: str = "ward-7", **facts: Any) -> str:
     """Make a key in the database."""
-    parts = build(settings)
-    key = make_key(parts, NewKey(client=client, **facts))[0]
-    parts.close()
+    service = open_service(settings)
+    key = make_key(service, NewKey(client=client, **facts))[0]
+    service.close()
     return key
 
 

@@ -2,17 +2,14 @@
 
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from reticent.errors import InvalidParameterError, ModelFileError
-from reticent.service import (
-    BudgetSettings,
-    ConsensusSettings,
-    ModelSettings,
-    Settings,
-)
+from reticent.home import BudgetSettings, ConsensusSettings, ModelSettings
+from reticent.service import Settings
 from reticent.signing import new_key, write_key_file
 from tests.service.clinic import MODEL_KEY, SECRET
 
@@ -35,7 +32,7 @@ def test_a_bare_path_is_a_model():
     settings = Settings.load(**BASE)
     assert str(settings.models["triage"].path) == "models/triage"
     assert settings.models["triage"].remember
-    assert settings.second_place is None
+    assert settings.installation.second_place is None
 
 
 @pytest.mark.parametrize("suffix", [".json", ".toml"])
@@ -113,7 +110,7 @@ def test_settings_that_cannot_be_meant_are_refused(name):
 def test_errors_and_reprs_show_no_secret():
     assert SECRET not in repr(Settings.load(**BASE))
     with pytest.raises(InvalidParameterError) as refusal:
-        Settings.load(**{**BASE, "secret": "hmac-sha256:oops"}).master()
+        Settings.load(**{**BASE, "secret": "hmac-sha256:oops"}).installation.master()
     assert "oops" not in str(refusal.value)
 
 
@@ -158,21 +155,20 @@ def test_keys_may_come_from_private_files(tmp_path):
         model_key_file=tmp_path / "model",
         encryption_key_file=tmp_path / "encryption",
     )
-    assert len(settings.master()) == 32
-    assert settings.model_checking_key().startswith("hmac")
-    assert str(settings.model_opening_key()).startswith("aes")
+    assert len(settings.installation.master()) == 32
     (tmp_path / "secret").chmod(0o640)
     with pytest.raises(ModelFileError, match="600"):
-        settings.master()
+        settings.installation.master()
 
 
 def test_keys_for_different_purposes_differ():
     settings = Settings.load(**BASE)
     purposes = ("api-keys", "sessions", "checkpoints")
-    assert len({settings.derived(purpose) for purpose in purposes}) == 3
-    assert settings.derived("sessions") == settings.derived("sessions")
+    assert len({settings.installation.derived(purpose) for purpose in purposes}) == 3
+    sessions = settings.installation.derived("sessions")
+    assert sessions == settings.installation.derived("sessions")
     other = Settings.load(**{**BASE, "secret": new_key()})
-    assert other.derived("sessions") != settings.derived("sessions")
+    assert other.installation.derived("sessions") != sessions
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "explain" / "service.md"
@@ -184,7 +180,7 @@ def test_every_setting_is_explained_with_its_default():
     assert set(Settings.model_fields) == set(re.findall(r"`(\w+)`", " ".join(cells)))
     page = PAGE.read_text("utf-8")
     for kind in (ModelSettings, BudgetSettings, ConsensusSettings):
-        for name in kind.model_fields:
+        for name in [field.name for field in fields(kind)]:
             assert f"`{name}`" in page, name
 
 

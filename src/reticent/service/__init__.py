@@ -4,39 +4,16 @@
 something would weaken privacy.
 """
 
-from reticent.service.answering import idempotency_key
 from reticent.service.app import create_app
-from reticent.service.key_tables import SQLKeys
-from reticent.service.keys import KeyRecord, Keyring, KeyStore, MemoryKeys, Role
-from reticent.service.parts import build, open_keyring, open_ledger
-from reticent.service.registry import client_account, dataset_account, price_problem
+from reticent.service.service import Service, open_service
 from reticent.service.serving import application, serve
-from reticent.service.settings import (
-    BudgetSettings,
-    ConsensusSettings,
-    ModelSettings,
-    Settings,
-)
+from reticent.service.settings import Settings
 
 __all__ = [
-    "BudgetSettings",
-    "ConsensusSettings",
-    "KeyRecord",
-    "KeyStore",
-    "Keyring",
-    "MemoryKeys",
-    "ModelSettings",
-    "Role",
-    "SQLKeys",
+    "Service",
     "Settings",
     "application",
-    "build",
-    "client_account",
     "create_app",
-    "dataset_account",
-    "idempotency_key",
-    "open_keyring",
-    "open_ledger",
-    "price_problem",
+    "open_service",
     "serve",
 ]

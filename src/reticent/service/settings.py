@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
+from dataclasses import fields
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -26,97 +24,18 @@ from pydantic_settings import (
 )
 
 from reticent.errors import InvalidParameterError
-from reticent.ledger import Cap
-from reticent.signing import HMAC, key_from, secret_bytes
+from reticent.home import (
+    BudgetSettings,
+    Installation,
+    ModelSettings,
+    refuse_readable_secrets,
+)
 from reticent.storage import checked_name
 
 #: The file that workers read their settings from.
 CONFIG_VARIABLE = "RETICENT_CONFIG"
 
 Name = Annotated[str, BeforeValidator(lambda value: checked_name("a name", value))]
-Loss = Annotated[float, Field(allow_inf_nan=False, ge=0)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class BudgetSettings(_Strict):
-    """The most that an account may spend.
-
-    Attributes
-    ----------
-    epsilon, delta : float
-        What all answers together may cost.
-    method : {"auto", "either", "basic", "zcdp"}
-        How answers add up; auto takes "either" where there is a delta to use: sums of
-        epsilon or of zCDP, whichever last longer.
-    slack : float or None
-        Part of delta kept for answers that bring a delta of their own, as consensus
-        sessions do; None keeps one twentieth where `method` is "either", else nothing.
-    """
-
-    epsilon: Loss
-    delta: Loss = 0.0
-    method: Literal["auto", "either", "basic", "zcdp"] = "auto"
-    slack: Loss | None = None
-
-    def cap(self) -> Cap:
-        """Return the cap that this budget sets."""
-        numbers: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta}
-        if self.method == "zcdp":
-            return Cap.zcdp(**numbers, slack=self.slack or 0.0)
-        if self.method == "either" or (self.method == "auto" and self.delta > 0):
-            return Cap.either(**numbers, slack=self.slack)
-        return Cap.basic(**numbers)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        self.cap()
-        return self
-
-
-class ConsensusSettings(_Strict):
-    """Consensus answers (P9): one price for many queries on which shards agree.
-
-    Attributes
-    ----------
-    epsilon, delta : float
-        The price of one session; each worker process opens its own at its first
-        query and pays for it.
-    queries, unstable : int
-        How many queries a session answers, and how many of them may be in doubt.
-    vote_share : float
-        Part of the price that pays for the queries in doubt.
-    """
-
-    epsilon: Loss
-    delta: Annotated[float, Field(gt=0, lt=1)]
-    queries: Annotated[int, Field(ge=1, le=10**9)]
-    unstable: Annotated[int, Field(ge=1, le=10**6)] = 1
-    vote_share: Annotated[float, Field(gt=0, lt=1)] = 0.3
-
-
-class ModelSettings(_Strict):
-    """A model to serve.
-
-    Attributes
-    ----------
-    path : path
-        Its directory, made by `reticent.storage.save_model`.
-    remember : bool
-        Whether a query asked before gets the same answer again, free for whoever
-        has paid for it.
-    budget : BudgetSettings or None
-        A cap of its own, beside those of its dataset and of the client.
-    consensus : ConsensusSettings or None
-        Answer by consensus instead of by one charged vote an answer.
-    """
-
-    path: Path
-    remember: bool = True
-    budget: BudgetSettings | None = None
-    consensus: ConsensusSettings | None = None
 
 
 def _as_model(value: Any) -> Any:
@@ -230,10 +149,7 @@ class Settings(BaseSettings):
             )
         if not self.models:
             raise InvalidParameterError("models names no model to serve.")
-        if (self.secret is None) == (self.secret_file is None):
-            raise InvalidParameterError("give one of secret and secret_file.")
-        if (self.model_key is None) == (self.model_key_file is None):
-            raise InvalidParameterError("give one of model_key and model_key_file.")
+        _ = self.installation  # it checks what it needs
         return self
 
     @classmethod
@@ -256,33 +172,14 @@ class Settings(BaseSettings):
         except ValidationError as error:
             raise InvalidParameterError(_problems(error)) from None
 
-    def master(self) -> bytes:
-        """Return the master secret."""
-        text = key_from(_plain(self.secret), self.secret_file, "secret")
-        return secret_bytes(text or "", HMAC)
-
-    def derived(self, purpose: str) -> bytes:
-        """Return the key for one purpose; none of them tells about the others."""
-        message = b"reticent-service/" + purpose.encode()
-        return hmac.new(self.master(), message, hashlib.sha256).digest()
-
-    def model_checking_key(self) -> str:
-        """Return the key that checks signatures of models."""
-        return str(key_from(_plain(self.model_key), self.model_key_file, "model_key"))
-
-    def model_opening_key(self) -> str | None:
-        """Return the key that opens encrypted models, if there is one."""
-        given = _plain(self.encryption_key)
-        return key_from(given, self.encryption_key_file, "encryption_key")
-
-    @property
-    def second_place(self) -> Path | None:
-        """Where checkpoints go, None if nowhere."""
-        return None if str(self.checkpoints) == "none" else self.checkpoints
-
-
-def _plain(secret: SecretStr | None) -> str | None:
-    return None if secret is None else secret.get_secret_value()
+    @cached_property
+    def installation(self) -> Installation:
+        """The settings that are not about HTTP alone."""
+        given = {each.name: getattr(self, each.name) for each in fields(Installation)}
+        for name, value in given.items():
+            if isinstance(value, SecretStr):
+                given[name] = value.get_secret_value()
+        return Installation(**given)
 
 
 def _reading(path: Path) -> type[Settings]:
@@ -310,13 +207,7 @@ def _reading(path: Path) -> type[Settings]:
                 raise InvalidParameterError(
                     f"the settings file {str(path)!r} is not valid {path.suffix[1:]}."
                 ) from None
-            found = file()
-            secrets = {"secret", "model_key", "encryption_key"} & set(found)
-            if secrets and path.stat().st_mode & 0o077:
-                raise InvalidParameterError(
-                    f"{str(path)!r} holds {sorted(secrets)[0]!r} and others can read "
-                    "it; set its mode to 600."
-                )
+            refuse_readable_secrets(path, file())
             return init_settings, env_settings, file
 
     return FromFile

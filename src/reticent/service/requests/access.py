@@ -6,8 +6,7 @@ import asyncio
 
 from starlette.requests import Request
 
-from reticent.service.keys import KeyRecord, Keyring, Role
-from reticent.service.registry import Registry, ServedModel
+from reticent.home import KeyRecord, Keyring, Registry, Role, ServedModel
 from reticent.service.requests.limits import RateLimit
 from reticent.service.requests.problems import ProblemError, plain
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from reticent.service.settings import BudgetSettings, Name
+from reticent.home import BudgetSettings
+from reticent.service.settings import Name
 
 Cell = str | float | bool | None
 
