@@ -64,7 +64,7 @@ class ReticentError(Exception):
 
 
 class InvalidParameterError(ReticentError, ValueError):
-    """A parameter has a value that cannot be meant."""
+    """A parameter has a value that is not possible."""
 
 
 class InvalidGuaranteeError(InvalidParameterError):

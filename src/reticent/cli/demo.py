@@ -54,7 +54,7 @@ def demo(
         output.result({"files": written}, [f"wrote {', '.join(written)}"])
         return
     service_runner()  # say at once if its packages are not installed
-    shutil.rmtree(home, ignore_errors=True)  # a demo starts afresh, budget included
+    shutil.rmtree(home, ignore_errors=True)  # every demo starts with a new budget
     place = Home.at(home)
     files = adult_sample_files()
     schema = Schema.read(files.schema)

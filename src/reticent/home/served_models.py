@@ -276,7 +276,7 @@ def registry_of(
     if len(relations) > 1:
         raise NotDeployableError(
             f"the models' charges are under different relations "
-            f"({', '.join(sorted(relations))}) and never meet in one account. Serve "
+            f"({', '.join(sorted(relations))}), which one account cannot add up. Serve "
             "them separately."
         )
     return Registry(models, *(relations or {"replace-one"}))

@@ -39,7 +39,7 @@ Name = Annotated[str, BeforeValidator(lambda value: checked_name("a name", value
 
 
 def _as_model(value: Any) -> Any:
-    """Take a bare path for a model with nothing else to say."""
+    """Read a bare path as a model with default settings."""
     return {"path": value} if isinstance(value, str | os.PathLike) else value
 
 
@@ -52,7 +52,7 @@ class Settings(BaseSettings):
     Attributes
     ----------
     models : dict of str to ModelSettings
-        The models by name; a bare path will do.
+        The models by name; a bare path takes the defaults.
     datasets : dict of str to BudgetSettings
         What all clients together may learn about each dataset. Every dataset that a
         model names must be here.
@@ -80,7 +80,8 @@ class Settings(BaseSettings):
     metrics_host, metrics_port : str, int or None
         The listener for Prometheus; without a port there is none.
     forwarded : str
-        Addresses of proxies whose word on the scheme is taken, as uvicorn reads them.
+        Addresses of proxies that are trusted to name the scheme, as uvicorn reads
+        them.
     secure_cookies : bool
         Whether browsers send the dashboard's cookie over HTTPS only.
     dashboard : bool

@@ -58,12 +58,12 @@ def _note(balance: Balance, promise: dict[str, float]) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number for people."""
+    """Return a number as text."""
     return "unlimited" if value is None else f"{value:.4g}"
 
 
 def text_of(answer: bytes) -> str:
-    """Return an answer in JSON for people: a text as it is."""
+    """Return an answer in JSON as text; a string without its quotes."""
     value = json.loads(answer)
     return value if isinstance(value, str) else answer.decode()
 
@@ -105,7 +105,7 @@ def overview(service: Service, record: KeyRecord) -> dict[str, Any]:
 
 
 def loss_text(model: ServedModel) -> str:
-    """Say what is charged, for people."""
+    """Say what is charged, as text."""
     loss = model.loss
     if loss["per"] == "nothing":
         return "free: the model itself is private"

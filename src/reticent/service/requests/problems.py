@@ -64,9 +64,9 @@ class ProblemError(Exception):
     status : int
         HTTP status.
     code : str
-        What programs look at; stable.
+        For programs; stable.
     message : str
-        What people read.
+        For people.
     details : mapping, default={}
         Numbers and names that programs may need.
     headers : mapping, default={}

@@ -20,7 +20,7 @@ class ErrorBody(_Document):
     """What went wrong."""
 
     code: Annotated[str, Field(description="Stable name, for programs.")]
-    message: Annotated[str, Field(description="A sentence, for people.")]
+    message: Annotated[str, Field(description="A sentence for people.")]
     details: dict[str, Any]
 
 
@@ -63,7 +63,7 @@ class PredictBody(_Document):
         list[dict[str, Cell]],
         Field(
             min_length=1,
-            description="One object a row, with every column of the model's schema "
+            description="One object per row, with every column of the model's schema "
             "and no other; null for a missing value where the schema allows one.",
         ),
     ]
@@ -116,7 +116,7 @@ class Prediction(_Document):
     model: str
     answers: Annotated[
         list[str | float | bool | int],
-        Field(description="One a row: a label as the schema spells it, or a number."),
+        Field(description="One per row: a label as the schema has it, or a number."),
     ]
     certificate: Annotated[str, Field(description="Id of what the answers promise.")]
     charge: ChargeDocument

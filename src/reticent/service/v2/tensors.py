@@ -106,7 +106,7 @@ def _columns(
     inputs: Any, raw: bytes, schema: Schema, most: int
 ) -> dict[str, list[Any]]:
     if not isinstance(inputs, list) or not inputs:
-        raise _wrong("inputs must list one tensor a column.")
+        raise _wrong("inputs must list one tensor per column.")
     columns: dict[str, list[Any]] = {}
     for place, tensor in enumerate(inputs):
         where = f"inputs[{place}]"
