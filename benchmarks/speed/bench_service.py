@@ -210,13 +210,13 @@ def prepare(folder: Path, ledger: str, model: Path, key: str) -> tuple[Path, str
     config.touch(0o600)
     config.write_text(json.dumps(settings))
     loaded = Settings.load(config)
-    book = loaded.installation.open_ledger()
+    book = loaded.open_ledger()
     cap = cap_of(BudgetSettings(**PLENTY), "replace-one")
     balance: Balance = book.open_account(client_account("load"), cap)
     assert balance.cap == cap
     book.close()
     store = SQLKeys(ledger)
-    text, _ = loaded.installation.keyring(store).create("load")
+    text, _ = loaded.keyring(store).create("load")
     store.close()
     return config, text
 

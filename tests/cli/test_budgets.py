@@ -170,7 +170,7 @@ def test_a_home_with_a_model_that_cannot_be_paid_for_still_works(shell):
     with SQLLedger(
         f"sqlite:///{shell.home / 'ledger.db'}",
         checkpoints=shell.home / "checkpoints.json",
-        signer=Home(shell.home).installation().derived("checkpoints"),
+        signer=Home(shell.home).settings().derived("checkpoints"),
     ) as ledger:
         account = AccountId(AccountScope.DATASET, "data")
         ledger.set_cap(account, Cap.within(Budget(2.0)))

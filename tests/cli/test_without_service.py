@@ -21,7 +21,6 @@ OF_THE_SERVICE = [
     "jinja2",
     "prometheus_client",
     "psycopg",
-    "pydantic_settings",
     "starlette",
     "uvicorn",
 ]

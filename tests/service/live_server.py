@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,9 @@ def written(settings: Settings, folder: Path) -> Path:
     """Write settings to a file that servers can read."""
     path = folder / "settings.json"
     path.touch(0o600)
-    data = settings.model_dump(mode="json", exclude_defaults=True)
-    for name in ("secret", "model_key"):
-        data[name] = getattr(settings, name).get_secret_value()
-    path.write_text(json.dumps(data))
+    defaults = {each.name: each.default for each in fields(settings)}
+    data = {k: v for k, v in asdict(settings).items() if v != defaults[k]}
+    path.write_text(json.dumps(data, default=str))
     return path
 
 

@@ -32,7 +32,7 @@ def test_a_bare_path_is_a_model():
     settings = Settings.load(**BASE)
     assert str(settings.models["triage"].path) == "models/triage"
     assert settings.models["triage"].remember
-    assert settings.installation.second_place is None
+    assert settings.second_place is None
 
 
 @pytest.mark.parametrize("suffix", [".json", ".toml"])
@@ -70,7 +70,6 @@ def test_everything_can_come_from_the_environment(monkeypatch):
 WRONG = {
     "debug": {"debug": True},
     "unknown setting": {"verbose": True},
-    "no models": {"models": {}},
     "no ledger": {"ledger": None},
     "negative epsilon": {"datasets": {"clinic": {"epsilon": -1.0}}},
     "nan epsilon": {"datasets": {"clinic": {"epsilon": float("nan")}}},
@@ -110,7 +109,7 @@ def test_settings_that_cannot_be_meant_are_refused(name):
 def test_errors_and_reprs_show_no_secret():
     assert SECRET not in repr(Settings.load(**BASE))
     with pytest.raises(InvalidParameterError) as refusal:
-        Settings.load(**{**BASE, "secret": "hmac-sha256:oops"}).installation.master()
+        Settings.load(**{**BASE, "secret": "hmac-sha256:oops"}).master()
     assert "oops" not in str(refusal.value)
 
 
@@ -155,20 +154,20 @@ def test_keys_may_come_from_private_files(tmp_path):
         model_key_file=tmp_path / "model",
         encryption_key_file=tmp_path / "encryption",
     )
-    assert len(settings.installation.master()) == 32
+    assert len(settings.master()) == 32
     (tmp_path / "secret").chmod(0o640)
     with pytest.raises(ModelFileError, match="600"):
-        settings.installation.master()
+        settings.master()
 
 
 def test_keys_for_different_purposes_differ():
     settings = Settings.load(**BASE)
     purposes = ("api-keys", "sessions", "checkpoints")
-    assert len({settings.installation.derived(purpose) for purpose in purposes}) == 3
-    sessions = settings.installation.derived("sessions")
-    assert sessions == settings.installation.derived("sessions")
+    assert len({settings.derived(purpose) for purpose in purposes}) == 3
+    sessions = settings.derived("sessions")
+    assert sessions == settings.derived("sessions")
     other = Settings.load(**{**BASE, "secret": new_key()})
-    assert other.installation.derived("sessions") != sessions
+    assert other.derived("sessions") != sessions
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "explain" / "service.md"
@@ -177,7 +176,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "explain" / "service.md"
 def test_every_setting_is_explained_with_its_default():
     table = PAGE.read_text("utf-8").split("| setting |")[1].split("\n\n")[0]
     cells = [line.split("|")[1] for line in table.splitlines()[2:]]
-    assert set(Settings.model_fields) == set(re.findall(r"`(\w+)`", " ".join(cells)))
+    assert {each.name for each in fields(Settings)} == set(
+        re.findall(r"`(\w+)`", " ".join(cells))
+    )
     page = PAGE.read_text("utf-8")
     for kind in (ModelSettings, BudgetSettings, ConsensusSettings):
         for name in [field.name for field in fields(kind)]:

@@ -132,7 +132,7 @@ def test_a_ledger_behind_its_checkpoint_is_refused(tmp_path):
     settings = settings_for(tmp_path, checkpoints=tmp_path / "checkpoint")
 
     def answers(count):
-        with clinic(settings, ledger=settings.installation.open_ledger()) as running:
+        with clinic(settings, ledger=settings.open_ledger()) as running:
             for age in range(count):
                 assert running.predict({**ROW, "age": age}).is_success
 
@@ -160,7 +160,7 @@ def test_a_changed_ledger_is_refused(tmp_path):
 
 def test_a_checkpoint_signed_with_another_secret_is_refused(tmp_path):
     settings = settings_for(tmp_path, checkpoints=tmp_path / "checkpoint")
-    settings.installation.open_ledger().close()
+    settings.open_ledger().close()
     changed = settings_for(
         tmp_path, checkpoints=tmp_path / "checkpoint", secret=new_key()
     )
@@ -174,6 +174,10 @@ def test_a_ledger_that_others_can_read_is_refused(tmp_path):
     (tmp_path / "ledger.db").chmod(0o644)
     with pytest.raises(LedgerError, match="others can read"):
         create_app(settings)
+
+
+def test_a_service_without_models_is_refused(tmp_path):
+    refuses(InvalidParameterError, "no model", settings_for(tmp_path, models={}))
 
 
 def test_consensus_without_enough_shards_is_refused(tmp_path):
@@ -228,14 +232,14 @@ def test_a_release_that_was_not_charged_is_refused_and_stays_so(tmp_path, kind):
     for _ in range(2):  # opening a service pays for nothing
         refuses(NotDeployableError, "charge_release", settings, ledger=ledger)
         assert ledger.balance(dataset_account("clinic")).spent == NOTHING
-    charge_release(ledger, settings.installation.load_model("public"))
+    charge_release(ledger, settings.load_model("public"))
     create_app(settings, ledger=ledger, keys=MemoryKeys())
     assert ledger.balance(dataset_account("clinic")).spent.epsilon == 2 * 10**9
     ledger.close()
 
 
 def test_only_releases_are_charged_as_such(tmp_path):
-    model = settings_for(tmp_path).installation.load_model("triage")
+    model = settings_for(tmp_path).load_model("triage")
     with pytest.raises(InvalidParameterError, match="each of its answers"):
         charge_release(MemoryLedger(), model)
 
@@ -247,7 +251,7 @@ def test_released_models_answer_for_nothing_but_their_release_is_charged(tmp_pat
     account = dataset_account("clinic")
     ledger.open_account(account, settings.datasets["clinic"].cap())
     for _ in range(2):  # charged once, however often
-        charge_release(ledger, settings.installation.load_model("public"))
+        charge_release(ledger, settings.load_model("public"))
         assert ledger.balance(account).spent.epsilon == 2 * 10**9
     with clinic(settings, ledger=ledger) as running:
         body = running.predict(ROW, ROW, model="public").json()

@@ -145,7 +145,7 @@ def _report(output: Output, place: Home, model: Any, options: FitOptions) -> Non
         more = "answers" if known.spent == NOTHING else "more answers"
         lines.insert(0, f"{options.name}: {model.shard_choice_.reason}.")
         lines.append(f"A budget of {known.cap.budget} covers {answers} {more}.")
-        client = place.installation().client_budget
+        client = place.settings().client_budget
         per_client = None if client is None else client.cap().answers_left(charge)
         if per_client is not None and per_client < answers:
             lines.append(f"One client may have at most {per_client} of them.")

@@ -41,7 +41,7 @@ def create(
 @keys_app.command("list")
 def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
     """List keys by their public part."""
-    with Home.existing(home).installation().open_keyring() as keyring:
+    with Home.existing(home).settings().open_keyring() as keyring:
         records = keyring.store.all()
     rows: list[tuple[str, ...]] = [("key", "client", "role", "state")]
     rows += [
@@ -58,7 +58,7 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Revoke a key for good."""
-    with Home.existing(home).installation().open_keyring() as keyring:
+    with Home.existing(home).settings().open_keyring() as keyring:
         done = keyring.revoke(key)
     if not done:
         raise InvalidParameterError(

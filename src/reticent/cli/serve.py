@@ -35,14 +35,14 @@ def serve(
     """
     run_service = service_runner()
     place = Home.existing(home)
-    installation = place.installation()
+    settings = place.settings()
     _check_port(host, port)
     output = Output(as_json)
-    with installation.open_keyring() as keyring:
+    with settings.open_keyring() as keyring:
         admins = [r for r in keyring.store.all() if r.role is Role.ADMIN]
     key = None if admins else place.new_key("admin", Role.ADMIN)[0]
     address = f"http://{host}:{port}"
-    lines = [f"serving {', '.join(sorted(installation.models))} at {address}"]
+    lines = [f"serving {', '.join(sorted(settings.models))} at {address}"]
     if key is not None:
         lines.append(f"admin key, shown this once: {key}")
     output.result({"address": address, "admin_key": key}, lines)

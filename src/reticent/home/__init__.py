@@ -16,14 +16,12 @@ from reticent.home.api_keys import KeyRecord, Keyring, KeyStore, MemoryKeys, Rol
 from reticent.home.consensus_sessions import ConsensusSession
 from reticent.home.dataset_budgets import DatasetBudget
 from reticent.home.home import DEFAULT_HOME, Home
-from reticent.home.installation import (
+from reticent.home.key_tables import SQLKeys
+from reticent.home.model_settings import (
     BudgetSettings,
     ConsensusSettings,
-    Installation,
     ModelSettings,
-    refuse_readable_secrets,
 )
-from reticent.home.key_tables import SQLKeys
 from reticent.home.served_models import (
     Registry,
     ServedModel,
@@ -34,6 +32,7 @@ from reticent.home.served_models import (
     registry_of,
     request_key,
 )
+from reticent.home.settings import Settings
 from reticent.home.train_and_store import LEARNERS, FitOptions, train_and_store
 
 __all__ = [
@@ -45,7 +44,6 @@ __all__ = [
     "DatasetBudget",
     "FitOptions",
     "Home",
-    "Installation",
     "KeyRecord",
     "KeyStore",
     "Keyring",
@@ -55,6 +53,7 @@ __all__ = [
     "Role",
     "SQLKeys",
     "ServedModel",
+    "Settings",
     "answer_rows",
     "cap_of",
     "charge_release",
@@ -65,7 +64,6 @@ __all__ = [
     "open_client",
     "open_registry",
     "price_problem",
-    "refuse_readable_secrets",
     "registry_of",
     "request_key",
     "train_and_store",

@@ -14,13 +14,14 @@ from reticent.errors import (
     NotDeployableError,
     RuleError,
 )
-from reticent.home.installation import BudgetSettings, Installation
+from reticent.home.model_settings import BudgetSettings
 from reticent.home.served_models import (
     Registry,
     ServedModel,
     client_account,
     dataset_account,
 )
+from reticent.home.settings import Settings
 from reticent.ledger import AccountId, Balance, Cap, Charge, Ledger, Receipt, Request
 from reticent.storage import StoredModel
 
@@ -70,9 +71,7 @@ def _release_key(model: StoredModel) -> str:
     return f"/release/{model.id}"
 
 
-def open_accounts(
-    ledger: Ledger, registry: Registry, installation: Installation
-) -> None:
+def open_accounts(ledger: Ledger, registry: Registry, settings: Settings) -> None:
     """Open the accounts of datasets and models, or check them against the settings.
 
     Nothing is charged.
@@ -86,9 +85,9 @@ def open_accounts(
     wanted: dict[AccountId, BudgetSettings] = {}
     for model in registry:
         name = model.stored.dataset.name
-        wanted[dataset_account(name)] = installation.datasets[name]
+        wanted[dataset_account(name)] = settings.datasets[name]
         for account in model.accounts:
-            own = installation.models.get(model.name)
+            own = settings.models.get(model.name)
             if account not in wanted and own is not None and own.budget is not None:
                 wanted[account] = own.budget
     known = {balance.account: balance for balance in ledger.balances()}
@@ -192,7 +191,7 @@ def open_client(ledger: Ledger, budget: BudgetSettings | None, client: str) -> N
     ledger : Ledger
         The ledger.
     budget : BudgetSettings or None
-        What a new client may spend, `Installation.client_budget`.
+        What a new client may spend, `Settings.client_budget`.
     client : str
         The client.
     """

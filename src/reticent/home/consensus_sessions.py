@@ -15,7 +15,7 @@ from reticent.errors import (
     InvalidParameterError,
 )
 from reticent.guarantees import Budget
-from reticent.home.installation import ConsensusSettings
+from reticent.home.model_settings import ConsensusSettings
 from reticent.ledger import (
     AccountId,
     AccountScope,

@@ -52,7 +52,7 @@ class DatasetBudget:
             for balance in ledger.balances():
                 if balance.account == account:
                     return balance
-        noted = self.home.installation().datasets.get(self.dataset)
+        noted = self.home.settings().datasets.get(self.dataset)
         return None if noted is None else Balance(account, noted.cap())
 
     def settle(
@@ -128,7 +128,7 @@ class DatasetBudget:
     @contextmanager
     def ledger(self) -> Iterator[SQLLedger]:
         """Hold the ledger of the home."""
-        with self.home.installation().open_ledger() as ledger:
+        with self.home.settings().open_ledger() as ledger:
             yield ledger
 
 

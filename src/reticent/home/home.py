@@ -14,8 +14,8 @@ from reticent.errors import InvalidParameterError
 from reticent.guarantees import Budget
 from reticent.home.accounts import open_accounts, open_client
 from reticent.home.api_keys import KeyRecord, Role
-from reticent.home.installation import Installation, read_settings
 from reticent.home.served_models import ServedModel, open_registry
+from reticent.home.settings import Settings, read_settings
 from reticent.ledger import SQLLedger
 from reticent.signing import new_key, read_key_file, write_key_file
 
@@ -24,7 +24,7 @@ DEFAULT_HOME = ".reticent"
 
 @dataclass(frozen=True)
 class Home:
-    """Where one installation keeps everything that is secret.
+    """Where one settings keeps everything that is secret.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ class Home:
         """Return the key that signs models."""
         return read_key_file(self.key_file("signing"))
 
-    def installation(self) -> Installation:
-        """Return the settings that every command needs."""
-        return Installation.load(self.config)
+    def settings(self) -> Settings:
+        """Return the settings, those of the environment included."""
+        return Settings.load(self.config)
 
     def open_dataset(self, dataset: str, budget: Budget) -> None:
         """Write the budget of a dataset into the settings, unless it has one."""
@@ -108,10 +108,10 @@ class Home:
         self, client: str, role: Role, *, models: tuple[str, ...] | None = None
     ) -> tuple[str, KeyRecord]:
         """Make an API key and open the account that it is charged to."""
-        installation = self.installation()
-        with installation.open_ledger() as ledger:
-            open_client(ledger, installation.client_budget, client)
-        with installation.open_keyring() as keyring:
+        settings = self.settings()
+        with settings.open_ledger() as ledger:
+            open_client(ledger, settings.client_budget, client)
+        with settings.open_keyring() as keyring:
             return keyring.create(client, role, models=models)
 
     @contextmanager
@@ -127,16 +127,16 @@ class Home:
         client : str
             Whose account is opened, if it is not open. See `reticent.home.answer_rows`.
         """
-        installation = self.installation()
-        if name not in installation.models:
+        settings = self.settings()
+        if name not in settings.models:
             raise InvalidParameterError(
                 f"there is no model {name!r}; this home has "
-                f"{', '.join(sorted(installation.models))}."
+                f"{', '.join(sorted(settings.models))}."
             )
-        registry = open_registry(installation, name)
-        with installation.open_ledger() as ledger:
-            open_accounts(ledger, registry, installation)
-            open_client(ledger, installation.client_budget, client)
+        registry = open_registry(settings, name)
+        with settings.open_ledger() as ledger:
+            open_accounts(ledger, registry, settings)
+            open_client(ledger, settings.client_budget, client)
             yield ledger, registry.models[name]
 
     def _write(self, found: dict[str, Any]) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 from reticent.errors import IdempotencyKeyError, NotDeployableError
 from reticent.guarantees import Certificate
 from reticent.home.consensus_sessions import ConsensusSession
-from reticent.home.installation import Installation, ModelSettings
+from reticent.home.model_settings import ModelSettings
+from reticent.home.settings import Settings
 from reticent.ledger import (
     DELTA_UNITS,
     EPSILON_UNITS,
@@ -254,20 +255,16 @@ class Registry:
         return found
 
 
-def open_registry(installation: Installation, *names: str) -> Registry:
+def open_registry(settings: Settings, *names: str) -> Registry:
     """Load models, all of them or those named; refuse what must not be served."""
-    stored = {
-        name: installation.load_model(name) for name in names or installation.models
-    }
-    return registry_of(stored, installation)
+    stored = {name: settings.load_model(name) for name in names or settings.models}
+    return registry_of(stored, settings)
 
 
-def registry_of(
-    stored: Mapping[str, StoredModel], installation: Installation
-) -> Registry:
+def registry_of(stored: Mapping[str, StoredModel], settings: Settings) -> Registry:
     """Return loaded models as served ones; every one must have a budget."""
     models = {
-        name: _served(name, model, installation.models.get(name), installation)
+        name: _served(name, model, settings.models.get(name), settings)
         for name, model in stored.items()
     }
     relations = {
@@ -286,10 +283,10 @@ def _served(
     name: str,
     stored: StoredModel,
     wanted: ModelSettings | None,
-    installation: Installation,
+    settings: Settings,
 ) -> ServedModel:
     dataset = stored.dataset
-    if dataset.name not in installation.datasets:
+    if dataset.name not in settings.datasets:
         raise NotDeployableError(
             f"model {name!r} is on the dataset {dataset.name!r}, which has no budget. "
             f"Set datasets.{dataset.name}.epsilon."

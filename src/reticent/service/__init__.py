@@ -4,10 +4,10 @@
 something would weaken privacy.
 """
 
+from reticent.home import Settings
 from reticent.service.app import create_app
 from reticent.service.service import Service, open_service
 from reticent.service.serving import application, serve
-from reticent.service.settings import Settings
 
 __all__ = [
     "Service",

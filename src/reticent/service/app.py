@@ -11,13 +11,12 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 import reticent
-from reticent.home import KeyStore, Registry
+from reticent.home import KeyStore, Registry, Settings
 from reticent.ledger import Ledger
 from reticent.service.dashboard import install_dashboard
 from reticent.service.requests import problems
 from reticent.service.requests.envelope import Envelope
 from reticent.service.service import Service, open_service
-from reticent.service.settings import Settings
 from reticent.service.telemetry import start_metrics
 from reticent.service.v1.admin import admin_routes
 from reticent.service.v1.documents import PredictBody

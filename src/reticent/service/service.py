@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reticent.errors import InvalidParameterError
 from reticent.home import (
     Keyring,
     KeyStore,
     Registry,
+    Settings,
     SQLKeys,
     check_prices,
     open_accounts,
@@ -18,7 +20,6 @@ from reticent.service.activity import Activity
 from reticent.service.answering import Answering
 from reticent.service.requests.access import Access
 from reticent.service.requests.limits import Gate, RateLimit
-from reticent.service.settings import Settings
 from reticent.service.telemetry import Metrics
 
 
@@ -54,19 +55,19 @@ def open_service(
     Nothing is charged: a released model that was not paid for is refused. Models are
     loaded first, so that one that must not be served leaves the ledger untouched.
     """
-    installation = settings.installation
-    found = open_registry(installation) if registry is None else registry
-    opened = installation.open_ledger() if ledger is None else ledger
+    if not settings.models and registry is None:
+        raise InvalidParameterError("models names no model to serve.")
+    found = open_registry(settings) if registry is None else registry
+    opened = settings.open_ledger() if ledger is None else ledger
     try:
-        open_accounts(opened, found, installation)
+        open_accounts(opened, found, settings)
         check_prices(opened, found)
         store = SQLKeys(settings.ledger) if keys is None else keys
     except BaseException:
         if ledger is None:
             opened.close()
         raise
-    seconds = settings.key_cache_seconds
-    keyring = installation.keyring(store, cache_seconds=seconds)
+    keyring = settings.keyring(store)
     metrics = Metrics()
     limit = RateLimit(settings.rate, settings.burst)
     return Service(

@@ -19,10 +19,10 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from threadpoolctl import threadpool_limits
 
+from reticent.home import Settings
 from reticent.service.app import create_app
 from reticent.service.listeners import run_workers
 from reticent.service.service import open_service
-from reticent.service.settings import Settings
 from reticent.service.telemetry import configure_logging, start_metrics
 
 _MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"

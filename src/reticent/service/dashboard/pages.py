@@ -48,7 +48,7 @@ class Dashboard:
         self.service = service
         settings = service.settings
         self.sessions = Sessions(
-            settings.installation.derived("sessions"),
+            settings.derived("sessions"),
             minutes=settings.session_minutes,
             secure=settings.secure_cookies,
         )

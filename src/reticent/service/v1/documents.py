@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from reticent.home import BudgetSettings
-from reticent.service.settings import Name
+from reticent.storage import checked_name
 
+Name = Annotated[str, BeforeValidator(lambda value: checked_name("a name", value))]
 Cell = str | float | bool | None
 
 
