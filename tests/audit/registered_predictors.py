@@ -60,7 +60,7 @@ def asking(make, queries=QUERIES, method="predict"):
 def voting(rule, **settings):
     def make(base=TREE, **more):
         return PrivateVotingClassifier(
-            base, EPSILON, (0, 1), 3, rule, **{**settings, **more}
+            base, EPSILON, (0, 1), 3, rule=rule, **{**settings, **more}
         )
 
     return make
@@ -130,7 +130,7 @@ register(
 
 def numbers(delta=0.0):
     return PrivateAveragingRegressor(
-        LinearRegression(), EPSILON, (-1.0, 2.0), 2, delta=delta
+        LinearRegression(), EPSILON, bounds=(-1.0, 2.0), n_shards=2, delta=delta
     )
 
 
@@ -189,13 +189,13 @@ for solver in ("erm", "psgd"):
             replay=Replayed(asking(regression), MEASURED),
         )
 
-for response in ("two-step", "sigmoid"):
+for rule in ("two-step", "sigmoid"):
     for relation in ("replace-one", "add-remove"):
 
-        def walk(response=response, relation=relation):
+        def walk(rule=rule, relation=relation):
             return ProjectedWalkClassifier(
                 EPSILON,
-                response=response,
+                rule=rule,
                 error=0.9,
                 classes=[0, 1],
                 relation=relation,
@@ -203,7 +203,7 @@ for response in ("two-step", "sigmoid"):
 
         register(
             ProjectedWalkClassifier,
-            f"{response}-{relation}",
+            f"{rule}-{relation}",
             "law",
             lambda make=walk: verify(make, BINARY, 3, symmetric=True),
             tight=0.99,
@@ -277,7 +277,9 @@ register(
 
 
 def interface(data, queries=((0,), (1,), (0,))):
-    model = PrivateVotingClassifier(Table(), EPSILON, (0, 1), 2, "geometric").fit(*data)
+    model = PrivateVotingClassifier(Table(), EPSILON, (0, 1), 2, rule="geometric").fit(
+        *data
+    )
     asked = PredictionInterface(model, Budget(2 * EPSILON))
     return tuple(int(asked.predict([query])[0]) for query in queries)
 

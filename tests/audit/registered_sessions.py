@@ -77,7 +77,7 @@ register(
 
 def session_answers(X, y, queries=((0,), (1,))):
     session = AdaptiveSession(X, y, epsilon=2 * EPSILON)
-    model = PrivateVotingClassifier(Table(), EPSILON, (0, 1), 2, "geometric")
+    model = PrivateVotingClassifier(Table(), EPSILON, (0, 1), 2, rule="geometric")
     return tuple(session.fit(model).predict(np.array(queries)).tolist())
 
 

@@ -30,7 +30,7 @@ EPSILON = 0.7
 
 def voting(rule="geometric", epsilon=EPSILON, **settings):
     return lambda: PrivateVotingClassifier(
-        Table(), epsilon, (0, 1), 3, rule, random_state=3, **settings
+        Table(), epsilon, (0, 1), 3, rule=rule, random_state=3, **settings
     )
 
 

@@ -192,7 +192,7 @@ def test_numbers_are_attacked_too(ours):
     rows, values = load_diabetes(return_X_y=True)
     model = KNeighborsRegressor(1)
     if ours:
-        model = PrivateAveragingRegressor(Ridge(), 1.0, (0.0, 400.0), n_shards=6)
+        model = PrivateAveragingRegressor(Ridge(), 1.0, bounds=(0.0, 400.0), n_shards=6)
     settings = {**SMALL, "false_positive_rates": [0.1], "poison": 0}
     found = membership_inference(model, rows, values, **settings, answers=2)
     assert not found.refuted

@@ -29,7 +29,7 @@ from reticent.learners import (
     OutputPerturbationRegressor,
 )
 from reticent.mechanisms import soft_vote
-from reticent.prediction.voting import Vote
+from reticent.prediction import VoteRule
 from reticent.schemas import Encoder
 from reticent.signing import new_key
 from reticent.storage import save_model
@@ -416,7 +416,7 @@ def test_a_doubled_vote_is_caught_by_exact_and_by_sampling():
 
 
 def test_gaussian_votes_are_checked_by_their_concentration():
-    vote = Vote("gaussian", 3.0, 3.0)
+    vote = VoteRule("gaussian", 3.0)
     step = last_step(
         "voting",
         {"rule": "gaussian", "parameter": 3.0, "n_shards": 15, "classes": [0, 1]},

@@ -130,7 +130,7 @@ class Session:
 @functools.cache
 def fitted():
     """One model, fitted before the processes fork."""
-    model = PrivateVotingClassifier(Table(), 0.5, (0, 1), 2, "geometric")
+    model = PrivateVotingClassifier(Table(), 0.5, (0, 1), 2, rule="geometric")
     return model.fit(np.array([[0], [1]] * 20), np.array([0, 1] * 20))
 
 

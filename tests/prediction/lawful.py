@@ -23,7 +23,7 @@ TWO = (0, 1)
 CLASSIFIERS = {
     **{
         rule: lambda epsilon, rule=rule: PrivateVotingClassifier(
-            Table(), epsilon, TWO, SHARDS, rule
+            Table(), epsilon, TWO, SHARDS, rule=rule
         )
         for rule in ("soft", "geometric", "permute-and-flip")
     },
@@ -34,7 +34,7 @@ CLASSIFIERS = {
         epsilon, error=0.9, classes=TWO
     ),
     "walk-sigmoid": lambda epsilon: ProjectedWalkClassifier(
-        epsilon, 0, "sigmoid", error=0.9, classes=TWO
+        epsilon, 0, rule="sigmoid", error=0.9, classes=TWO
     ),
     "stable-linear": lambda epsilon: StableLinearClassifier(
         epsilon, radius=2.0, classes=TWO
@@ -48,7 +48,7 @@ CLASSIFIERS = {
 }
 NUMBERS = {
     "averaged-numbers": lambda epsilon: PrivateAveragingRegressor(
-        LinearRegression(), epsilon, (0.0, 1.0), SHARDS
+        LinearRegression(), epsilon, bounds=(0.0, 1.0), n_shards=SHARDS
     ),
     "stable-numbers": lambda epsilon: StableLinearRegressor(
         epsilon, (0.0, 1.0), radius=0.15

@@ -32,7 +32,9 @@ class LastValue(DummyRegressor):
 
 
 def test_numbers_carry_noise_of_the_range_over_shards():
-    model = PrivateAveragingRegressor(Ridge(), 2.0, (0, 400), 11).fit(X, Y)
+    model = PrivateAveragingRegressor(Ridge(), 2.0, bounds=(0, 400), n_shards=11).fit(
+        X, Y
+    )
     law = model.response(X[:5])
     assert law.scale == pytest.approx(400 / (11 * 2.0), rel=1e-6)
     assert isinstance(model.certificate_.guarantee, PureDP)
@@ -44,7 +46,7 @@ def test_numbers_carry_noise_of_the_range_over_shards():
 def test_the_worst_neighbour_moves_the_average_by_what_was_certified(delta):
     rows, targets = np.zeros((9, 1)), np.zeros(9)
     model = PrivateAveragingRegressor(
-        LastValue(), 1.0, (0, 1), 3, delta=delta, random_state=0
+        LastValue(), 1.0, bounds=(0, 1), n_shards=3, delta=delta, random_state=0
     )
     before = model.fit(rows, targets).response(rows[:1]).steps
     targets[4] = 1.0
@@ -61,7 +63,9 @@ def test_the_worst_neighbour_moves_the_average_by_what_was_certified(delta):
 
 
 def test_answers_follow_the_law_and_stay_in_bounds():
-    model = PrivateAveragingRegressor(Ridge(), 1.0, (0, 400), 11).fit(X, Y)
+    model = PrivateAveragingRegressor(Ridge(), 1.0, bounds=(0, 400), n_shards=11).fit(
+        X, Y
+    )
     law = model.response(X[:1])
     drawn = model.predict(np.repeat(X[:1], 20_000, axis=0))
     assert drawn.min() >= 0
@@ -71,7 +75,9 @@ def test_answers_follow_the_law_and_stay_in_bounds():
 
 
 def test_gaussian_noise_states_its_zcdp():
-    model = PrivateAveragingRegressor(Ridge(), 1.0, (0, 400), 11, delta=1e-6)
+    model = PrivateAveragingRegressor(
+        Ridge(), 1.0, bounds=(0, 400), n_shards=11, delta=1e-6
+    )
     assert isinstance(model.fit(X, Y).certificate_.guarantee, ZCDP)
 
 
@@ -132,7 +138,9 @@ def test_mistakes_are_named(settings, message, skip):
 
 
 def test_targets_beyond_the_bounds_are_clipped():
-    model = PrivateAveragingRegressor(LastValue(), 50.0, (0, 1), 3, random_state=0)
+    model = PrivateAveragingRegressor(
+        LastValue(), 50.0, bounds=(0, 1), n_shards=3, random_state=0
+    )
     model.fit(np.zeros((9, 1)), np.full(9, 1e9))
     assert model.response([[0.0]]).location[0] == 1.0
 
@@ -151,7 +159,7 @@ EXPECTED_FAILURES: dict[str, str] = {}
             LogisticRegression(), 1e6, n_shards=1, random_state=0
         ),
         PrivateAveragingRegressor(
-            Ridge(), 1e8, (-1e3, 1e3), n_shards=1, random_state=0
+            Ridge(), 1e8, bounds=(-1e3, 1e3), n_shards=1, random_state=0
         ),
     ],
     expected_failed_checks=lambda _: EXPECTED_FAILURES,

@@ -43,9 +43,14 @@ CASES = {
         PrivateAveragingClassifier(LogisticRegression(), 1.0, ["no", "yes"]),
         Y,
     ),
-    "numbers, linear": (PrivateAveragingRegressor(Ridge(), 2.0, (-3, 3)), NUMBERS),
+    "numbers, linear": (
+        PrivateAveragingRegressor(Ridge(), 2.0, bounds=(-3, 3)),
+        NUMBERS,
+    ),
     "numbers, trees": (
-        PrivateAveragingRegressor(DecisionTreeRegressor(max_depth=2), 2.0, (-3, 3)),
+        PrivateAveragingRegressor(
+            DecisionTreeRegressor(max_depth=2), 2.0, bounds=(-3, 3)
+        ),
         NUMBERS,
     ),
 }

@@ -98,7 +98,7 @@ class Budgets(RuleBasedStateMachine):
     @rule(target=models, epsilon=EPSILONS, kind=st.sampled_from(["soft", "geometric"]))
     def fit(self, epsilon, kind):
         base = DecisionTreeClassifier(max_depth=1)
-        model = PrivateVotingClassifier(base, epsilon, [0, 1], 3, kind)
+        model = PrivateVotingClassifier(base, epsilon, [0, 1], 3, rule=kind)
         return model.fit(ROWS, LABELS)
 
     @rule(

@@ -137,7 +137,7 @@ def test_an_idempotency_key_is_charged_once():
 
 
 def test_many_answers_cost_less_with_a_delta():
-    soft = PrivateVotingClassifier(BASE, 0.2, [0, 1], 9, "soft").fit(X, Y)
+    soft = PrivateVotingClassifier(BASE, 0.2, [0, 1], 9, rule="soft").fit(X, Y)
     interface = PredictionInterface(soft, Budget(7.8, 1e-6))
     assert interface.capacity >= 200
     # What is set aside for other models and for totals costs one answer in a hundred.
@@ -165,7 +165,9 @@ def test_spending_survives_in_a_sql_ledger(tmp_path):
 
 def test_numbers_are_remembered_to_the_last_bit():
     rows, targets = load_diabetes(return_X_y=True)
-    model = PrivateAveragingRegressor(Ridge(), 0.5, (0, 400), 9).fit(rows, targets)
+    model = PrivateAveragingRegressor(Ridge(), 0.5, bounds=(0, 400), n_shards=9).fit(
+        rows, targets
+    )
     interface = PredictionInterface(model, Budget(2.0))
     first = interface.predict(rows[:3])
     np.testing.assert_array_equal(interface.predict(rows[:3]), first)

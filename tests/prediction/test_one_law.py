@@ -56,8 +56,7 @@ def turn_up(model):
     model.set_params(epsilon=LOUD)
     model.epsilon = LOUD
     for name, value in {
-        "rule": "soft",
-        "response": "sigmoid",
+        "rule": "soft" if hasattr(model, "rule_") else "sigmoid",
         "flip": 1e-6,
         "delta": 0.5,
         "bounds": (0.0, 1e-6),
@@ -263,7 +262,9 @@ def test_probabilities_are_drawn_as_they_were_certified():
 def test_arguments_that_change_after_the_fit_change_no_law():
     classes, bounds = [0, 1], [0.0, 1.0]
     voting = PrivateVotingClassifier(Table(), 1.0, classes, 3).fit(ROWS, LABELS[0])
-    numbers = PrivateAveragingRegressor(DummyClassifier(), 1.0, bounds, 3)
+    numbers = PrivateAveragingRegressor(
+        DummyClassifier(), 1.0, bounds=bounds, n_shards=3
+    )
     numbers.fit(ROWS, LABELS[0])
     classes[:], bounds[:] = [5, 6], [0.0, 1e9]
     assert set(voting.predict(np.zeros((50, 1)))) <= {0, 1}

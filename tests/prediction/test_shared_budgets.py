@@ -41,7 +41,7 @@ DATA = AccountId(AccountScope.DATASET, "data")
 
 
 def voting(epsilon, labels=Y, rule="auto", shards=9):
-    model = PrivateVotingClassifier(BASE, epsilon, [0, 1], shards, rule)
+    model = PrivateVotingClassifier(BASE, epsilon, [0, 1], shards, rule=rule)
     return model.fit(X, labels)
 
 
@@ -261,7 +261,9 @@ def test_written_off_budgets_are_not_called_unspent(tmp_path):
 
 def test_numbers_and_labels_share_a_budget(ledger):
     rows, targets = load_diabetes(return_X_y=True)
-    model = PrivateAveragingRegressor(Ridge(), 0.5, (0, 400), 9).fit(rows, targets)
+    model = PrivateAveragingRegressor(Ridge(), 0.5, bounds=(0, 400), n_shards=9).fit(
+        rows, targets
+    )
     other = PrivateVotingClassifier(LogisticRegression(), 0.1, [0, 1], 9)
     other.fit(rows, (targets > 150).astype(int))
     numbers = PredictionInterface(model, Budget(2.0), ledger)

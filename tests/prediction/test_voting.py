@@ -255,7 +255,7 @@ def test_too_few_units_and_odd_rules_are_refused():
         )
     flowers, kinds = load_iris(return_X_y=True)
     with pytest.raises(InvalidParameterError, match="two labels"):
-        PrivateVotingClassifier(LINEAR, 1.0, [0, 1, 2], 5, "geometric").fit(
+        PrivateVotingClassifier(LINEAR, 1.0, [0, 1, 2], 5, rule="geometric").fit(
             flowers, kinds
         )
 

@@ -38,7 +38,7 @@ TERNARY = list(product((0, 1), (0, 1, 2)))
 
 def voting(base, rule, classes=(0, 1), epsilon=EPSILON, **settings):
     return lambda: PrivateVotingClassifier(
-        base, epsilon, classes, 3, rule, random_state=3, **settings
+        base, epsilon, classes, 3, rule=rule, random_state=3, **settings
     )
 
 

@@ -62,23 +62,22 @@ def test_long_ties_are_one_step():
     assert clipped_walk(single, 1000).max() == 900
 
 
-def law_of(data, response, relation="replace-one"):
+def law_of(data, rule, relation="replace-one"):
     X = np.array([[x] for x, _ in data]).reshape(len(data), 1)
     y = np.array([label for _, label in data])
     model = ProjectedWalkClassifier(
-        EPSILON, 0, response, error=0.9, classes=[0, 1], relation=relation
+        EPSILON, 0, rule=rule, error=0.9, classes=[0, 1], relation=relation
     )
     return model.fit(X, y).response(QUERIES).log_probabilities
 
 
-def all_laws(response, n):
+def all_laws(rule, n):
     # The order of units does not matter, so multisets are enough; every pair of
     # multisets that differ by one element is compared below.
     from itertools import combinations_with_replacement
 
     return {
-        data: law_of(data, response)
-        for data in combinations_with_replacement(DOMAIN, n)
+        data: law_of(data, rule) for data in combinations_with_replacement(DOMAIN, n)
     }
 
 
@@ -92,24 +91,24 @@ def worst_loss(laws):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("response", ["two-step", "sigmoid"])
-def test_one_replaced_unit_costs_at_most_epsilon(response, n):
-    worst = worst_loss(all_laws(response, n))
+@pytest.mark.parametrize("rule", ["two-step", "sigmoid"])
+def test_one_replaced_unit_costs_at_most_epsilon(rule, n):
+    worst = worst_loss(all_laws(rule, n))
     assert worst <= EPSILON * (1 + 1e-9)
-    if response == "two-step":
+    if rule == "two-step":
         assert worst >= 0.99 * EPSILON
 
 
-@pytest.mark.parametrize("response", ["two-step", "sigmoid"])
-def test_one_added_unit_costs_what_add_remove_says(response):
+@pytest.mark.parametrize("rule", ["two-step", "sigmoid"])
+def test_one_added_unit_costs_what_add_remove_says(rule):
     model = ProjectedWalkClassifier(
-        EPSILON, 0, response, classes=[0, 1], relation="add-remove"
+        EPSILON, 0, rule=rule, classes=[0, 1], relation="add-remove"
     ).fit([[0], [1]], [0, 1])
     promised = model.certificate_.guarantee.epsilon
     assert model.certificate_.relation == AddRemove()
     assert promised < EPSILON
-    small = {d: law_of(d, response) for d in all_laws(response, 3)}
-    large = all_laws(response, 4)
+    small = {d: law_of(d, rule) for d in all_laws(rule, 3)}
+    large = all_laws(rule, 4)
     worst = max(
         np.abs(law - large[tuple(sorted((*data, unit)))]).max()
         for data, law in small.items()
@@ -166,7 +165,7 @@ def test_predict_follows_the_law_with_fresh_noise():
 def test_certificates_name_response_and_relation():
     X, y = np.arange(20)[:, None], np.arange(20) > 9
     two_step = ProjectedWalkClassifier(1.0, classes=[False, True]).fit(X, y)
-    sigmoid = ProjectedWalkClassifier(1.0, 0, "sigmoid", classes=[0, 1]).fit(X, y)
+    sigmoid = ProjectedWalkClassifier(1.0, 0, rule="sigmoid", classes=[0, 1]).fit(X, y)
     assert two_step.certificate_.guarantee == PureDP(1.0)
     assert sigmoid.certificate_.guarantee == BoundedRange(1.0)
     recheck(two_step.certificate_)
@@ -174,13 +173,15 @@ def test_certificates_name_response_and_relation():
     assert two_step.certificate_.proved
 
 
-def test_response_is_a_parameter_and_a_method():
-    model = ProjectedWalkClassifier(1.0, response="sigmoid")
-    assert model.get_params()["response"] == "sigmoid" == model.response
-    assert clone(model).response == "sigmoid"
-    assert model.set_params(response="two-step").response == "two-step"
+def test_the_rule_is_a_parameter_and_response_a_method():
+    model = ProjectedWalkClassifier(1.0, rule="sigmoid")
+    assert clone(model).get_params()["rule"] == "sigmoid" == model.rule
     X, y = np.arange(20)[:, None], np.arange(20) > 9
     assert model.fit(X, y).response(X).probabilities.shape == (20, 2)
+    with pytest.raises(TypeError, match="positional"):
+        ProjectedWalkClassifier(1.0, 0, "sigmoid")
+    with pytest.raises(TypeError, match="response"):
+        ProjectedWalkClassifier(1.0, response="sigmoid")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,7 @@ def test_response_is_a_parameter_and_a_method():
         ({"epsilon": 0.0}, "epsilon"),
         ({"error": 0.0}, "error"),
         ({"error": float("nan")}, "error"),
-        ({"response": "loud"}, "response"),
+        ({"rule": "loud"}, "rule"),
         ({"relation": "swap"}, "relation"),
         ({"feature": 3}, "feature"),
         ({"feature": "age"}, "feature"),
@@ -306,10 +307,10 @@ def test_missing_cells_are_refused_at_fit(order, missing):
 
 
 @pytest.mark.parametrize("epsilon", [3e-9, 1e-12, 1e-150])
-@pytest.mark.parametrize("response", ["two-step", "sigmoid"])
-def test_the_smallest_epsilons_have_a_law(epsilon, response):
+@pytest.mark.parametrize("rule", ["two-step", "sigmoid"])
+def test_the_smallest_epsilons_have_a_law(epsilon, rule):
     X, y = np.arange(40)[:, None], np.arange(40) > 20
-    model = ProjectedWalkClassifier(epsilon, 0, response, classes=[0, 1]).fit(X, y)
+    model = ProjectedWalkClassifier(epsilon, 0, rule=rule, classes=[0, 1]).fit(X, y)
     assert model.reach_ == 2**29
     assert model.certificate_.guarantee.epsilon == epsilon
     np.testing.assert_allclose(model.response(X).probabilities, 0.5, atol=1e-6)

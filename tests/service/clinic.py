@@ -75,7 +75,9 @@ def fitted(kind: str, *, neighbour: bool = False, epsilon: float = EPSILON) -> A
     table, encoder = records(schema, neighbour=neighbour), Encoder(schema)
     X = encoder.transform(table)
     if kind == "cost":
-        regressor = PrivateAveragingRegressor(Ridge(), epsilon, (0, 50), n_shards=10)
+        regressor = PrivateAveragingRegressor(
+            Ridge(), epsilon, bounds=(0, 50), n_shards=10
+        )
         return regressor.fit(X, table.label)
     shards = 150 if kind == "many" else 15
     base = LogisticRegression(max_iter=200)

@@ -144,7 +144,9 @@ CASES: dict[str, tuple[Schema, str, Callable[[], Any]]] = {
     "averaging-number": (
         AMOUNT,
         "dense",
-        lambda: PrivateAveragingRegressor(Ridge(), 0.5, (0, 50), n_shards=N_SHARDS),
+        lambda: PrivateAveragingRegressor(
+            Ridge(), 0.5, bounds=(0, 50), n_shards=N_SHARDS
+        ),
     ),
     "averaging-number-trees": (
         AMOUNT,
@@ -152,7 +154,7 @@ CASES: dict[str, tuple[Schema, str, Callable[[], Any]]] = {
         lambda: PrivateAveragingRegressor(
             DecisionTreeRegressor(max_depth=3, random_state=0),
             0.5,
-            (0, 50),
+            bounds=(0, 50),
             n_shards=N_SHARDS,
             delta=1e-6,
         ),

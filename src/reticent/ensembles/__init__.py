@@ -18,6 +18,11 @@ from reticent.ensembles.fusion.encoding import Encoded, Encoding
 from reticent.ensembles.fusion.linear import FusedLinear
 from reticent.ensembles.fusion.pipelines import Block
 from reticent.ensembles.fusion.trees import FusedTrees
+from reticent.ensembles.linear_training import (
+    fused_recipe,
+    train_linear,
+    train_spooled,
+)
 from reticent.ensembles.recipe import LinearRecipe, linear_recipe
 from reticent.ensembles.spool import DealtRows, RowSpool
 from reticent.ensembles.steps import (
@@ -27,11 +32,10 @@ from reticent.ensembles.steps import (
     probability_steps,
 )
 from reticent.ensembles.training import (
-    linear_fusion,
-    train_classifiers,
-    train_linear,
-    train_regressors,
-    train_spooled,
+    Task,
+    keeps_what_it_learned,
+    train_ensemble,
+    train_ensemble_spooled,
 )
 
 __all__ = [
@@ -48,17 +52,19 @@ __all__ = [
     "LinearRecipe",
     "RegressorEnsemble",
     "RowSpool",
+    "Task",
     "check_base_estimator",
     "check_bounds",
     "fit_shards",
     "fit_spooled",
     "fuse",
-    "linear_fusion",
+    "fused_recipe",
+    "keeps_what_it_learned",
     "linear_recipe",
     "output_steps",
     "probability_steps",
-    "train_classifiers",
+    "train_ensemble",
+    "train_ensemble_spooled",
     "train_linear",
-    "train_regressors",
     "train_spooled",
 ]

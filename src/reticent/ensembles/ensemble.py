@@ -23,7 +23,7 @@ from reticent.ensembles.steps import check_bounds, output_steps, probability_ste
 from reticent.errors import InternalError, InvalidParameterError
 from reticent.estimators import NO_BALLOT, Columns, Labels, fixed_ballots
 
-# Answers of so many models per worker are held at once before they are added up.
+# Answers of this many models per worker are held at once before they are added up.
 _ANSWERS_PER_WORKER = 8
 
 
@@ -213,7 +213,10 @@ class ClassifierEnsemble(_Ensemble):
             ):
                 counts[rows, ballots] += 1
         if len(fusion.shards) < self.n_shards:
-            self._add_ballots(counts, X, self._unfused_shards())
+            others = self._unfused_shards()
+            failed = np.array([self.models[shard] is None for shard in others])
+            counts += self._fixed_counts(others[failed])
+            self._add_ballots(counts, X, others[~failed])
         return counts
 
     def probability_sums(

@@ -1,347 +1,166 @@
-"""Training the linear models of all shards at once, on one encoded matrix."""
+"""Training the models of all shards, by the fastest way that fits them."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.base import BaseEstimator
 
+from reticent._sklearn import MatrixLike
 from reticent.ensembles.ensemble import ClassifierEnsemble, RegressorEnsemble
+from reticent.ensembles.fitting import fit_shards, fit_spooled
 from reticent.ensembles.fusion.choice import Fusion
-from reticent.ensembles.fusion.encoding import Encoding
-from reticent.ensembles.fusion.linear import MAGNITUDE_LIMIT, FusedLinear
-from reticent.ensembles.fusion.linear_reading import Folded, join_models
-from reticent.ensembles.fusion.pipelines import Block
-from reticent.ensembles.newton import LogisticLoss, minimise, solve_each
-from reticent.ensembles.recipe import LinearRecipe, linear_recipe
-from reticent.ensembles.spool import DealtRows
-from reticent.ensembles.stacking import (
-    Group,
-    count_scores,
-    group_shards,
-    stack,
-    standardise,
+from reticent.ensembles.linear_training import (
+    fused_recipe,
+    linear_fusion,
+    train_linear,
+    train_spooled,
 )
-from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.estimators import NO_BALLOT, Columns, Labels, Partition, numbers_by_shard
+from reticent.ensembles.spool import DealtRows
+from reticent.estimators import Columns, Labels, Partition
+from reticent.mechanisms import RandomSource
 
-# Newton's method solves a system of this size for each shard; beyond it, models are
-# better fitted one by one.
-_MAX_UNKNOWNS = 2048
-
-# Converged Newton steps are exact to about this much; far below any tolerance that a
-# model is usually fitted with.
-_TOLERANCE = 1e-9
-_MAX_ITER = 200
+#: What is to be predicted: one of the public labels, or a number within bounds.
+Task: TypeAlias = Labels | tuple[float, float]
+Ensemble: TypeAlias = ClassifierEnsemble | RegressorEnsemble
 
 
-def train_classifiers(
+def train_ensemble(
     estimator: Any,
-    Z: NDArray[np.float64],
-    y: NDArray[Any],
-    partition: Partition,
-    classes: Any,
-    *,
-    n_jobs: int | None = None,
-) -> ClassifierEnsemble:
-    """Train the linear classifiers of all shards at once, on one encoded matrix.
-
-    Parameters
-    ----------
-    estimator : LogisticRegression or RidgeClassifier, perhaps behind a StandardScaler
-        What to train on each shard, see `linear_recipe`.
-    Z : ndarray of shape (n_rows, n_columns)
-        The rows, encoded by public rules.
-    y : ndarray of shape (n_rows,)
-        Their labels.
-    partition : Partition
-        The shard of each row.
-    classes : array-like
-        The public labels.
-    n_jobs : int, default=None
-        Threads that share the work, as in joblib.
-
-    Returns
-    -------
-    ClassifierEnsemble
-        The models, held as arrays; shards that cannot be trained cast their fixed
-        votes.
-    """
-    labels = Labels(classes)
-    places = labels.indices(y)
-    if (places == NO_BALLOT).any():
-        raise InvalidDataError("y has labels that are not in `classes`.")
-    recipe = _recipe(estimator, classifies=True)
-    fused = train_linear(
-        recipe, Z, places, partition, n_classes=len(labels), n_jobs=n_jobs
-    )
-    return ClassifierEnsemble(
-        [None] * partition.n_shards,
-        Columns.of(Z),
-        classes,
-        fusion=linear_fusion(recipe, fused),
-        only_arrays=True,
-    )
-
-
-def train_regressors(
-    estimator: Any,
-    Z: NDArray[np.float64],
-    y: NDArray[np.float64],
-    partition: Partition,
-    bounds: tuple[float, float],
-    *,
-    n_jobs: int | None = None,
-) -> RegressorEnsemble:
-    """Train the ridge regressions of all shards at once, on one encoded matrix.
-
-    Parameters
-    ----------
-    estimator : Ridge, perhaps behind a StandardScaler
-        What to train on each shard, see `linear_recipe`.
-    Z : ndarray of shape (n_rows, n_columns)
-        The rows, encoded by public rules.
-    y : ndarray of shape (n_rows,)
-        Their targets.
-    partition : Partition
-        The shard of each row.
-    bounds : (float, float)
-        Public bounds on the outputs.
-    n_jobs : int, default=None
-        Threads that share the work, as in joblib.
-
-    Returns
-    -------
-    RegressorEnsemble
-        The models, held as arrays; shards that cannot be trained answer with the
-        middle of the bounds.
-    """
-    recipe = _recipe(estimator, classifies=False)
-    fused = train_linear(recipe, Z, y, partition, n_classes=None, n_jobs=n_jobs)
-    return RegressorEnsemble(
-        [None] * partition.n_shards,
-        Columns.of(Z),
-        bounds,
-        fusion=linear_fusion(recipe, fused),
-        only_arrays=True,
-    )
-
-
-def train_linear(
-    recipe: LinearRecipe,
-    Z: NDArray[np.float64],
+    X: MatrixLike,
     targets: NDArray[Any],
     partition: Partition,
+    source: RandomSource,
+    task: Task,
     *,
-    n_classes: int | None,
+    public_types: bool = False,
     n_jobs: int | None = None,
-) -> FusedLinear:
-    """Train one linear model per shard, all at once.
+    verbose: bool = False,
+) -> Ensemble:
+    """Train one model per shard on rows in memory.
+
+    Logistic and ridge models that are small enough are trained all at once, see
+    `fused_recipe`; anything else is fitted shard by shard.
 
     Parameters
     ----------
-    recipe : LinearRecipe
-        What to minimise.
-    Z : ndarray of shape (n_rows, n_columns)
-        The rows, encoded by public rules.
+    estimator : object
+        What is trained on each shard.
+    X : array, sparse matrix or data frame of shape (n_rows, n_features)
+        The rows.
     targets : ndarray of shape (n_rows,)
-        Places of labels in the public list, or numbers for regression.
+        Places of labels in the public list, or numbers.
     partition : Partition
         The shard of each row.
-    n_classes : int or None
-        Number of public labels; None for regression.
-    n_jobs : int, default=None
-        Threads that share the work, as in joblib.
-
-    Returns
-    -------
-    FusedLinear
-        The models. Shards that scikit-learn could not be fitted on (a single label,
-        cells that are no numbers, or not finite, or overflow) are left out.
-
-    Guarantee
-    ---------
-    The model of a shard is a function of that shard's rows alone, to the last bit.
-    Coefficients are those of scikit-learn's solvers run to convergence: no entry of
-    the gradient of the average loss exceeds 1e-9.
+    source : RandomSource
+        Seeds what is random in the estimator.
+    task : Labels or (float, float)
+        The public labels, or the public bounds of a number.
+    public_types, n_jobs, verbose
+        As for `fit_shards`.
     """
-    Z = np.asarray(Z)
-    if Z.ndim != 2 or len(Z) != len(partition.shard_of_row) or len(targets) != len(Z):
-        raise InvalidDataError(
-            f"Z of shape {Z.shape} and targets of length {len(targets)} must have the "
-            f"{len(partition.shard_of_row)} rows of the partition."
-        )
-    numbers = numbers_by_shard(Z, partition)
-    models = _train_shards(recipe, numbers, targets, partition, n_classes, n_jobs)
-    return _joined(recipe, models, n_classes, Z.shape[1])
+    n_classes = _n_classes(task)
+    if isinstance(X, np.ndarray):
+        recipe = fused_recipe(estimator, X.shape[1], n_classes)
+        if recipe is not None:
+            fused = train_linear(
+                recipe, X, targets, partition, n_classes=n_classes, n_jobs=n_jobs
+            )
+            models = [None] * partition.n_shards
+            fusion = linear_fusion(recipe, fused)
+            return _ensemble(task, models, Columns.of(X), fusion, n_jobs)
+    if isinstance(task, Labels):
+        # In the type of the public labels, which is not that of what happens to occur.
+        targets = task.classes[targets]
+    shards = fit_shards(
+        _own(estimator),
+        X,
+        targets,
+        partition,
+        source,
+        public_types=public_types,
+        n_jobs=n_jobs,
+        verbose=verbose,
+    )
+    return _ensemble(task, shards.models, shards.columns, None, n_jobs)
 
 
-def train_spooled(
-    recipe: LinearRecipe,
+def train_ensemble_spooled(
+    estimator: Any,
     rows: DealtRows,
+    source: RandomSource,
+    task: Task,
     *,
-    n_classes: int | None,
     n_jobs: int | None = None,
-) -> FusedLinear:
-    """Train one linear model per shard on rows that lie on disk.
-
-    Parameters
-    ----------
-    recipe : LinearRecipe
-        What to minimise.
-    rows : DealtRows
-        The rows by shard, with places of labels or numbers as targets.
-    n_classes : int or None
-        Number of public labels; None for regression.
-    n_jobs : int, default=None
-        Threads that share the work, as in joblib.
-
-    Returns
-    -------
-    FusedLinear
-        As `train_linear` would return for the whole table in memory, to the last
-        bit: the model of a shard does not depend on the shards it is read with.
-    """
-    models: dict[int, Folded] = {}
-    for first, Z, targets, partition in rows.groups():
-        Z = np.asarray(Z, dtype=np.float64)
-        goals = targets if n_classes is None else targets.astype(np.int64)
-        trained = _train_shards(recipe, Z, goals, partition, n_classes, n_jobs)
-        models |= {first + place: model for place, model in trained.items()}
-    return _joined(recipe, models, n_classes, rows.n_columns)
+    verbose: bool = False,
+) -> Ensemble:
+    """Train the ensemble that the same rows would give in memory, to the last bit."""
+    columns = Columns(count=rows.n_columns, names=None)
+    n_classes = _n_classes(task)
+    recipe = fused_recipe(estimator, rows.n_columns, n_classes)
+    if recipe is not None:
+        fused = train_spooled(recipe, rows, n_classes=n_classes, n_jobs=n_jobs)
+        models = [None] * rows.n_shards
+        return _ensemble(task, models, columns, linear_fusion(recipe, fused), n_jobs)
+    shards = fit_spooled(
+        _own(estimator),
+        rows,
+        source,
+        labels=task.classes if isinstance(task, Labels) else None,
+        n_jobs=n_jobs,
+        verbose=verbose,
+    )
+    return _ensemble(task, shards.models, columns, None, n_jobs)
 
 
-def _train_shards(
-    recipe: LinearRecipe,
-    Z: NDArray[np.float64],
-    targets: NDArray[Any],
-    partition: Partition,
-    n_classes: int | None,
+def _n_classes(task: Task) -> int | None:
+    return len(task) if isinstance(task, Labels) else None
+
+
+def _ensemble(
+    task: Task,
+    models: Sequence[Any],
+    columns: Columns,
+    fusion: Fusion | None,
     n_jobs: int | None,
-) -> dict[int, Folded]:
-    unknowns = (Z.shape[1] + 1) * count_scores(n_classes)
-    if not unknowns <= _MAX_UNKNOWNS:
-        raise InvalidParameterError(
-            f"fused training of {unknowns} unknowns per shard needs at most "
-            f"{_MAX_UNKNOWNS}. Fit the shards one by one instead."
-        )
-    trained = Parallel(n_jobs=n_jobs, require="sharedmem")(
-        delayed(_train_group)(recipe, Z, targets, group)
-        for group in group_shards(Z, targets, partition, n_classes, unknowns)
+) -> Ensemble:
+    held: dict[str, Any] = {
+        "fusion": fusion,
+        "only_arrays": fusion is not None,
+        "n_jobs": n_jobs,
+    }
+    if isinstance(task, Labels):
+        return ClassifierEnsemble(models, columns, task.classes, **held)
+    return RegressorEnsemble(models, columns, task, **held)
+
+
+def keeps_what_it_learned(estimator: Any) -> bool:
+    """Whether a clone of `estimator`, or of a part, is not a blank one.
+
+    Frozen estimators carry their fitted state into every shard; if it was learned
+    from the sensitive rows, one of them touches all shards.
+    """
+    nested = (
+        estimator.get_params(deep=True).values()
+        if hasattr(estimator, "get_params")
+        else ()
     )
-    return {shard: model for group in trained for shard, model in group.items()}
-
-
-def _joined(
-    recipe: LinearRecipe,
-    models: dict[int, Folded],
-    n_classes: int | None,
-    n_columns: int,
-) -> FusedLinear:
-    return join_models(
-        dict(sorted(models.items())),
-        n_scores=count_scores(n_classes),
-        n_columns=n_columns,
-        steps=4 * recipe.scaled,
-        link=_link(recipe, n_classes),
+    plain = BaseEstimator.__sklearn_clone__
+    return any(
+        getattr(type(part), "__sklearn_clone__", plain) is not plain
+        for part in (estimator, *nested)
+        if not isinstance(part, type)
     )
 
 
-def _train_group(
-    recipe: LinearRecipe,
-    Z: NDArray[np.float64],
-    targets: NDArray[Any],
-    group: Group,
-) -> dict[int, Folded]:
-    with np.errstate(all="ignore"):  # what overflows is in a shard, and stays there
-        return _solve_group(recipe, Z, targets, group)
+def _own(estimator: Any) -> Any:
+    """Return an estimator whose clones share nothing with the caller's.
 
-
-def _solve_group(
-    recipe: LinearRecipe,
-    Z: NDArray[np.float64],
-    targets: NDArray[Any],
-    group: Group,
-) -> dict[int, Folded]:
-    design, target = stack(Z, targets, group, signed=recipe.loss == "squared")
-    filled = np.array([len(rows) for rows in group.rows], dtype=np.float64)
-    centre, scale = np.zeros((2, len(design), design.shape[2] - 1))
-    scale += 1
-    if recipe.scaled:
-        centre, scale = standardise(design, filled)
-    if recipe.loss == "logistic":
-        if not recipe.fit_intercept:
-            design = np.ascontiguousarray(design[:, :, :-1])
-        loss = LogisticLoss(recipe.penalty, recipe.fit_intercept)
-        weights = minimise(loss, design, target, tol=_TOLERANCE, max_iter=_MAX_ITER)
-    else:
-        weights = _solve_ridge(recipe, design, target, filled)
-    if not recipe.fit_intercept:
-        weights = np.concatenate([weights, np.zeros_like(weights[:, :, :1])], axis=2)
-    labels = np.full(2, NO_BALLOT) if group.present is None else group.present
-    models: dict[int, Folded] = {}
-    for place, shard in enumerate(group.shards):
-        own = weights[place]
-        slopes = own[:, :-1] / scale[place]
-        shift = slopes @ centre[place]
-        bulk = np.abs(own[:, -1]) + np.abs(slopes) @ np.abs(centre[place])
-        model = Folded(
-            labels=labels,
-            weights=slopes,
-            intercepts=own[:, -1] - shift,
-            missing=np.full_like(slopes, np.nan),
-            bulk=float(bulk.max()),
-        )
-        if model.largest <= MAGNITUDE_LIMIT:  # NaN is not
-            models[shard] = model
-    return models
-
-
-def _solve_ridge(
-    recipe: LinearRecipe,
-    design: NDArray[np.float64],
-    target: NDArray[np.float64],
-    filled: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Solve the normal equations of all shards; return (shards, scores, columns)."""
-    ones = design[:, :, -1:]
-    values = design[:, :, :-1]
-    if recipe.fit_intercept:
-        count = filled[:, None, None]
-        middle = ones.swapaxes(1, 2) @ values / count
-        level = ones.swapaxes(1, 2) @ target / count
-        values = (values - middle) * ones
-        target = (target - level) * ones
-    gram = values.swapaxes(1, 2) @ values
-    gram += recipe.penalty * np.eye(gram.shape[1])
-    moments = values.swapaxes(1, 2) @ target
-    slopes = solve_each(gram, moments).swapaxes(1, 2)
-    if not recipe.fit_intercept:
-        return slopes
-    intercepts = level.swapaxes(1, 2) - slopes @ middle.swapaxes(1, 2)
-    return np.concatenate([slopes, intercepts], axis=2)
-
-
-def _link(recipe: LinearRecipe, n_classes: int | None) -> str:
-    if recipe.loss != "logistic":
-        return ""
-    return "logistic" if n_classes == 2 else "softmax"
-
-
-def linear_fusion(recipe: LinearRecipe, fused: FusedLinear) -> Fusion:
-    """Return linear models as the ensembles take them."""
-    return Fusion(Encoding((Block(None, (), ()),), moves=recipe.scaled), fused)
-
-
-def _recipe(estimator: Any, *, classifies: bool) -> LinearRecipe:
-    recipe = linear_recipe(estimator)
-    if recipe is None or recipe.classifies != classifies:
-        kinds = "LogisticRegression or RidgeClassifier" if classifies else "Ridge"
-        raise InvalidParameterError(
-            f"estimator={type(estimator).__name__}(...) cannot be trained fused: that "
-            f"needs {kinds} with a squared penalty, alone or behind a StandardScaler. "
-            "Use fit_shards for anything else."
-        )
-    return recipe
+    A frozen part clones into itself: fitted again by its owner, it would change the
+    models that were trained with it.
+    """
+    return deepcopy(estimator) if keeps_what_it_learned(estimator) else estimator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -28,6 +28,11 @@ Scalar: TypeAlias = bool | int | float | str | None
 Detail: TypeAlias = Scalar | tuple[Scalar, ...]
 
 FORMAT = 1
+# Parameters of rules that were renamed, by the name that certificates were first issued
+# under. They are read by both names, and the id goes by the first one: it stays what it
+# was, and with it what accounts and remembered answers are filed under.
+_RENAMED = {"public_labels": "labels_from_data"}
+_FIRST_NAMES = {new: old for old, new in _RENAMED.items()}
 # What can be built can be written, read, printed and compared without running out of
 # stack. Derivations have a handful of levels; a loop that composes its own result
 # grows without end and should use `compose` once, or an `Account`.
@@ -93,7 +98,8 @@ class Certificate(Generic[G_co]):
     @cached_property
     def id(self) -> str:
         """A name for exactly this certificate, from a hash of its content."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:32]
+        content = _json(self._data(_FIRST_NAMES))
+        return hashlib.sha256(content.encode()).hexdigest()[:32]
 
     def parameter(self, name: str, default: Detail = None) -> Detail:
         """Return one parameter of the rule."""
@@ -134,6 +140,10 @@ class Certificate(Generic[G_co]):
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
+        return self._data({})
+
+    def _data(self, names: Mapping[str, str]) -> dict[str, Any]:
+        """Return plain data for JSON, with other names for some parameters."""
         return {
             "format": FORMAT,
             "guarantee": self.guarantee.as_dict(),
@@ -141,21 +151,21 @@ class Certificate(Generic[G_co]):
             "scope": self.scope.value,
             "rule": self.rule,
             "details": {
-                name: list(value) if isinstance(value, tuple) else value
+                names.get(name, name): list(value)
+                if isinstance(value, tuple)
+                else value
                 for name, value in self.details
             },
             "assumptions": [
                 {"code": a.code, "statement": a.statement}
                 for a in sorted(self.assumptions)
             ],
-            "premises": [premise.as_dict() for premise in self.premises],
+            "premises": [premise._data(names) for premise in self.premises],
         }
 
     def to_json(self) -> str:
         """Return canonical JSON; floats survive the round trip exactly."""
-        return json.dumps(
-            self.as_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False
-        )
+        return _json(self.as_dict())
 
     @staticmethod
     def from_dict(data: Any, *, _depth: int = 0) -> Certificate[Any]:
@@ -180,10 +190,7 @@ class Certificate(Generic[G_co]):
                     Assumption(str(a["code"]), str(a["statement"]))
                     for a in data["assumptions"]
                 ),
-                details=tuple(
-                    (str(name), as_detail(str(name), value))
-                    for name, value in sorted(data["details"].items())
-                ),
+                details=_details(data["details"]),
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, CertificateError):
@@ -207,6 +214,18 @@ class Certificate(Generic[G_co]):
                 "this is not JSON; expected the text of Certificate.to_json()."
             ) from None
         return Certificate.from_dict(data)
+
+
+def _json(data: dict[str, Any]) -> str:
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _details(data: Any) -> tuple[tuple[str, Detail], ...]:
+    """Return the parameters of a rule by the names that they have now."""
+    named = [(_RENAMED.get(name, str(name)), value) for name, value in data.items()]
+    if len(dict(named)) != len(named):
+        raise CertificateError("a parameter of a rule is named twice.")
+    return tuple((name, as_detail(name, value)) for name, value in sorted(named))
 
 
 def _checked_depth(depth: int) -> int:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import secrets
 import threading
-from types import SimpleNamespace
-from typing import Any
-
-import numpy as np
 
 from reticent.errors import (
     BudgetExhaustedError,
@@ -25,9 +21,9 @@ from reticent.ledger import (
     Method,
     Request,
 )
-from reticent.prediction import ConsensusInterface
+from reticent.prediction import ConsensusInterface, PrivateVotingClassifier
 from reticent.schemas import Table
-from reticent.storage import StoredModel, VotingAnswers
+from reticent.storage import StoredModel
 
 
 class ConsensusSession:
@@ -55,14 +51,14 @@ class ConsensusSession:
     def __init__(
         self, name: str, stored: StoredModel, settings: ConsensusSettings, place: str
     ) -> None:
-        if not isinstance(stored.answerer, VotingAnswers):
+        if not isinstance(stored.predictor, PrivateVotingClassifier):
             raise InvalidParameterError(
                 f"model {name!r} is of kind {stored.kind!r}; consensus answers need "
                 "kind 'voting'."
             )
         self._stored = stored
         self._interface = ConsensusInterface(
-            _voter(stored, stored.answerer),
+            stored.predictor,
             Budget(settings.epsilon, settings.delta),
             queries=settings.queries,
             unstable=settings.unstable,
@@ -127,21 +123,9 @@ class ConsensusSession:
             covers that it says so.
         """
         try:
-            places = self._interface.predict(self._stored.encoder.transform(table))
+            labels = self._interface.predict(self._stored.encoder.transform(table))
         except BudgetExhaustedError:
             raise ConsensusExhaustedError(
                 "this consensus session has used up its answers in doubt."
             ) from None
-        return self._stored.spelt(places)
-
-
-def _voter(stored: StoredModel, answers: VotingAnswers) -> Any:
-    """Return a stored model in the shape in which the interface expects a predictor.
-
-    Labels are places here, so that they stay whole numbers on the way.
-    """
-    places = np.arange(len(stored.classes or ()))
-    law = SimpleNamespace(
-        certificate=answers.certificate, classes=places, votes=answers.votes
-    )
-    return SimpleNamespace(law_=law)
+        return self._stored.as_json(labels)

@@ -238,7 +238,7 @@ def _asked(schema: Schema, options: FitOptions, delta: float) -> tuple[Encoder, 
         bounds = (target.low, target.high)
         base = _regressor(linear)
         return encoder, PrivateAveragingRegressor(
-            base, options.epsilon, bounds, **settings
+            base, options.epsilon, bounds=bounds, **settings
         )
     # Accounts with a delta count zCDP, by which a soft vote costs a quarter.
     rule = "soft" if delta > 0 else "auto"

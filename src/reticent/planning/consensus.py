@@ -16,10 +16,12 @@ from reticent.planning.facts import Facts
 from reticent.planning.method import Method, shard_model
 from reticent.planning.option import LOSS, Sketch
 from reticent.planning.releasing import encoded
-from reticent.prediction import PrivateVotingClassifier, StableLinearClassifier
+from reticent.prediction import (
+    PrivateVotingClassifier,
+    StableLinearClassifier,
+    shards_for_consensus,
+)
 
-# As the interface has it: noise that a unanimous query passes nearly always.
-_SAFE_SCALES = 18.0
 # For fewer queries plain answers cost less.
 _FEW = 50
 
@@ -74,10 +76,11 @@ class Consensus(Method):
             unstable=unstable,
             queries=int(facts.queries),
         )
+        least = shards_for_consensus(margin, epsilon=epsilon, unstable=unstable)
         most = min(facts.units, facts.n // curves.FEWEST_ROWS)
         found = []
         for shards in curves.SHARDS:
-            if not 2 * int(margin + _SAFE_SCALES * scale) + 3 <= shards <= most:
+            if not least <= shards <= most:
                 continue
             wrong, doubt = _consensus_error(facts, shards, margin, scale)
             expected = facts.queries * doubt

@@ -10,31 +10,53 @@ from reticent.prediction.answering import (
     answer,
     answer_async,
 )
-from reticent.prediction.averaging import PrivateAveragingClassifier
+from reticent.prediction.averaging import (
+    AverageLabelLaw,
+    PrivateAveragingClassifier,
+    label_noise,
+)
 from reticent.prediction.averaging_regressor import (
+    AverageNumberLaw,
     BoundedAnswers,
     PrivateAveragingRegressor,
 )
-from reticent.prediction.consensus import ConsensusInterface
+from reticent.prediction.consensus import (
+    ConsensusInterface,
+    ShardConsensus,
+    shards_for_consensus,
+)
 from reticent.prediction.interface import PredictionInterface
-from reticent.prediction.law import AnswerLaw
+from reticent.prediction.law import AnswerInterface, AnswerLaw
 from reticent.prediction.queries import canonical_rows
 from reticent.prediction.relabeling import RelabelingClassifier
 from reticent.prediction.selection import StableSelectionClassifier
 from reticent.prediction.selection_rules import plan_for_privacy
-from reticent.prediction.sharded.base import over_shards
+from reticent.prediction.sharded.base import (
+    ShardLaw,
+    TableForm,
+    TrainedShards,
+    over_shards,
+)
 from reticent.prediction.sharded.counts import ShardChoice
-from reticent.prediction.sharded.sums import sum_noise
+from reticent.prediction.sharded.sums import SumNoise
 from reticent.prediction.stable_linear import (
     StableLinearClassifier,
     StableLinearRegressor,
 )
-from reticent.prediction.voting import RULES, PrivateVotingClassifier, Vote, VotingLaw
+from reticent.prediction.voting import (
+    VOTE_RULES,
+    PrivateVotingClassifier,
+    VoteRule,
+    VotingLaw,
+)
 from reticent.prediction.walk import ProjectedWalkClassifier
 
 __all__ = [
-    "RULES",
+    "VOTE_RULES",
+    "AnswerInterface",
     "AnswerLaw",
+    "AverageLabelLaw",
+    "AverageNumberLaw",
     "BoundedAnswers",
     "ConsensusInterface",
     "DrawAt",
@@ -46,15 +68,21 @@ __all__ = [
     "ProjectedWalkClassifier",
     "RelabelingClassifier",
     "ShardChoice",
+    "ShardConsensus",
+    "ShardLaw",
     "StableLinearClassifier",
     "StableLinearRegressor",
     "StableSelectionClassifier",
-    "Vote",
+    "SumNoise",
+    "TableForm",
+    "TrainedShards",
+    "VoteRule",
     "VotingLaw",
     "answer",
     "answer_async",
     "canonical_rows",
+    "label_noise",
     "over_shards",
     "plan_for_privacy",
-    "sum_noise",
+    "shards_for_consensus",
 ]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import STEPS, ClassifierEnsemble, check_base_estimator
-from reticent.estimators import Labels, checked_labels
+from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions
+from reticent.ensembles import STEPS
 from reticent.guarantees import Certificate
 from reticent.mechanisms import (
     GridNoise,
@@ -24,15 +22,9 @@ from reticent.mechanisms import (
     average_vote,
     average_vote_certificate,
 )
-from reticent.prediction.sharded.base import (
-    ShardLaw,
-    keeps_what_it_learned,
-    over_shards,
-)
-from reticent.prediction.sharded.batches import BatchFitting, declared_labels
-from reticent.prediction.sharded.counts import ShardChoice
-from reticent.prediction.sharded.sums import sum_noise
-from reticent.prediction.sharded.training import classifiers_of_shards
+from reticent.prediction.sharded.base import ShardLaw, TrainedShards
+from reticent.prediction.sharded.fitting import ShardedClassifier
+from reticent.prediction.sharded.sums import SumNoise
 
 AVERAGING_CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit", "predict"])],
@@ -51,7 +43,7 @@ def _gives_probabilities(model: Any) -> bool:
     return hasattr(model.estimator, "predict_proba")
 
 
-class PrivateAveragingClassifier(ClassifierMixin, BatchFitting):
+class PrivateAveragingClassifier(ShardedClassifier):
     r"""Classifier that answers from the noisy average of models on disjoint shards.
 
     `predict` draws a label from the average vote; `predict_proba` releases the average
@@ -101,6 +93,8 @@ class PrivateAveragingClassifier(ClassifierMixin, BatchFitting):
         "classes": ["array-like", None],
     }
 
+    law_: AverageLabelLaw
+
     def __init__(
         self,
         estimator: Any,
@@ -124,79 +118,18 @@ class PrivateAveragingClassifier(ClassifierMixin, BatchFitting):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train one model a shard and issue the certificates; nothing is released.
-
-        Parameters
-        ----------
-        X, y, units
-            As for `PrivateVotingClassifier`.
-        """
-        check_base_estimator(self.estimator, "predict")
-        X = self._rows(X, reset=True)
-        labels, y = checked_labels(self.classes, y)
-        check_consistent_length(X, y)
-        strength = self._strength(labels)
-        partition, source, choice = self._deal(X, units, len(labels), strength)
-        ensemble = classifiers_of_shards(self, X, y, partition, source, labels.classes)
-        self._finish(ensemble, labels, partition.n_units, choice, source)
-        return self
-
-    def _task(self) -> Labels:
-        check_base_estimator(self.estimator, "predict")
-        labels = declared_labels(self.classes)
-        self._strength(labels)
-        return labels
-
-    def _strength(self, task: Any) -> float:
-        # Checked before training: a mistaken epsilon must not cost a run.
-        sum_noise(1, 1, self.epsilon, self.delta, False)
-        return self.epsilon
-
-    def _finish(
-        self,
-        ensemble: ClassifierEnsemble,
-        task: Any,
-        n_units: int,
-        choice: ShardChoice,
-        source: RandomSource,
-    ) -> None:
-        classes: NDArray[Any] = task.classes
-        epsilon, n_shards = float(self.epsilon), choice.n_shards
-        facts: dict[str, Any] = {
-            "shards": n_shards,
-            "labels_from_data": self.classes is None,
-            "seeded": source.seeded,
-            "frozen": keeps_what_it_learned(self.estimator),
-            "public_types": ensemble.columns.public_types,
-        }
-        # Two probabilities are one number.
-        width = 1 if len(classes) == 2 else len(classes)
-        noise, noisy = sum_noise(n_units, width, epsilon, self.delta, source.seeded)
-        gives = hasattr(self.estimator, "predict_proba")
-        labels = noisy
-        if len(classes) == 2:
-            labels = average_vote_certificate(
-                n=n_units, voters=n_shards, epsilon=epsilon, seeded=source.seeded
-            )
-        self.law_: AverageLabelLaw = AverageLabelLaw(
-            certificate=over_shards(labels, **facts),
-            probability_certificate=over_shards(noisy, **facts) if gives else None,
-            source=source,
-            classes=classes,
-            form=self._form(),
-            ensemble=ensemble,
-            epsilon=epsilon,
-            delta=float(self.delta),
-            n_shards=n_shards,
-            noise=noise,
+    def _plan(self, task: Any, n_units: int, source: RandomSource) -> SumNoise:
+        return label_noise(
+            n_units,
+            len(task),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            seeded=source.seeded,
         )
-        self.ensemble_ = ensemble
-        self.classes_ = self.law_.classes
-        self.n_units_ = n_units
-        self.n_shards_ = n_shards
-        self.shard_choice_ = choice
+
+    def _law(self, trained: TrainedShards, plan: SumNoise) -> AverageLabelLaw:
+        gives = hasattr(self.estimator, "predict_proba")
+        return AverageLabelLaw.of(trained, plan, probabilities=gives)
 
     @property
     def probability_certificate_(self) -> Certificate[Any] | None:
@@ -221,8 +154,6 @@ class AverageLabelLaw(ShardLaw):
         What one vector of probabilities promises; None if there are none.
     epsilon, delta : float
         What the noise was calibrated to.
-    n_shards : int
-        Number of shards.
     noise : GridNoise
         The noise that sums of probabilities carry.
     """
@@ -230,11 +161,40 @@ class AverageLabelLaw(ShardLaw):
     probability_certificate: Certificate[Any] | None
     epsilon: float
     delta: float
-    n_shards: int
     noise: GridNoise
 
+    @classmethod
+    def of(
+        cls,
+        trained: TrainedShards,
+        sums: SumNoise,
+        *,
+        probabilities: bool,
+        **named: Any,
+    ) -> AverageLabelLaw:
+        """Return the law of averages of trained models, with its certificates."""
+        noisy = trained.certified(sums.certificate)
+        labels = noisy
+        if trained.n_labels == 2:
+            vote = average_vote_certificate(
+                n=trained.n_units,
+                voters=trained.n_shards,
+                epsilon=sums.epsilon,
+                seeded=trained.source.seeded,
+            )
+            labels = trained.certified(vote)
+        return cls(
+            certificate=labels,
+            probability_certificate=noisy if probabilities else None,
+            epsilon=sums.epsilon,
+            delta=sums.delta,
+            noise=sums.noise,
+            **trained.shared(),
+            **named,
+        )
+
     def response(self, X: MatrixLike) -> Response | RealResponse:
-        """Return the exact law behind a label: for trusted eyes only.
+        """Return the exact law behind a label: not private.
 
         For two labels the law of the label; for more, the law of the noisy vote
         counts in steps, whose largest is the answer.
@@ -261,6 +221,17 @@ class AverageLabelLaw(ShardLaw):
             return np.stack([1 - second, second], axis=1)
         noisy = self.noise.response(sums.astype(float)).draw(self.source)
         return project_to_simplex(noisy / whole_sum)
+
+
+def label_noise(
+    n_units: int, n_labels: int, *, epsilon: float, delta: float, seeded: bool
+) -> SumNoise:
+    """Calibrate the noise of sums of class probabilities, or of votes."""
+    # Two probabilities are one number.
+    width = 1 if n_labels == 2 else n_labels
+    return SumNoise.calibrated(
+        n_units, width, epsilon=epsilon, delta=delta, seeded=seeded
+    )
 
 
 def project_to_simplex(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_consistent_length
 
-from reticent._sklearn import MatrixLike, fit_context
-from reticent.ensembles import (
-    STEPS,
-    RegressorEnsemble,
-    check_base_estimator,
-    check_bounds,
-)
+from reticent._sklearn import MatrixLike
+from reticent.ensembles import STEPS, Task, check_bounds
 from reticent.estimators import checked_targets
 from reticent.mechanisms import GridNoise, RandomSource, RealResponse
 from reticent.prediction.averaging import AVERAGING_CONSTRAINTS
-from reticent.prediction.sharded.base import (
-    ShardLaw,
-    keeps_what_it_learned,
-    over_shards,
-)
-from reticent.prediction.sharded.batches import BatchFitting
-from reticent.prediction.sharded.counts import ShardChoice
-from reticent.prediction.sharded.sums import sum_noise
-from reticent.prediction.sharded.training import regressors_of_shards
+from reticent.prediction.sharded.base import ShardLaw, TrainedShards
+from reticent.prediction.sharded.fitting import ShardedPredictor
+from reticent.prediction.sharded.sums import SumNoise
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +59,7 @@ class BoundedAnswers:
         return np.clip(noisy, self.low, self.high)
 
 
-class PrivateAveragingRegressor(RegressorMixin, BatchFitting):
+class PrivateAveragingRegressor(RegressorMixin, ShardedPredictor):
     r"""Regressor whose every predicted number is differentially private.
 
     One clone of any scikit-learn regressor or pipeline is trained on each shard; its
@@ -129,9 +117,9 @@ class PrivateAveragingRegressor(RegressorMixin, BatchFitting):
         self,
         estimator: Any,
         epsilon: float = 1.0,
+        *,
         bounds: tuple[float, float] = (0.0, 1.0),
         n_shards: int | str = "auto",
-        *,
         delta: float = 0.0,
         public_types: bool = False,
         random_state: Any = None,
@@ -148,68 +136,20 @@ class PrivateAveragingRegressor(RegressorMixin, BatchFitting):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train one model a shard and issue the certificate; nothing is released.
-
-        Parameters
-        ----------
-        X, units
-            As for `PrivateVotingClassifier`.
-        y : array-like of shape (n_rows,)
-            Targets; values outside the bounds are clipped.
-        """
-        low, high = bounds = self._task()
-        X = self._rows(X, reset=True)
-        y = np.clip(checked_targets(y), low, high)
-        check_consistent_length(X, y)
-        strength = self._strength(bounds)
-        partition, source, choice = self._deal(X, units, 1, strength)
-        ensemble = regressors_of_shards(self, X, y, partition, source, bounds)
-        self._finish(ensemble, bounds, partition.n_units, choice, source)
-        return self
-
     def _task(self) -> tuple[float, float]:
-        check_base_estimator(self.estimator, "predict")
-        bounds = check_bounds(self.bounds)
-        self._strength(bounds)
-        return bounds
+        return check_bounds(self.bounds)
 
-    def _strength(self, task: Any) -> float:
-        # Checked before training: a mistaken epsilon must not cost a run.
-        sum_noise(1, 1, self.epsilon, self.delta, False)
-        return self.epsilon
+    def _targets(self, y: Any) -> tuple[Task, NDArray[Any]]:
+        bounds = self._task()
+        return bounds, np.clip(checked_targets(y), *bounds)
 
-    def _finish(
-        self,
-        ensemble: RegressorEnsemble,
-        task: Any,
-        n_units: int,
-        choice: ShardChoice,
-        source: RandomSource,
-    ) -> None:
-        noise, promised = sum_noise(n_units, 1, self.epsilon, self.delta, source.seeded)
-        self.law_ = AverageNumberLaw(
-            certificate=over_shards(
-                promised,
-                shards=choice.n_shards,
-                labels_from_data=False,
-                seeded=source.seeded,
-                frozen=keeps_what_it_learned(self.estimator),
-                public_types=ensemble.columns.public_types,
-            ),
-            source=source,
-            form=self._form(),
-            ensemble=ensemble,
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            n_shards=choice.n_shards,
-            noise=noise,
+    def _plan(self, task: Any, n_units: int, source: RandomSource) -> SumNoise:
+        return SumNoise.calibrated(
+            n_units, 1, epsilon=self.epsilon, delta=self.delta, seeded=source.seeded
         )
-        self.ensemble_ = ensemble
-        self.n_units_ = n_units
-        self.n_shards_ = choice.n_shards
-        self.shard_choice_ = choice
+
+    def _law(self, trained: TrainedShards, plan: SumNoise) -> AverageNumberLaw:
+        return AverageNumberLaw.of(trained, plan)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -220,19 +160,30 @@ class AverageNumberLaw(ShardLaw):
     ----------
     epsilon, delta : float
         What the noise was calibrated to.
-    n_shards : int
-        Number of shards.
     noise : GridNoise
         The noise of one sum.
     """
 
     epsilon: float
     delta: float
-    n_shards: int
     noise: GridNoise
 
+    @classmethod
+    def of(
+        cls, trained: TrainedShards, sums: SumNoise, **named: Any
+    ) -> AverageNumberLaw:
+        """Return the law of averages of trained models, with its certificate."""
+        return cls(
+            certificate=trained.certified(sums.certificate),
+            epsilon=sums.epsilon,
+            delta=sums.delta,
+            noise=sums.noise,
+            **trained.shared(),
+            **named,
+        )
+
     def response(self, X: MatrixLike) -> BoundedAnswers:
-        """Return the exact law of the answers before clipping: for trusted eyes."""
+        """Return the exact law of the answers before clipping: not private."""
         sums = self.ensemble.output_sums(self.form.rows(X))
         low, high = self.ensemble.bounds
         unit = (high - low) / (self.n_shards * STEPS)

@@ -22,6 +22,7 @@ from reticent.ledger import AccountId, AccountScope, Cap, Charge, Ledger, Reques
 from reticent.mechanisms import (
     UNSTABLE,
     Consensus,
+    RandomSource,
     SystemSource,
     consensus_certificate,
     consensus_margin,
@@ -30,12 +31,92 @@ from reticent.mechanisms import (
     sparse_scale,
 )
 from reticent.prediction.queries import canonical_rows
-from reticent.prediction.sharded.base import over_shards
+from reticent.prediction.sharded.base import ShardLaw
 from reticent.prediction.voting import PrivateVotingClassifier
 
 # A query whose votes agree completely should pass the noisy threshold nearly always:
 # the difference of both noises exceeds this many scales once in about 10,000.
 _SAFE_SCALES = 18.0
+
+
+def shards_for_consensus(margin: int, *, epsilon: float, unstable: int) -> int:
+    """Return how many shards that all agree pass the noisy threshold nearly always."""
+    return 2 * int(margin + _SAFE_SCALES * sparse_scale(epsilon, unstable)) + 3
+
+
+class ShardConsensus:
+    """Consensus of the shards behind a law: which queries nearly all agree on (P9).
+
+    Parameters
+    ----------
+    law : ShardLaw
+        Whose shards vote.
+    epsilon, delta : float
+        What the whole sequence of queries may cost.
+    queries : int
+        How many queries may be asked.
+    unstable : int
+        How many of them may be in doubt before answering ends.
+    source : RandomSource
+        Where the randomness comes from.
+
+    Attributes
+    ----------
+    margin : int
+        How far the plurality must lead, in moved votes, to be beyond doubt.
+    certificate : Certificate
+        What all answers together promise over the votes; see `ShardLaw.certified`.
+
+    Guarantee
+    ---------
+    P9. It is refused where fewer shards vote than could ever agree enough.
+    """
+
+    def __init__(
+        self,
+        law: ShardLaw,
+        *,
+        epsilon: float,
+        delta: float,
+        queries: int,
+        unstable: int,
+        source: RandomSource,
+    ) -> None:
+        facts: dict[str, Any] = {
+            "epsilon": epsilon,
+            "unstable": unstable,
+            "queries": queries,
+        }
+        self.margin = consensus_margin(delta=delta, **facts)
+        needed = shards_for_consensus(self.margin, epsilon=epsilon, unstable=unstable)
+        if not law.n_shards >= needed:
+            raise InvalidParameterError(
+                f"consensus on queries={queries}, of which unstable={unstable} may be "
+                f"in doubt, at epsilon={epsilon:g} and delta={delta:g} needs about "
+                f"{needed} shards that agree; got n_shards={law.n_shards}. Use more "
+                "shards, fewer queries in doubt or a larger budget; or pay for each "
+                "answer by itself."
+            )
+        relation: Any = law.certificate.relation
+        self.certificate: Certificate[Any] = consensus_certificate(
+            n=relation.n, margin=self.margin, seeded=source.seeded, **facts
+        )
+        self._law = law
+        self._mechanism = Consensus(self.margin, source=source, **facts)
+
+    @property
+    def queries_left(self) -> int:
+        """How many more queries may be asked."""
+        return self._mechanism.queries_left
+
+    @property
+    def unstable_left(self) -> int:
+        """How many more queries in doubt will be answered."""
+        return self._mechanism.unstable_left
+
+    def places(self, votes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the place of each row's label, `UNSTABLE` where it is in doubt."""
+        return self._mechanism.answer(votes)
 
 
 class ConsensusInterface:
@@ -49,7 +130,8 @@ class ConsensusInterface:
     Parameters
     ----------
     predictor : fitted PrivateVotingClassifier
-        Whose shards vote; its own epsilon and rule are not used.
+        Whose shards vote; its own epsilon and rule are not used. Its law is taken as
+        it is now, whatever happens to the predictor later.
     budget : Budget
         What all answers together may cost; needs a delta.
     queries : int
@@ -99,8 +181,8 @@ class ConsensusInterface:
         ledger: Ledger | None = None,
         dataset: str = "data",
     ) -> None:
-        law: Any = getattr(predictor, "law_", None)
-        if not (hasattr(law, "certificate") and hasattr(law, "votes")):
+        law = getattr(predictor, "law_", None)
+        if not (isinstance(law, ShardLaw) and law.classes is not None):
             raise InvalidParameterError(
                 "consensus answers need a fitted PrivateVotingClassifier; got "
                 f"{type(predictor).__name__}(...)."
@@ -109,38 +191,50 @@ class ConsensusInterface:
             raise InvalidParameterError(
                 f"consensus answers need a budget with delta > 0; got {budget}."
             )
-        # Bound here: what happens to the predictor later changes no answer.
         self.law = law
-        self.n_shards = int(law.certificate.parameter("shards"))
         self.predictor = predictor
         self.budget = budget
         self.queries = whole("ConsensusInterface", "queries", queries)
         self.unstable = whole("ConsensusInterface", "unstable", unstable)
         share = probability("ConsensusInterface", "vote_share", vote_share)
-        consensus_epsilon = (1 - share) * budget.epsilon
         half = budget.delta / 2
-        self.margin = consensus_margin(
-            epsilon=consensus_epsilon,
+        self._source = SystemSource()
+        self._consensus = ShardConsensus(
+            law,
+            epsilon=(1 - share) * budget.epsilon,
             delta=half,
-            unstable=self.unstable,
             queries=self.queries,
+            unstable=self.unstable,
+            source=self._source,
         )
-        self._check_shards(consensus_epsilon)
+        self.margin = self._consensus.margin
         self.vote_epsilon = _largest_vote(self.unstable, share * budget.epsilon, half)
-        self.certificate = self._certify(consensus_epsilon, half)
-        if ledger is not None:
-            self._pay(ledger, dataset)
-        source = SystemSource()
-        self._source = source
-        self._consensus = Consensus(
-            self.margin,
-            epsilon=consensus_epsilon,
-            unstable=self.unstable,
-            queries=self.queries,
-            source=source,
-        )
+        self.certificate = self._certify(half)
         self._memory: dict[bytes, int] = {}
         self._lock = threading.Lock()
+        if ledger is not None:
+            self._pay(ledger, dataset)
+
+    @property
+    def charge(self) -> Charge:
+        """What the whole sequence of answers is charged."""
+        return Charge.of(self.certificate)
+
+    @property
+    def capacity(self) -> int:
+        """How many different queries may be asked in all."""
+        return self.queries
+
+    def remaining(self, *, client: str | None = None) -> int:
+        """Return how many new queries are left, for all clients together."""
+        return self.queries_left if self.unstable_left else 0
+
+    def spent(self, *, client: str | None = None) -> Certificate[Any]:
+        """Return what all answers together promise: the price is paid in advance.
+
+        All clients share it, so it is also what any one of them has seen.
+        """
+        return self.certificate
 
     @property
     def queries_left(self) -> int:
@@ -152,8 +246,18 @@ class ConsensusInterface:
         """How many more queries in doubt will be answered."""
         return self._consensus.unstable_left
 
-    def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Return one private label a row.
+    def predict(
+        self, X: MatrixLike, *, client: str = "anyone", key: str | None = None
+    ) -> NDArray[Any]:
+        """Return one private label per row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            The queries.
+        client, key : str
+            As for `PredictionInterface`. All clients share the answers and their
+            price, and a repeated query costs nothing, so neither changes an answer.
 
         Raises
         ------
@@ -183,7 +287,7 @@ class ConsensusInterface:
         rows = sorted(row for key, row in fresh.items() if key not in self._memory)
         if not rows or not (self.queries_left and self.unstable_left):
             return
-        places = self._consensus.answer(votes[rows])
+        places = self._consensus.places(votes[rows])
         torn = np.flatnonzero(places == UNSTABLE)
         if torn.size:
             doubtful = votes[np.array(rows)[torn]]
@@ -191,40 +295,20 @@ class ConsensusInterface:
         for row, place in zip(rows, places.tolist(), strict=False):
             self._memory[keys[row]] = int(place)
 
-    def _check_shards(self, epsilon: float) -> None:
-        scale = sparse_scale(epsilon, self.unstable)
-        needed = 2 * int(self.margin + _SAFE_SCALES * scale) + 3
-        if not self.n_shards >= needed:
-            raise InvalidParameterError(
-                f"consensus with queries={self.queries}, unstable={self.unstable} "
-                f"under {self.budget} needs about {needed} shards that agree; the "
-                f"predictor has {self.n_shards}. Use more shards, fewer "
-                "queries in doubt or a larger budget; or plain answers."
-            )
-
-    def _certify(self, epsilon: float, half: float) -> Certificate[Any]:
-        promised = self.law.certificate
-        n = promised.relation.n
-        consensus = consensus_certificate(
-            n=n,
-            margin=self.margin,
-            epsilon=epsilon,
-            unstable=self.unstable,
-            queries=self.queries,
-        )
+    def _certify(self, half: float) -> Certificate[Any]:
+        consensus = self._consensus.certificate
+        relation: Any = consensus.relation
         votes = repeat(
-            soft_vote_certificate(n=n, epsilon=self.vote_epsilon),
+            soft_vote_certificate(n=relation.n, epsilon=self.vote_epsilon),
             self.unstable,
             delta=half,
             methods=("basic", "exact", "zcdp"),
         )
-        total = basic_composition(consensus, votes, counts=(1, 1))
-        # The shards, and what is assumed of them, are those of the predictor.
-        return over_shards(total, **dict(promised.details))
+        return self.law.certified(basic_composition(consensus, votes, counts=(1, 1)))
 
     def _pay(self, ledger: Ledger, dataset: str) -> None:
         account = AccountId(AccountScope.DATASET, dataset)
-        charge = Charge.of(self.certificate)
+        charge = self.charge
         cap = Cap.within(self.budget, relation=charge.relation, charge=charge)
         with contextlib.suppress(InvalidParameterError):  # open, under its own cap
             ledger.open_account(account, cap)

@@ -6,7 +6,7 @@ import secrets
 from abc import ABC, abstractmethod
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidParameterError
-from reticent.guarantees import Certificate
+from reticent.guarantees import Budget, Certificate
 from reticent.mechanisms import RandomSource
 
 
@@ -73,7 +73,12 @@ class AnswerLaw(Locked, ABC):
 
     @abstractmethod
     def response(self, X: MatrixLike) -> Any:
-        """Return the exact law of the answers to these queries: for trusted eyes."""
+        """Return the exact law of the answers to these queries: not private."""
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the noise follows from a seed; then the certificate assumes so."""
+        return self.source.seeded
 
     def draw(self, X: MatrixLike) -> NDArray[Any]:
         """Draw one private answer per row, with fresh randomness."""
@@ -96,7 +101,7 @@ class LawfulPredictor(BaseEstimator):
         return self.law_.certificate
 
     def response(self, X: MatrixLike) -> Any:
-        """Return the exact law of the answers: for trusted eyes only."""
+        """Return the exact law of the answers: not private."""
         check_is_fitted(self, "law_")
         return self.law_.response(X)
 
@@ -104,6 +109,45 @@ class LawfulPredictor(BaseEstimator):
         """Draw one private answer per row; m rows spend m certificates."""
         check_is_fitted(self, "law_")
         return self.law_.draw(X)
+
+
+class AnswerInterface(Protocol):
+    """What answers the queries of any number of clients under one budget.
+
+    `PredictionInterface` pays for each new answer, `ConsensusInterface` once for all.
+
+    Attributes
+    ----------
+    law : AnswerLaw
+        What draws the answers.
+    budget : Budget
+        The most that all answers together may cost.
+    certificate : Certificate
+        The promise that is paid for: of one answer, or of all answers together.
+    """
+
+    law: AnswerLaw
+    budget: Budget
+    certificate: Certificate[Any]
+
+    @property
+    def capacity(self) -> int:
+        """How many different queries may be asked in all."""
+        ...
+
+    def predict(
+        self, X: MatrixLike, *, client: str = "anyone", key: str | None = None
+    ) -> NDArray[Any]:
+        """Return one private answer per row."""
+        ...
+
+    def spent(self, *, client: str | None = None) -> Certificate[Any] | None:
+        """Return what was paid in all, or for one client; None if nothing."""
+        ...
+
+    def remaining(self, *, client: str | None = None) -> int:
+        """Return how many new queries are left, in all or for one client."""
+        ...
 
 
 def law_of(predictor: Any) -> AnswerLaw:

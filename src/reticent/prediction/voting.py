@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_consistent_length
 
-from reticent._numbers import below_one
-from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
-from reticent.ensembles import ClassifierEnsemble, check_base_estimator
+from reticent._numbers import below_one, positive
+from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions
 from reticent.errors import InvalidParameterError
-from reticent.estimators import Labels, checked_labels
 from reticent.guarantees import Budget, Certificate, repeat
 from reticent.mechanisms import (
     RandomSource,
@@ -30,23 +26,19 @@ from reticent.mechanisms import (
     soft_vote,
     soft_vote_certificate,
 )
-from reticent.prediction.sharded.base import (
-    ShardLaw,
-    keeps_what_it_learned,
-    over_shards,
-)
-from reticent.prediction.sharded.batches import BatchFitting, declared_labels
+from reticent.prediction.sharded.base import ShardLaw, TrainedShards
 from reticent.prediction.sharded.counts import ShardChoice
-from reticent.prediction.sharded.training import classifiers_of_shards
+from reticent.prediction.sharded.fitting import ShardedClassifier
 
-RULES = ("soft", "geometric", "permute-and-flip", "gaussian")
+#: How votes may become a label.
+VOTE_RULES = ("soft", "geometric", "permute-and-flip", "gaussian")
 
 # The soft vote may err twice as often as the best pure rule at one epsilon; it is
 # worth that when many answers cost clearly less by it.
 _WORTH = 0.9
 
 
-class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
+class PrivateVotingClassifier(ShardedClassifier):
     r"""Classifier whose every predicted label is differentially private.
 
     Privacy units are dealt to disjoint shards at random and one clone of any
@@ -139,7 +131,7 @@ class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
         "epsilon": [Interval(Real, 0, None, closed="neither")],
         "classes": ["array-like", None],
         "n_shards": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "rule": [StrOptions({"auto", *RULES})],
+        "rule": [StrOptions({"auto", *VOTE_RULES})],
         "delta": [Interval(Real, 0, 1, closed="left")],
         "budget": [Budget, None],
         "queries": [Interval(Integral, 1, None, closed="left"), None],
@@ -153,8 +145,8 @@ class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
         epsilon: float = 1.0,
         classes: ArrayLike | None = None,
         n_shards: int | str = "auto",
-        rule: str = "auto",
         *,
+        rule: str = "auto",
         delta: float = 0.0,
         budget: Budget | None = None,
         queries: int | None = None,
@@ -176,69 +168,15 @@ class PrivateVotingClassifier(ClassifierMixin, BatchFitting):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
-        """Train one model a shard and issue the certificate; nothing is released.
+    def _plan(self, task: Any, n_units: int, source: RandomSource) -> VoteRule:
+        return VoteRule.choose(self, len(task))
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_features)
-            The sensitive rows, in whatever form the base pipeline takes.
-        y : array-like of shape (n_rows,)
-            Their labels.
-        units : array-like of shape (n_rows,), default=None
-            The person, or other unit, that each row belongs to: all rows of a unit
-            are protected together. None makes every row a unit.
-        """
-        check_base_estimator(self.estimator, "predict")
-        X = self._rows(X, reset=True)
-        labels, y = checked_labels(self.classes, y)
-        check_consistent_length(X, y)
-        strength = self._strength(labels)
-        partition, source, choice = self._deal(X, units, len(labels), strength)
-        ensemble = classifiers_of_shards(self, X, y, partition, source, labels.classes)
-        self._finish(ensemble, labels, partition.n_units, choice, source)
-        return self
+    def _law(self, trained: TrainedShards, plan: VoteRule) -> VotingLaw:
+        return VotingLaw.of(trained, plan)
 
-    def _task(self) -> Labels:
-        check_base_estimator(self.estimator, "predict")
-        labels = declared_labels(self.classes)
-        Vote.choose(self, len(labels))
-        return labels
-
-    def _strength(self, task: Any) -> float:
-        return Vote.choose(self, len(task)).strength
-
-    def _finish(
-        self,
-        ensemble: ClassifierEnsemble,
-        task: Any,
-        n_units: int,
-        choice: ShardChoice,
-        source: RandomSource,
-    ) -> None:
-        vote = Vote.choose(self, len(task))
-        self.law_ = VotingLaw(
-            certificate=over_shards(
-                vote.certificate(n_units),
-                shards=choice.n_shards,
-                labels_from_data=self.classes is None,
-                seeded=source.seeded,
-                frozen=keeps_what_it_learned(self.estimator),
-                public_types=ensemble.columns.public_types,
-            ),
-            source=source,
-            classes=task.classes,
-            form=self._form(),
-            ensemble=ensemble,
-            vote=vote,
-        )
-        self.ensemble_ = ensemble
-        self.classes_ = self.law_.classes
-        self.n_units_ = n_units
-        self.n_shards_ = choice.n_shards
-        self.shard_choice_ = choice
-        self.rule_ = vote.rule
+    def _adopt(self, law: Any, choice: ShardChoice) -> None:
+        super()._adopt(law, choice)
+        self.rule_ = law.vote.rule
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -247,19 +185,29 @@ class VotingLaw(ShardLaw):
 
     Attributes
     ----------
-    vote : Vote
+    vote : VoteRule
         The rule and its parameter.
     """
 
-    vote: Vote
+    vote: VoteRule
+
+    @classmethod
+    def of(cls, trained: TrainedShards, vote: VoteRule, **named: Any) -> VotingLaw:
+        """Return the law of votes of trained models, with its certificate."""
+        return cls(
+            certificate=trained.certified(vote.certificate(trained.n_units)),
+            vote=vote,
+            **trained.shared(),
+            **named,
+        )
 
     def response(self, X: MatrixLike) -> Response:
-        """Return the exact law of the answers: for trusted eyes only."""
+        """Return the exact law of the answers: not private."""
         return self.vote.response(self.votes(X))
 
 
 @dataclass(frozen=True)
-class Vote:
+class VoteRule:
     """A rule with its parameter: law and certificate of one answer.
 
     Parameters
@@ -268,24 +216,22 @@ class Vote:
         The rule.
     parameter : float
         Epsilon; for "gaussian" the scale of the noise.
-    strength : float
-        Epsilon that the noise is comparable to, for choosing shards.
     """
 
     rule: str
     parameter: float
-    strength: float
 
     @classmethod
-    def choose(cls, asked: PrivateVotingClassifier, n_labels: int) -> Vote:
+    def choose(cls, asked: PrivateVotingClassifier, n_labels: int) -> VoteRule:
         """Resolve ``rule="auto"`` and check that the rule fits the labels."""
+        owner = "PrivateVotingClassifier"
         pure = "geometric" if n_labels == 2 else "permute-and-flip"
         rule = asked.rule
         # Validated here as well: scikit-learn's checks can be switched off.
-        epsilon = float(_certificate("soft", 1, asked.epsilon).guarantee.epsilon)
-        if rule not in ("auto", *RULES):
+        epsilon = positive(owner, "epsilon", asked.epsilon)
+        if rule not in ("auto", *VOTE_RULES):
             raise InvalidParameterError(
-                f"rule={rule!r} must be 'auto' or one of {', '.join(RULES)}."
+                f"rule={rule!r} must be 'auto' or one of {', '.join(VOTE_RULES)}."
             )
         if rule == "auto":
             rule = _automatic_rule(asked, pure, epsilon)
@@ -295,14 +241,14 @@ class Vote:
                 "rule='permute-and-flip' or 'soft'."
             )
         if rule != "gaussian":
-            return cls(rule, epsilon, epsilon)
-        delta = below_one("PrivateVotingClassifier", "delta", asked.delta)
+            return cls(rule, epsilon)
+        delta = below_one(owner, "delta", asked.delta)
         if not delta > 0:
             raise InvalidParameterError(
                 "rule='gaussian' needs delta > 0; got delta=0. Choose another rule for "
                 "pure privacy."
             )
-        return cls(rule, gaussian_vote_scale(epsilon, delta), epsilon)
+        return cls(rule, gaussian_vote_scale(epsilon, delta))
 
     def certificate(self, n: int) -> Certificate[Any]:
         """Certify one answer over `n` units."""

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from reticent._numbers import positive, probability, whole
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
@@ -67,37 +66,6 @@ def projected_walk(
     )
 
 
-class _NamedLaw(str):
-    """The name of a response rule that can also be asked for the law of answers."""
-
-    __slots__ = ("_law",)
-    _law: Any
-
-    def __call__(self, X: MatrixLike) -> Response:
-        return self._law(X)
-
-
-class _ResponseParameter:
-    """Lets `response` be a constructor parameter and, once fitted, a method.
-
-    Both names are fixed by the contract of predictors. Read from an estimator it is
-    the parameter's text, which `predict` and trusted callers may call.
-    """
-
-    def __get__(self, model: Any, owner: Any = None) -> Any:
-        if model is None:
-            return self
-        value = model.__dict__.get("response")
-        if not isinstance(value, str):
-            return value
-        named = _NamedLaw(value)
-        named._law = model._law_response
-        return named
-
-    def __set__(self, model: Any, value: Any) -> None:
-        model.__dict__["response"] = value
-
-
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class WalkLaw(AnswerLaw):
     """The law of a label, given the position of the walk at a query.
@@ -106,7 +74,7 @@ class WalkLaw(AnswerLaw):
     ----------
     column : ColumnForm
         Where queries stand in the order.
-    kind : {"two-step", "sigmoid"}
+    rule : {"two-step", "sigmoid"}
         How the position becomes a label.
     epsilon : float
         What one answer costs.
@@ -117,18 +85,18 @@ class WalkLaw(AnswerLaw):
     """
 
     column: ColumnForm
-    kind: str
+    rule: str
     epsilon: float
     reach: int
     values: NDArray[Any]
     positions: NDArray[np.int32]
 
     def response(self, X: MatrixLike) -> Response:
-        """Return the exact law of the answers: for trusted eyes only."""
+        """Return the exact law of the answers: not private."""
         place = np.searchsorted(self.values, self.column.queries(X), side="right")
         # Before the first value the walk has not begun.
         positions = np.where(place > 0, self.positions[place - 1], 0)
-        law: Any = two_step_response if self.kind == "two-step" else sigmoid_response
+        law: Any = two_step_response if self.rule == "two-step" else sigmoid_response
         return law(positions, self.epsilon, bound=self.reach)
 
 
@@ -149,7 +117,7 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
         Privacy cost of one predicted label.
     feature : int or str, default=0
         The column that is used.
-    response : {"two-step", "sigmoid"}, default="two-step"
+    rule : {"two-step", "sigmoid"}, default="two-step"
         How the position becomes a label. "two-step" errs at most half as often;
         "sigmoid" is of bounded range, so many answers cost less by it.
     order : {"numbers", "text", "dates"}, default="numbers"
@@ -208,12 +176,10 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
     1-DP for one answer, replace one unit of 600; proved
     """
 
-    response: Any = _ResponseParameter()
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "epsilon": [Interval(Real, 0, None, closed="neither")],
         "feature": [str, Interval(Integral, 0, None, closed="left")],
-        "response": [StrOptions({"two-step", "sigmoid"})],
+        "rule": [StrOptions({"two-step", "sigmoid"})],
         "order": [StrOptions(set(ORDERS))],
         "error": [Interval(Real, 0, 1, closed="neither")],
         "classes": ["array-like", None],
@@ -224,8 +190,8 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
         self,
         epsilon: float = 1.0,
         feature: int | str = 0,
-        response: str = "two-step",
         *,
+        rule: str = "two-step",
         order: str = "numbers",
         error: float = 0.05,
         classes: ArrayLike | None = None,
@@ -234,16 +200,12 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
     ) -> None:
         self.epsilon = epsilon
         self.feature = feature
-        self.response = response
+        self.rule = rule
         self.order = order
         self.error = error
         self.classes = classes
         self.relation = relation
         self.random_state = random_state
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the constructor's parameters, `response` as the text it was."""
-        return {**super().get_params(deep), "response": self.__dict__["response"]}
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
@@ -252,11 +214,11 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
         Parameters
         ----------
         X : array or data frame of shape (n_units, n_features)
-            One row a unit; only the column `feature` is used.
+            One row per unit; only the column `feature` is used.
         y : array-like of shape (n_units,)
             Two labels.
         units : array-like of shape (n_units,), default=None
-            Ids of units, all different: the walk counts one example a unit.
+            Ids of units, all different: the walk counts one example per unit.
         """
         cells = table_column(self, X, self.feature, reset=True)
         labels, y = two_labels("The projected walk", self.classes, cells, y)
@@ -265,8 +227,8 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
         epsilon = positive("ProjectedWalkClassifier", "epsilon", self.epsilon)
         error = probability("ProjectedWalkClassifier", "error", self.error)
         source = noise_source(self.random_state)
-        kind = str(self.response)
-        premise = self._premise(kind, epsilon, n, source.seeded)
+        rule = str(self.rule)
+        premise = self._premise(rule, epsilon, n, source.seeded)
         # A shorter reach is private too. The longest leaves room for sums in 32 bits.
         reach = math.ceil(min(2 * math.log(2 / error) / epsilon, _LONGEST_REACH))
         column = ColumnForm(blank_of(self), self.feature, str(self.order))
@@ -280,7 +242,7 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
             source=source,
             classes=labels.classes,
             column=column,
-            kind=kind,
+            rule=rule,
             epsilon=epsilon,
             reach=reach,
             values=distinct,
@@ -293,25 +255,21 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
         return self
 
     def _premise(
-        self, kind: str, epsilon: float, n: int, seeded: bool
+        self, rule: str, epsilon: float, n: int, seeded: bool
     ) -> Certificate[Any]:
         """Certify one response to a walk, for the relation that was asked for."""
         certify: Any = {
             "two-step": two_step_certificate,
             "sigmoid": sigmoid_certificate,
-        }.get(kind)
+        }.get(rule)
         if certify is None or self.relation not in ("replace-one", "add-remove"):
             raise InvalidParameterError(
-                f"response={kind!r} must be 'two-step' or 'sigmoid', and "
+                f"rule={rule!r} must be 'two-step' or 'sigmoid', and "
                 f"relation={self.relation!r} 'replace-one' or 'add-remove'."
             )
         size = n if self.relation == "replace-one" else None
         certificate: Certificate[Any] = certify(epsilon=epsilon, n=size, seeded=seeded)
         return certificate
-
-    def _law_response(self, X: MatrixLike) -> Response:
-        check_is_fitted(self, "law_")
-        return self.law_.response(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -366,7 +324,7 @@ def clipped_walk(steps: NDArray[np.integer[Any]], reach: int) -> NDArray[np.int3
     # Beyond twice the reach a step ends at the border in any case.
     most = min(2 * reach, int(np.iinfo(steps.dtype).max))
     np.clip(steps, -most, most, out=padded[:n], casting="unsafe")
-    # One row a step, so that all runs advance by contiguous arithmetic.
+    # One row per step, so that all runs advance by contiguous arithmetic.
     table = np.ascontiguousarray(padded.reshape(runs, length).T)
     low = np.full(runs, -reach, dtype=np.int32)
     high = np.full(runs, reach, dtype=np.int32)

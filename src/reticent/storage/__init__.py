@@ -1,15 +1,14 @@
 """Models as directories: a signed manifest, arrays without pickle, nothing to run.
 
 A stored private predictor is as secret as the records behind it. It is written for its
-owner only, checked in every part when it is loaded, and shows nothing but answers.
+owner only and checked in every part when it is loaded; then it is the predictor that
+was fitted, with the same law, votes and certificate.
 """
 
-from reticent.storage import averaging as _averaging  # noqa: F401 (registers its kinds)
 from reticent.storage import released as _released  # noqa: F401 (registers its kinds)
-from reticent.storage import voting as _voting  # noqa: F401 (registers its kinds)
+from reticent.storage import sharded as _sharded  # noqa: F401 (registers its kinds)
 from reticent.storage.folders import Folder
 from reticent.storage.kinds import (
-    Answerer,
     ModelKind,
     Packed,
     register_kind,
@@ -28,21 +27,18 @@ from reticent.storage.manifests import (
 )
 from reticent.storage.models import StoredModel
 from reticent.storage.saving import save_model
-from reticent.storage.voting import VotingAnswers
 
 __all__ = [
     "LARGEST_MANIFEST",
     "LARGEST_SIGNATURE",
     "MANIFEST",
     "SIGNATURE",
-    "Answerer",
     "Dataset",
     "Folder",
     "Manifest",
     "ModelKind",
     "Packed",
     "StoredModel",
-    "VotingAnswers",
     "check_signature",
     "checked_name",
     "load_model",

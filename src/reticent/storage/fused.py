@@ -20,7 +20,6 @@ from reticent.ensembles import (
     RegressorEnsemble,
 )
 from reticent.errors import ModelFileError
-from reticent.estimators import Columns
 
 FAMILIES: dict[str, type[FusedLinear] | type[FusedTrees]] = {
     "linear": FusedLinear,
@@ -117,19 +116,6 @@ def fusion_of(
     # Moved columns are folded into the weights; whether there were any only matters
     # for sparse rows, which the schema's encoder never makes.
     return Fusion(Encoding(blocks=(block,), moves=False), models)
-
-
-def regressors_of(
-    fusion: Fusion, bounds: tuple[float, float], *, n_shards: int, n_features: int
-) -> RegressorEnsemble:
-    """Return an ensemble that answers through its arrays alone."""
-    return RegressorEnsemble(
-        [None] * n_shards,
-        Columns(n_features, None),
-        bounds,
-        fusion=fusion,
-        only_arrays=True,
-    )
 
 
 def _damaged(what: str) -> ModelFileError:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InternalError, InvalidParameterError, ModelFileError
@@ -22,29 +21,6 @@ class Packed:
     arrays: Mapping[str, NDArray[Any]]
 
 
-class Answerer(Protocol):
-    """A model that answers encoded rows.
-
-    Attributes
-    ----------
-    certificate : Certificate
-        What one answer promises, derived anew from the stored parameters by which the
-        answers are drawn; or what the release of the model promised.
-    classes : tuple or None
-        The public labels as the schema spells them, or None for numbers.
-    n_units : int
-        Number of privacy units; public.
-    """
-
-    certificate: Certificate[Any]
-    classes: tuple[Any, ...] | None
-    n_units: int
-
-    def draw(self, X: NDArray[np.float64]) -> NDArray[Any]:
-        """Return one answer a row, freshly drawn: a place in `classes`, or a number."""
-        ...
-
-
 class ModelKind(Protocol):
     """How one kind of model is taken apart and put together again.
 
@@ -52,12 +28,14 @@ class ModelKind(Protocol):
     ----------
     name : str
         What the manifest calls it.
-    covers : str
-        What can be stored, for messages.
     """
 
     name: str
-    covers: str
+
+    @property
+    def covers(self) -> str:
+        """What can be stored, for messages."""
+        ...
 
     def fits(self, fitted: Any) -> bool:
         """Return whether a fitted model is of this kind."""
@@ -69,11 +47,12 @@ class ModelKind(Protocol):
 
     def unpack(
         self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
-    ) -> Answerer:
-        """Put a model together, checking every parameter and array.
+    ) -> Any:
+        """Return the fitted predictor, after checking every parameter and array.
 
-        The certificate, already re-derived, is for models that were released; others
-        state their own, from the parameters by which they draw.
+        It has `predict`, `certificate_`, `n_units_`, and `classes_` if it answers
+        with labels. The certificate, already derived again, is for models that were
+        released; others state their own, from the parameters by which they draw.
         """
         ...
 

@@ -10,11 +10,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from reticent.errors import CertificateError, ModelFileError, ReticentError
-from reticent.guarantees import recheck
+from reticent.guarantees import Certificate, recheck
 from reticent.signing import Signer, signer_of
 from reticent.storage.arrays import ArrayEntry, array_of
 from reticent.storage.folders import Folder
-from reticent.storage.kinds import Answerer, Packed, kind_named
+from reticent.storage.kinds import Packed, kind_named
 from reticent.storage.manifests import (
     LARGEST_MANIFEST,
     LARGEST_SIGNATURE,
@@ -23,7 +23,7 @@ from reticent.storage.manifests import (
     Manifest,
     check_signature,
 )
-from reticent.storage.models import StoredModel, manifest_id
+from reticent.storage.models import StoredModel
 from reticent.storage.saving import file_name, refuse_seeded
 from reticent.storage.sealing import OVERHEAD, unseal
 
@@ -39,7 +39,7 @@ def load_model(
     encryption_key: str | bytes | None = None,
     largest: int = LARGEST_MODEL,
 ) -> StoredModel:
-    """Load a model that `save_model` stored.
+    """Load a model that `save_model` stored, now or by format version 1.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def load_model(
     Returns
     -------
     StoredModel
-        What answers.
+        The fitted predictor, which answers as it did, with its schema.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def load_model(
     Nothing in the directory is executed or unpickled. No link is followed and no file
     outside is opened. Arrays are read only after the signature and their hashes are
     found right, and allocated only at the length that their files have. The
-    certificate is derived anew from the parameters by which answers are drawn, and
+    certificate is derived again from the parameters by which answers are drawn, and
     must be the stored one.
     """
     signer = signer_of(signing_key)
@@ -85,7 +85,7 @@ def load_model(
         recheck(manifest.certificate)
         arrays = _arrays(folder, manifest, encryption_key, largest)
     try:
-        answerer = kind.unpack(
+        predictor = kind.unpack(
             Packed(manifest.parameters, arrays), manifest.encoder, manifest.certificate
         )
     except ModelFileError:
@@ -95,8 +95,8 @@ def load_model(
         raise ModelFileError(
             f"the model {os.fspath(path)!r} cannot be put together: {reason}"
         ) from None
-    _check_certificate(manifest, answerer)
-    return StoredModel(manifest, manifest_id(text), answerer)
+    _check_certificate(manifest, predictor)
+    return StoredModel(manifest, predictor)
 
 
 def _signature(folder: Folder) -> bytes:
@@ -144,11 +144,12 @@ def _array(
     return array_of(name, content, entry)
 
 
-def _check_certificate(manifest: Manifest, answerer: Answerer) -> None:
+def _check_certificate(manifest: Manifest, predictor: Any) -> None:
     """Refuse a promise that is not the one kept."""
-    if manifest.certificate.id != answerer.certificate.id:
+    kept: Certificate[Any] = predictor.certificate_
+    if manifest.certificate.id != kept.id:
         raise CertificateError(
             "the certificate in the manifest is not the one that follows from the "
             f"model's parameters: it says {manifest.certificate.headline()!r}, they "
-            f"give {answerer.certificate.headline()!r}. Save the model again."
+            f"give {kept.headline()!r}. Save the model again."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import re
@@ -19,7 +20,7 @@ from reticent.schemas import Encoder, Schema, parsed
 from reticent.signing import Signer
 from reticent.storage.arrays import ArrayEntry
 
-FORMAT, VERSION = "reticent-model", 1
+FORMAT, VERSION = "reticent-model", 2
 MANIFEST, SIGNATURE = "manifest.json", "manifest.sig"
 #: A larger manifest or signature is not read.
 LARGEST_MANIFEST = 16 * 2**20
@@ -80,8 +81,12 @@ def checked_name(what: str, value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Everything about a model but its arrays."""
+    """Everything about a model but its arrays.
 
+    `id` is the hash of the bytes that it was read from; empty before it is written.
+    """
+
+    id: str = ""
     kind: str
     dataset: Dataset
     encoder: Encoder
@@ -119,7 +124,7 @@ class Manifest:
         """Read a manifest, checking every part of it."""
         try:
             data = parsed(content.decode("ascii"))
-            return _manifest_of(data)
+            return _manifest_of(data, manifest_id(content))
         except UnicodeDecodeError:
             raise _unreadable("it is not ASCII JSON.") from None
         except ModelFileError:
@@ -132,12 +137,17 @@ def _unreadable(why: str) -> ModelFileError:
     return ModelFileError(f"{MANIFEST} cannot be read: {why}")
 
 
-def _manifest_of(data: Any) -> Manifest:
+def manifest_id(content: bytes) -> str:
+    """Return the id of the model that a manifest describes."""
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def _manifest_of(data: Any, digest: str) -> Manifest:
     if not isinstance(data, dict):
         raise _unreadable("it is no JSON object.")
-    if data.get("format") != FORMAT or data.get("version") != VERSION:
+    if data.get("format") != FORMAT or data.get("version") not in (1, VERSION):
         raise _unreadable(
-            f"its format is not {FORMAT} version {VERSION}, which this reticent "
+            f"its format is not {FORMAT} version 1 to {VERSION}, which this reticent "
             "reads. Use the reticent that wrote it, or save the model again."
         )
     if set(data) != _KEYS:
@@ -152,12 +162,16 @@ def _manifest_of(data: Any) -> Manifest:
         and all(_ARRAY_NAME.fullmatch(name) for name in data["arrays"])
     ):
         raise _unreadable("a part of it has the wrong type or name.")
+    parameters = data["parameters"]
+    if data["version"] == 1:
+        parameters = _of_version_1(parameters, digest)
     schema = Schema.from_dict(data["schema"])
     return Manifest(
+        id=digest,
         kind=data["kind"],
         dataset=Dataset(**data["dataset"]),
         encoder=Encoder.from_settings(schema, data["encoder"]),
-        parameters=data["parameters"],
+        parameters=parameters,
         certificate=Certificate.from_dict(data["certificate"]),
         arrays={
             name: ArrayEntry.from_dict(name, entry)
@@ -166,6 +180,25 @@ def _manifest_of(data: Any) -> Manifest:
         encrypted=data["encrypted"],
         software=data["software"],
     )
+
+
+def _of_version_1(parameters: Mapping[str, Any], digest: str) -> dict[str, Any]:
+    """Return the parameters of version 1 as version 2 has them.
+
+    Version 1 had another name for `labels_from_data`. It did not say whether a model
+    was fitted on labels or on codes; the predictor then answers with the labels. It
+    kept no identity of a predictor; the hash of the manifest serves as one.
+    """
+    given = dict(parameters)
+    if not given.keys().isdisjoint({"identity", "labels", "labels_from_data"}):
+        raise _unreadable("it mixes parameters of versions 1 and 2.")
+    if "public_labels" in given:
+        given["labels_from_data"] = given.pop("public_labels")
+    if "classes" in given:
+        given["labels"] = "values"
+    if "n_shards" in given:
+        given["identity"] = digest
+    return given
 
 
 def _texts(data: Any) -> list[Any]:

@@ -1,10 +1,9 @@
-"""A model out of its directory: it answers validated rows, and shows nothing else."""
+"""A model out of its directory: the fitted predictor, with its schema."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +12,8 @@ from numpy.typing import NDArray
 
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Certificate, Scope
+from reticent.prediction import ShardLaw
 from reticent.schemas import Encoder, Schema, Table
-from reticent.storage.kinds import Answerer
 from reticent.storage.manifests import Dataset, Manifest
 
 
@@ -36,79 +35,69 @@ class StoredModel:
         The columns that rows must have.
     encoder : Encoder
         How they become a matrix.
+    predictor : fitted predictor
+        What was stored: it answers encoded rows. As secret as the records, unless it
+        was released.
     certificate : Certificate
         What one answer promises; if its scope is a model, what the release promised.
     classes : tuple or None
-        The public labels, in the order of the columns of `votes`; None for numbers.
+        The public labels as the schema has them, in the order of the columns of
+        `votes`; None for numbers.
     n_units : int
         Number of privacy units; public.
     software : mapping of str to str
         Versions that the model was saved with.
     """
 
-    def __init__(self, manifest: Manifest, digest: str, answerer: Answerer) -> None:
-        self.id = digest
+    def __init__(self, manifest: Manifest, predictor: Any) -> None:
+        self.id = manifest.id
         self.kind = manifest.kind
         self.dataset: Dataset = manifest.dataset
         self.schema: Schema = manifest.schema
         self.encoder: Encoder = manifest.encoder
-        self.certificate: Certificate[Any] = answerer.certificate
-        self.classes = answerer.classes
-        self.n_units = answerer.n_units
-        self.parameters: Mapping[str, Any] = manifest.parameters
         self.software = manifest.software
-        self._answerer = answerer
+        self.predictor = predictor
+        self.certificate: Certificate[Any] = predictor.certificate_
+        self.n_units: int = predictor.n_units_
+        listed = manifest.parameters.get("classes")
+        self.classes: tuple[Any, ...] | None = None if listed is None else tuple(listed)
 
     @property
     def charged(self) -> bool:
         """Whether every answer costs; False if the model itself was released."""
         return self.certificate.scope is not Scope.MODEL
 
-    @property
-    def answerer(self) -> Answerer:
-        """What answers encoded rows; as secret as the records."""
-        return self._answerer
-
     def answer(self, table: Table) -> list[Any]:
-        """Return one answer a row: a label as the schema spells it, or a number.
+        """Return one answer per row: a label as the schema has it, or a number.
 
         m rows spend the certificate m times.
         """
-        drawn: list[Any] = self.draw(table).tolist()
-        if self.classes is None:
-            return drawn
-        return [self.classes[place] for place in drawn]
+        return self._labelled(self._predicted(table), self.classes or ())
 
     def answer_json(self, table: Table) -> list[bytes]:
-        """Return one answer a row, each as JSON."""
-        return self.spelt(self.draw(table))
+        """Return one answer per row, each as JSON."""
+        return self.as_json(self._predicted(table))
 
-    def spelt(self, drawn: NDArray[Any]) -> list[bytes]:
-        """Return what `draw` returned as JSON values."""
+    def as_json(self, answers: NDArray[Any]) -> list[bytes]:
+        """Return answers of the predictor, or of an interface on it, as JSON values."""
         if self.classes is None:
-            return [repr(number).encode() for number in drawn.tolist()]
-        labels = self._spelt_classes
-        return [labels[place] for place in drawn.tolist()]
-
-    def draw(self, table: Table) -> NDArray[Any]:
-        """Return one answer a row: a place in `classes`, or a number."""
-        return self._answerer.draw(self.encoder.transform(table))
+            return [repr(number).encode() for number in answers.tolist()]
+        return self._labelled(answers, self._classes_json)
 
     def votes(self, table: Table) -> NDArray[np.int64]:
-        """Return how the shards vote, in the order of `classes`: for trusted eyes."""
-        count = getattr(self._answerer, "votes", None)
-        if count is None:
+        """Return how the shards vote, in the order of `classes`: not private."""
+        law = getattr(self.predictor, "law_", None)
+        if not isinstance(law, ShardLaw) or law.classes is None:
             raise InvalidParameterError(f"a model of kind={self.kind!r} has no votes.")
-        counted: NDArray[np.int64] = count(self.encoder.transform(table))
-        return counted
+        return law.votes(self.encoder.transform(table))
 
     def queries(self, table: Table) -> list[bytes]:
-        """Return one canonical byte string a row, to recognise a query again.
+        """Return one canonical byte string per row, to recognise a query again.
 
         Rows that the schema validates to the same values are the same query.
         """
         numbers = table.numbers + 0.0
-        numbers[np.isnan(numbers)] = np.nan  # one spelling of "missing"
+        numbers[np.isnan(numbers)] = np.nan  # one form of "missing"
         codes = table.codes.astype("<i4", copy=False)
         left, right = numbers.astype("<f8", copy=False).tobytes(), codes.tobytes()
         wide, narrow = 8 * numbers.shape[1], 4 * codes.shape[1]
@@ -118,8 +107,24 @@ class StoredModel:
             for row in range(len(table))
         ]
 
+    def _predicted(self, table: Table) -> NDArray[Any]:
+        return np.asarray(self.predictor.predict(self.encoder.transform(table)))
+
+    def _labelled(self, answers: NDArray[Any], names: Sequence[Any]) -> list[Any]:
+        """Return what stands for each answer in a list that goes by `classes`."""
+        plain: list[Any] = answers.tolist()
+        if self.classes is None:
+            return plain
+        return [names[self._places[answer]] for answer in plain]
+
     @cached_property
-    def _spelt_classes(self) -> list[bytes]:
+    def _places(self) -> dict[Any, int]:
+        """The place of each label that the predictor answers with."""
+        known: list[Any] = self.predictor.classes_.tolist()
+        return {label: place for place, label in enumerate(known)}
+
+    @cached_property
+    def _classes_json(self) -> list[bytes]:
         return [json.dumps(label).encode() for label in self.classes or ()]
 
     def __repr__(self) -> str:
@@ -129,8 +134,3 @@ class StoredModel:
         raise InvalidParameterError(
             "a stored model is not pickled; load it from its directory."
         )
-
-
-def manifest_id(manifest: bytes) -> str:
-    """Return the id of the model that a manifest describes."""
-    return hashlib.sha256(manifest).hexdigest()[:32]

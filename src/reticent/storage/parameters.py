@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from reticent.errors import InvalidParameterError, ModelFileError
 from reticent.schemas import ClassLabel, NumericTarget, Schema
 
-#: More shards than this were not trained by anybody.
+#: Nobody trains more shards than this.
 _MOST_SHARDS = 10**7
 
 
@@ -53,8 +57,18 @@ def flag(parameters: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-def labels_of(schema: Schema, classes: Any, labels: str) -> list[Any]:
+def identity(parameters: Mapping[str, Any]) -> str:
+    """Return the 128 bits that name a fitted predictor, as 32 hexadecimal digits."""
+    value = parameters["identity"]
+    if not (isinstance(value, str) and re.fullmatch(r"[0-9a-f]{32}", value)):
+        raise ModelFileError("parameter 'identity' must be 32 hexadecimal digits.")
+    return value
+
+
+def labels_of(schema: Schema, classes: Any, labels: str) -> tuple[list[Any], str]:
     """Return the schema's labels in the order of a classifier's classes.
+
+    With them, whether the classes are the labels themselves ("values") or "codes".
 
     Parameters
     ----------
@@ -66,38 +80,44 @@ def labels_of(schema: Schema, classes: Any, labels: str) -> list[Any]:
         Which of both; auto finds out where only one is possible.
     """
     declared = _declared(schema)
-    by_value = _same(classes, declared)
-    by_code = _same(classes, list(range(len(declared))))
+    codes = list(range(len(declared)))
+    by_value, by_code = _same(classes, declared), _same(classes, codes)
     if labels not in {"auto", "values", "codes"}:
         raise InvalidParameterError(
             f"labels={labels!r} must be 'auto', 'values' or 'codes'."
         )
-    if (
-        labels == "auto"
-        and by_value
-        and by_code
-        and list(range(len(declared))) != (declared)
-    ):
+    if labels == "auto" and by_value and by_code and codes != declared:
         raise InvalidParameterError(
             "the model's classes may be the schema's labels or their codes. Say which: "
             "labels='values' or labels='codes'."
         )
     if by_value and labels in {"auto", "values"}:
         known = {_typed(label): label for label in declared}
-        return [known[_typed(value)] for value in classes]
+        return [known[_typed(value)] for value in classes], "values"
     if by_code and labels in {"auto", "codes"}:
-        return [declared[int(code)] for code in classes]
+        return [declared[int(code)] for code in classes], "codes"
     raise InvalidParameterError(
         f"the model's {len(classes)} classes are not the {len(declared)} labels of the "
         "schema, nor their codes. Fit with classes=schema.classes."
     )
 
 
-def stored_labels(schema: Schema, listed: Any) -> tuple[Any, ...]:
+def stored_labels(schema: Schema, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the labels of a manifest, each of the schema's once."""
+    listed = parameters["classes"]
     if not (isinstance(listed, list) and _same(listed, _declared(schema))):
         raise ModelFileError("the manifest's classes are not the schema's.")
     return tuple(listed)
+
+
+def fitted_classes(schema: Schema, parameters: Mapping[str, Any]) -> NDArray[Any]:
+    """Return the classes that a model was fitted on: the labels, or their codes."""
+    labels = stored_labels(schema, parameters)
+    if parameters["labels"] == "values":
+        return np.array(labels)
+    if parameters["labels"] == "codes":
+        return np.arange(len(labels))
+    raise ModelFileError("parameter 'labels' must be 'values' or 'codes'.")
 
 
 def bounds_of(schema: Schema) -> tuple[float, float]:

@@ -17,47 +17,70 @@ from reticent.storage import parameters as read
 from reticent.storage.kinds import Packed, register_kind
 
 
-class ReleasedScores:
-    """Scores of a released linear model on encoded rows."""
+class StoredLinearClassifier(ReleasedLinearClassifier):
+    """A released classifier without its learner: it predicts, and that is all."""
 
-    def __init__(
-        self, packed: Packed, n_features: int, certificate: Certificate[Any]
-    ) -> None:
-        if certificate.scope is not Scope.MODEL:
-            raise ModelFileError(
-                "a released model needs a certificate of the model; this one is about "
-                f"{certificate.scope}."
-            )
-        self.certificate = certificate
-        self.n_units = read.count(packed.parameters, "n_units")
-        _check_ties(packed.parameters, self.n_units, certificate)
-        arrays = packed.arrays
-        if set(arrays) != {"coefficients", "intercepts"}:
-            raise ModelFileError("a released model has coefficients and intercepts.")
-        weights, shifts = arrays["coefficients"], arrays["intercepts"]
-        if not (
-            weights.dtype == shifts.dtype == np.float64
-            and weights.ndim == 2
-            and weights.shape == (len(shifts), n_features)
-            and shifts.ndim == 1
-            and np.isfinite(weights).all()
-            and np.isfinite(shifts).all()
-        ):
-            raise ModelFileError("the coefficients do not fit the encoder.")
-        dimensions = [c.parameter("dimension") for c in certificate.walk()]
-        if any(
-            isinstance(dimension, int) and dimension < np.count_nonzero(weights)
-            for dimension in dimensions
-        ):
-            raise ModelFileError(
-                "the certificate is about fewer coefficients than the model has; it "
-                "belongs to another model."
-            )
-        self._weights, self._shifts = weights, shifts
+    def fit(self, X: Any, y: Any) -> Any:
+        """Refuse: the learner is not stored."""
+        raise _no_learner()
 
-    def scores(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return one score a row and class, or one a row."""
-        return np.asarray(X @ self._weights.T + self._shifts)
+
+class StoredLinearRegressor(ReleasedLinearRegressor):
+    """A released regressor without its learner: it predicts, and that is all."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Refuse: the learner is not stored."""
+        raise _no_learner()
+
+
+def _no_learner() -> InvalidParameterError:
+    return InvalidParameterError(
+        "a stored release cannot be fitted again: it holds coefficients, not the "
+        "learner. Fit a learner of reticent.learners."
+    )
+
+
+def _coefficients(
+    packed: Packed, n_features: int, n_scores: int, certificate: Certificate[Any]
+) -> dict[str, Any]:
+    """Return the fitted attributes that all released models have, after checks."""
+    if certificate.scope is not Scope.MODEL:
+        raise ModelFileError(
+            "a released model needs a certificate of the model; this one is about "
+            f"{certificate.scope}."
+        )
+    n_units = read.count(packed.parameters, "n_units")
+    _check_ties(packed.parameters, n_units, certificate)
+    if set(packed.arrays) != {"coefficients", "intercepts"}:
+        raise ModelFileError("a released model has coefficients and intercepts.")
+    weights, shifts = packed.arrays["coefficients"], packed.arrays["intercepts"]
+    if not (
+        weights.dtype == shifts.dtype == np.float64
+        and weights.shape == (n_scores, n_features)
+        and shifts.shape == (n_scores,)
+        and np.isfinite(weights).all()
+        and np.isfinite(shifts).all()
+    ):
+        raise ModelFileError(
+            "the coefficients do not fit the encoder and the label; "
+            f"n_features={n_features} and n_scores={n_scores} are needed."
+        )
+    dimensions = [c.parameter("dimension") for c in certificate.walk()]
+    if any(
+        isinstance(dimension, int) and dimension < np.count_nonzero(weights)
+        for dimension in dimensions
+    ):
+        raise ModelFileError(
+            "the certificate is about fewer coefficients than the model has; it "
+            "belongs to another model."
+        )
+    return {
+        "coef_": weights,
+        "intercept_": shifts,
+        "n_features_in_": n_features,
+        "n_units_": n_units,
+        "certificate_": certificate,
+    }
 
 
 def _check_ties(facts: Any, n_units: int, certificate: Certificate[Any]) -> None:
@@ -78,47 +101,6 @@ def _check_ties(facts: Any, n_units: int, certificate: Certificate[Any]) -> None
             f"n_units={n_units} of the model is not what its certificate is about: "
             f"{relation}."
         )
-
-
-class ReleasedLabels(ReleasedScores):
-    """A stored released classifier."""
-
-    def __init__(
-        self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
-    ) -> None:
-        super().__init__(packed, encoder.n_features, certificate)
-        listed = packed.parameters["classes"]
-        self.classes: tuple[Any, ...] | None = read.stored_labels(
-            encoder.schema, listed
-        )
-        wanted = 1 if len(listed) == 2 else len(listed)
-        if len(self._shifts) != wanted:
-            raise ModelFileError("the coefficients do not fit the classes.")
-
-    def draw(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the place of the most likely label of each row."""
-        scores = self.scores(X)
-        if scores.shape[1] == 1:
-            return (scores[:, 0] > 0).astype(np.int64)
-        return np.asarray(scores.argmax(axis=1))
-
-
-class ReleasedNumbers(ReleasedScores):
-    """A stored released regressor."""
-
-    classes: tuple[Any, ...] | None = None
-
-    def __init__(
-        self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
-    ) -> None:
-        super().__init__(packed, encoder.n_features, certificate)
-        self._bounds = read.bounds_of(encoder.schema)
-        if len(self._shifts) != 1:
-            raise ModelFileError("a regressor has one row of coefficients.")
-
-    def draw(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the predicted number of each row."""
-        return np.clip(self.scores(X)[:, 0], *self._bounds)
 
 
 def _arrays(fitted: Any, encoder: Encoder) -> dict[str, NDArray[np.float64]]:
@@ -149,10 +131,20 @@ class ReleasedClassifierKind:
 
     def unpack(
         self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
-    ) -> ReleasedLabels:
+    ) -> Any:
         """Put it together."""
-        read.exactly(packed.parameters, {"certificate", "classes", "n_units"})
-        return ReleasedLabels(packed, encoder, certificate)
+        names = {"certificate", "classes", "labels", "n_units"}
+        read.exactly(packed.parameters, names)
+        classes = read.fitted_classes(encoder.schema, packed.parameters)
+        n_scores = 1 if len(classes) == 2 else len(classes)
+        found = _coefficients(packed, encoder.n_features, n_scores, certificate)
+        return self._model({**found, "classes_": classes})
+
+    def _model(self, fitted: dict[str, Any]) -> Any:
+        """Return the model with these fitted attributes."""
+        model = StoredLinearClassifier()
+        model.__dict__.update(fitted)
+        return model
 
 
 class StudentKind(ReleasedClassifierKind):
@@ -180,6 +172,13 @@ class StudentKind(ReleasedClassifierKind):
         facts = {"classes": fitted.classes_.tolist(), "n_units": int(fitted.n_units_)}
         return Packed(facts, _arrays(student, encoder))
 
+    def _model(self, fitted: dict[str, Any]) -> StudentClassifier:
+        model = StudentClassifier(None, None)
+        model.student_ = LogisticRegression()
+        model.student_.__dict__.update(fitted)
+        model.__dict__.update(fitted)
+        return model
+
 
 class ReleasedRegressorKind:
     """How released linear regressors are stored."""
@@ -201,10 +200,14 @@ class ReleasedRegressorKind:
 
     def unpack(
         self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
-    ) -> ReleasedNumbers:
+    ) -> StoredLinearRegressor:
         """Put it together."""
         read.exactly(packed.parameters, {"certificate", "n_units"})
-        return ReleasedNumbers(packed, encoder, certificate)
+        found = _coefficients(packed, encoder.n_features, 1, certificate)
+        model = StoredLinearRegressor()
+        model.__dict__.update(found)
+        model.bounds_ = read.bounds_of(encoder.schema)
+        return model
 
 
 register_kind(ReleasedClassifierKind())

@@ -18,10 +18,10 @@ from reticent.storage.manifests import (
     SIGNATURE,
     Dataset,
     Manifest,
+    manifest_id,
     signature_bytes,
     software,
 )
-from reticent.storage.models import manifest_id
 from reticent.storage.parameters import labels_of
 from reticent.storage.sealing import seal
 
@@ -91,8 +91,9 @@ def save_model(
     kind = kind_of(fitted)
     packed = kind.pack(fitted, encoder)
     if "classes" in packed.parameters:
-        spelt = labels_of(schema, packed.parameters["classes"], labels)
-        packed = Packed({**packed.parameters, "classes": spelt}, packed.arrays)
+        listed, meant = labels_of(schema, packed.parameters["classes"], labels)
+        named = {**packed.parameters, "classes": listed, "labels": meant}
+        packed = Packed(named, packed.arrays)
     if certificate.scope is Scope.MODEL:
         # A predictor's certificate follows from its parameters; a release's does not.
         released = {**packed.parameters, "certificate": certificate.id}

@@ -39,7 +39,9 @@ def bounds_from_data(broken: bool) -> Finding:
 
     def run(targets: Any) -> Any:
         low, high = (targets.min(), targets.max()) if broken else (0.0, LARGEST)
-        model = PrivateAveragingRegressor(LinearRegression(), EPSILON, (low, high), 2)
+        model = PrivateAveragingRegressor(
+            LinearRegression(), EPSILON, bounds=(low, high), n_shards=2
+        )
         rows = np.arange(len(targets), dtype=float)[:, None]
         # Many answers, so that not all of them end at the lower bound.
         return model.fit(rows, targets).predict(np.zeros((60, 1)))

@@ -104,7 +104,7 @@ def label_set(broken: bool) -> Finding:
     classes = None if broken else (0, 1)
 
     def release(X: Any, y: Any) -> Any:
-        model = PrivateVotingClassifier(_tree(), EPSILON, classes, 2, "soft")
+        model = PrivateVotingClassifier(_tree(), EPSILON, classes, 2, rule="soft")
         try:
             return int(model.fit(X, y).predict([[0]])[0])
         except ReticentError:
@@ -136,7 +136,7 @@ def failing_record(broken: bool) -> Finding:
             except ValueError:
                 return "failed"
         base = Fragile(random_state=0)
-        model = PrivateVotingClassifier(base, EPSILON, (0, 1), 2, "geometric")
+        model = PrivateVotingClassifier(base, EPSILON, (0, 1), 2, rule="geometric")
         return int(model.fit(X, y).predict([[0]])[0])
 
     claim = PureDP(EPSILON)

@@ -191,7 +191,7 @@ def _small_method(
     elif kind == "averaging-regressor":
         epsilon, delta = parameters["epsilon"], parameters["delta"]
         made = PrivateAveragingRegressor(
-            DummyRegressor(), epsilon, (0.0, 1.0), delta=delta, **settings
+            DummyRegressor(), epsilon, bounds=(0.0, 1.0), delta=delta, **settings
         )
         domain = [(0, 0.0), (0, 0.5), (0, 1.0)]
     if made is None:

@@ -16,7 +16,7 @@ from reticent.ensembles import STEPS
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Guarantee, PureDP
 from reticent.mechanisms import SystemSource, average_vote
-from reticent.prediction import Vote, sum_noise
+from reticent.prediction import SumNoise, VoteRule
 
 # Neighbouring divisions of the votes that are gone through, all where there are fewer.
 _MOST_PAIRS = 20_000
@@ -226,8 +226,7 @@ def last_step(kind: str, parameters: Mapping[str, Any]) -> VoteStep | SumStep | 
     None for models that were released as a whole: their randomness is spent.
     """
     if kind == "voting":
-        rule, value = parameters["rule"], parameters["parameter"]
-        vote = Vote(rule, value, value)
+        vote = VoteRule(parameters["rule"], parameters["parameter"])
         return VoteStep(
             vote.response, parameters["n_shards"], len(parameters["classes"])
         )
@@ -241,8 +240,10 @@ def last_step(kind: str, parameters: Mapping[str, Any]) -> VoteStep | SumStep | 
             return average_vote(votes, epsilon)
 
         return VoteStep(averaged, parameters["n_shards"], 2)
-    noise, _ = sum_noise(parameters["n_units"], labels, epsilon, delta, False)
-    return SumStep(noise, labels)
+    sums = SumNoise.calibrated(
+        parameters["n_units"], labels, epsilon=epsilon, delta=delta, seeded=False
+    )
+    return SumStep(sums.noise, labels)
 
 
 def _moves(labels: int) -> list[tuple[int, int]]:

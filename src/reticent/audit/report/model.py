@@ -244,7 +244,7 @@ def _rows(
     votes = np.zeros((0, 2), dtype=np.int64)
     if records is not None and stored is not None and len(records):
         step = last_step(manifest.kind, manifest.parameters)
-        if hasattr(stored.answerer, "votes"):
+        if stored.charged and stored.classes is not None:
             votes = stored.votes(records.take(slice(0, _MOST_ROWS)))
     if records is None:
         return Check(

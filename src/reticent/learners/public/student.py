@@ -26,7 +26,7 @@ from reticent.estimators import checked_labels
 from reticent.guarantees import Budget
 from reticent.learners.public.rules import student_of_answers
 from reticent.learners.public.student_labels import (
-    Answers,
+    TeacherLabels,
     asked_rows,
     consensus_answers,
     prepared_teacher,
@@ -251,7 +251,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
                 f"answers='consensus' needs delta > 0; got {budget}."
             )
 
-    def _learn(self, public: MatrixLike, found: Answers) -> None:
+    def _learn(self, public: MatrixLike, found: TeacherLabels) -> None:
         """Train the student; on labels that are all alike, a constant."""
         self.labelled_, self.labels_, self.n_asked_ = (
             found.rows,

@@ -26,32 +26,23 @@ from reticent.guarantees import (
     repeat,
     zcdp_composition,
 )
-from reticent.mechanisms import (
-    UNSTABLE,
-    Consensus,
-    RandomSource,
-    consensus_certificate,
-    consensus_margin,
-    sparse_scale,
-)
+from reticent.mechanisms import UNSTABLE, RandomSource
 from reticent.prediction import (
     PrivateVotingClassifier,
-    Vote,
+    ShardConsensus,
+    VoteRule,
     canonical_rows,
-    over_shards,
 )
 
 # Closed forms of composition: PLD is no better for the votes, and takes seconds.
 _METHODS = ("basic", "exact", "zcdp")
-# The soft rule is taken if it may spend so much more on an answer than a pure one.
+# The soft rule is taken if it may spend this many times more on an answer.
 _WORTH = 1.1
-# A query on which all shards agree should pass the noisy threshold nearly always.
-_SAFE_SCALES = 18.0
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What a teacher said, and what that costs.
+class TeacherLabels:
+    """The labels that a teacher gave to public rows, and what they cost.
 
     Attributes
     ----------
@@ -135,7 +126,8 @@ def _one_vote(
     trial = clone(teacher).set_params(rule=name)
 
     def certify(epsilon: float) -> Certificate[Any]:
-        return Vote.choose(trial.set_params(epsilon=epsilon), n_classes).certificate(1)
+        rule = VoteRule.choose(trial.set_params(epsilon=epsilon), n_classes)
+        return rule.certificate(1)
 
     return certify
 
@@ -172,7 +164,7 @@ def _largest(
 
 def separate_answers(
     teacher: Any, budget: Budget, public: MatrixLike, rows: NDArray[np.int64]
-) -> Answers:
+) -> TeacherLabels:
     """Let a fitted teacher label rows, each paid for; as many as the budget covers."""
     certificate = getattr(teacher, "certificate_", None)
     if not isinstance(certificate, Certificate) or certificate.scope is not (
@@ -194,7 +186,7 @@ def separate_answers(
     rho = None
     if isinstance(certificate.guarantee, (PureDP, BoundedRange, ZCDP)):
         rho = zcdp_composition(certificate, counts=[count], answers=count)
-    return Answers(asked, np.asarray(labels), count, total, rho)
+    return TeacherLabels(asked, np.asarray(labels), count, total, rho)
 
 
 def consensus_answers(
@@ -204,36 +196,23 @@ def consensus_answers(
     rows: NDArray[np.int64],
     doubts: Any,
     source: RandomSource,
-) -> Answers:
+) -> TeacherLabels:
     """Let the shards of a fitted vote label the rows on which nearly all agree (P9).
 
-    Rows in doubt get no label; after so many `doubts` no row does. One price, fixed in
-    advance, pays for all.
+    Rows in doubt get no label, and after `doubts` of them no row does. One price,
+    fixed in advance, pays for all.
     """
-    doubts = whole("StudentClassifier", "doubts", doubts)
-    facts: dict[str, Any] = {
-        "epsilon": budget.epsilon,
-        "unstable": doubts,
-        "queries": len(rows),
-    }
-    margin = consensus_margin(delta=budget.delta, **facts)
-    needed = 2 * int(margin + _SAFE_SCALES * sparse_scale(budget.epsilon, doubts)) + 3
-    if not teacher.n_shards_ >= needed:
-        raise InvalidParameterError(
-            f"consensus on {len(rows)} rows with doubts={doubts} under {budget} needs "
-            f"about {needed} shards that agree; the teacher has {teacher.n_shards_}. "
-            "Use more shards, fewer doubts or a larger budget; or answers='each'."
-        )
-    mechanism = Consensus(margin, source=source, **facts)
-    votes = teacher.law_.votes(safe_indexing(public, rows))
-    places = mechanism.answer(votes)
-    sure = np.flatnonzero(places != UNSTABLE)
-    certificate = over_shards(
-        consensus_certificate(
-            n=teacher.n_units_, margin=margin, seeded=source.seeded, **facts
-        ),
-        # The shards, and what is assumed of them, are those of the teacher.
-        **dict(teacher.law_.certificate.details),
+    law = teacher.law_
+    consensus = ShardConsensus(
+        law,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        queries=len(rows),
+        unstable=whole("StudentClassifier", "doubts", doubts),
+        source=source,
     )
-    labels = np.asarray(teacher.law_.classes)[places[sure]]
-    return Answers(rows[sure], labels, len(rows), certificate)
+    places = consensus.places(law.votes(safe_indexing(public, rows)))
+    sure = np.flatnonzero(places != UNSTABLE)
+    labels = np.asarray(law.classes)[places[sure]]
+    certificate = law.certified(consensus.certificate)
+    return TeacherLabels(rows[sure], labels, len(rows), certificate)

@@ -1,4 +1,4 @@
-"""What every predictor over shards shares: rows, labels, and the fit itself."""
+"""What every law over shards shares: the rule, the models, the form of queries."""
 
 from __future__ import annotations
 
@@ -7,22 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
-from sklearn.utils.validation import (
-    validate_data,
-)
+from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import MatrixLike
-from reticent.errors import InvalidDataError
-from reticent.estimators import (
-    as_table,
-    canonical,
-    check_types,
-    partition_rows,
-    plain_rows,
-    unit_positions,
-)
+from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.estimators import as_table, canonical, plain_rows
 from reticent.guarantees import (
     PUBLIC_LABELS,
     SEEDED_NOISE,
@@ -36,9 +26,8 @@ from reticent.guarantees import (
     Sensitivity,
     rule,
 )
-from reticent.mechanisms import RandomSource, noise_source
-from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
-from reticent.prediction.sharded.counts import ShardChoice, choose_shards
+from reticent.mechanisms import RandomSource
+from reticent.prediction.law import AnswerLaw
 
 
 @rule(
@@ -92,25 +81,6 @@ PUBLIC_TYPES = Assumption(
 )
 
 
-def keeps_what_it_learned(estimator: Any) -> bool:
-    """Whether a clone of `estimator`, or of a part, is not a blank one.
-
-    Frozen estimators carry their fitted state into every shard; if it was learned
-    from the sensitive rows, one of them touches all shards.
-    """
-    nested = (
-        estimator.get_params(deep=True).values()
-        if hasattr(estimator, "get_params")
-        else ()
-    )
-    plain = BaseEstimator.__sklearn_clone__
-    return any(
-        getattr(type(part), "__sklearn_clone__", plain) is not plain
-        for part in (estimator, *nested)
-        if not isinstance(part, type)
-    )
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class TableForm:
     """Which tables of queries a predictor over shards takes: a public fact of its fit.
@@ -126,11 +96,85 @@ class TableForm:
     blank: Any
     missing: bool
 
+    @classmethod
+    def of_matrix(cls, owner: type, n_columns: int) -> TableForm:
+        """Return the form of float matrices, in which any value may be missing.
+
+        `owner` is the class of the predictor, which messages name.
+        """
+        blank: Any = object.__new__(owner)
+        blank.n_features_in_ = n_columns
+        return cls(blank, missing=True)
+
     def rows(self, X: MatrixLike) -> MatrixLike:
         """Check the shape of queries; leave their content to the base pipeline."""
         if plain_rows(self.blank, X):
             return X
-        return _checked_table(self.blank, X, self.missing, reset=False)
+        return checked_table(self.blank, X, self.missing, reset=False)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class TrainedShards:
+    """The models of all shards, with the public facts that a certificate names.
+
+    `fit` makes it from what it trained, and a stored model from what was stored; both
+    make their law from it, so that both have the same law and certificate.
+
+    Attributes
+    ----------
+    ensemble : ClassifierEnsemble or RegressorEnsemble
+        The trained models. Not private.
+    n_units : int
+        Number of privacy units.
+    source : RandomSource
+        Where the randomness of answers comes from.
+    form : TableForm
+        Which queries are taken.
+    classes : ndarray or None
+        The public labels; None if answers are numbers.
+    labels_from_data : bool
+        Whether the labels were read from the data.
+    frozen : bool
+        Whether parts of the base pipeline came fitted.
+    """
+
+    ensemble: Any
+    n_units: int
+    source: RandomSource
+    form: TableForm
+    classes: NDArray[Any] | None = None
+    labels_from_data: bool = False
+    frozen: bool = False
+
+    @property
+    def n_shards(self) -> int:
+        """Number of shards."""
+        return int(self.ensemble.n_shards)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels; 1 if answers are numbers."""
+        return 1 if self.classes is None else len(self.classes)
+
+    def certified(self, premise: Certificate[Any]) -> Certificate[Any]:
+        """Carry a mechanism's promise over to the rows behind the models."""
+        return over_shards(
+            premise,
+            shards=self.n_shards,
+            labels_from_data=self.labels_from_data,
+            seeded=self.source.seeded,
+            frozen=self.frozen,
+            public_types=self.ensemble.columns.public_types,
+        )
+
+    def shared(self) -> dict[str, Any]:
+        """Return what every law over these models holds."""
+        return {
+            "source": self.source,
+            "classes": self.classes,
+            "form": self.form,
+            "ensemble": self.ensemble,
+        }
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -148,75 +192,40 @@ class ShardLaw(AnswerLaw):
     form: TableForm
     ensemble: Any
 
+    @property
+    def n_shards(self) -> int:
+        """Number of shards."""
+        return int(self.ensemble.n_shards)
+
     def votes(self, X: MatrixLike) -> NDArray[np.int64]:
-        """Count the shards that vote for each label: not private."""
+        """Count the shards that vote for each label: not private.
+
+        The columns are in the order of `classes`.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the models predict numbers: those have no votes.
+        """
+        if self.classes is None:
+            raise InvalidParameterError(
+                "models that answer with numbers have no votes."
+            )
         return np.asarray(self.ensemble.votes(self.form.rows(X)))
 
+    def certified(self, premise: Certificate[Any]) -> Certificate[Any]:
+        """Carry another mechanism's promise over to the rows behind these models.
 
-class ShardedPredictor(LawfulPredictor):
-    """Common parts of predictors that train one model a shard.
-
-    Subclasses set the constructor parameters `estimator`, `epsilon`, `n_shards`,
-    `public_types`, `random_state`, `n_jobs` and `verbose`.
-
-    Guarantee
-    ---------
-    What a shard's model is, and what it says to a query, is a function of the shard's
-    rows and of public facts, to the bit. Public are the parameters, the number of
-    rows and units, the kind of container (array, sparse matrix, frame of pandas or
-    polars), the number of columns, their names and order; types are read off each
-    shard's own cells (`reticent.estimators.tables`). Whether a query is refused is a
-    function of the query and of public facts.
-    """
-
-    def _deal(
-        self, X: MatrixLike, units: Any, n_labels: int, epsilon: float
-    ) -> tuple[Any, RandomSource, ShardChoice]:
-        """Deal the units of `X` to shards; return the partition and its source."""
-        source = noise_source(self.random_state)
-        n_rows = X.shape[0]
-        _, n_units = unit_positions(units, n_rows)
-        choice = self._choose(n_units, n_labels, epsilon)
-        partition = partition_rows(n_rows, choice.n_shards, source, units=units)
-        return partition, source, choice
-
-    def _choose(self, n_units: int, n_labels: int, epsilon: float) -> ShardChoice:
-        return choose_shards(
-            self.n_shards,
-            n_units=n_units,
-            n_labels=n_labels,
-            epsilon=epsilon,
-            estimator=self.estimator,
-        )
-
-    def _rows(self, X: MatrixLike, *, reset: bool) -> MatrixLike:
-        """Check the shape of rows; leave their content to the base pipeline.
-
-        Numbers in arrays must be finite unless the base estimator takes missing
-        values; what is inside a data frame is for its pipeline to judge.
+        The shards, and what is assumed of them, are those of this law.
         """
-        X = _checked_table(self, X, _takes_missing(self.estimator), reset=reset)
-        if reset:
-            check_types(X, public_types=bool(self.public_types))
-        return X
-
-    def _form(self) -> TableForm:
-        """Return which queries are taken, as the rows of the fit were."""
-        return TableForm(blank_of(self), _takes_missing(self.estimator))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # every answer draws fresh noise
-        # A blank, which checks the columns of queries, has no estimator.
-        tags.input_tags.allow_nan = _takes_missing(getattr(self, "estimator", None))
-        tags.input_tags.sparse = True
-        tags.input_tags.string = True
-        return tags
+        facts: dict[str, Any] = dict(self.certificate.details)
+        return over_shards(premise, **facts)
 
 
-def _checked_table(
+def checked_table(
     model: Any, X: MatrixLike, missing: bool, *, reset: bool
 ) -> MatrixLike:
+    """Check the shape of a table, and that the numbers of an array are finite."""
     X = as_table(X)
     if isinstance(X, np.ndarray) and X.dtype.kind == "O":
         X = canonical(X)  # numbers in a list are checked as numbers
@@ -236,7 +245,8 @@ def _checked_table(
         )
 
 
-def _takes_missing(estimator: Any) -> bool:
+def takes_missing(estimator: Any) -> bool:
+    """Whether an estimator says that it takes missing values, or cannot say."""
     try:
         return bool(get_tags(estimator).input_tags.allow_nan)
     except (AttributeError, TypeError, ValueError):

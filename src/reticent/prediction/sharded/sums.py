@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from reticent._numbers import below_one, whole
+from reticent._numbers import below_one, positive, whole
 from reticent.ensembles import STEPS
 from reticent.guarantees import (
     Certificate,
@@ -37,25 +38,43 @@ def sums_sensitivity(*, n: int, steps: int, dimension: int) -> Conclusion[Sensit
     return Conclusion(moved, ReplaceOne(n), Scope.ANSWER)
 
 
-def sum_noise(
-    n: int, dimension: int, epsilon: float, delta: float, seeded: bool
-) -> tuple[GridNoise, Certificate[Any]]:
-    """Calibrate noise for one answer's sums; return it with its certificate.
+@dataclass(frozen=True)
+class SumNoise:
+    """Noise for one answer's sums.
 
-    With a delta the noise is Gaussian and the certificate states its zCDP, because
-    many answers compose best by it.
+    Attributes
+    ----------
+    epsilon, delta : float
+        What it was calibrated to.
+    noise : GridNoise
+        The noise.
+    certificate : Certificate
+        What one noisy answer promises. With a delta the noise is Gaussian and the
+        certificate states its zCDP, because many answers compose best by it.
     """
-    premise = sums_sensitivity(n=n, steps=STEPS, dimension=dimension)
-    settings: dict[str, Any] = {
-        "dimension": dimension,
-        "grid": 1.0,
-        "on_grid": True,
-        "seeded": seeded,
-    }
-    delta = below_one("averaging", "delta", delta)
-    if delta == 0:
-        noise = calibrate_laplace(premise, epsilon=epsilon, **settings)
-        return noise, noise.certificate
-    noise = calibrate_gaussian(premise, epsilon=epsilon, delta=delta, **settings)
-    rounded = noise.certificate.premises[0]
-    return noise, gaussian_noise(rounded, scale=noise.scale)
+
+    epsilon: float
+    delta: float
+    noise: GridNoise
+    certificate: Certificate[Any]
+
+    @classmethod
+    def calibrated(
+        cls, n: int, dimension: int, *, epsilon: float, delta: float, seeded: bool
+    ) -> SumNoise:
+        """Calibrate noise for sums of so many numbers over the shards of `n` units."""
+        premise = sums_sensitivity(n=n, steps=STEPS, dimension=dimension)
+        settings: dict[str, Any] = {
+            "dimension": dimension,
+            "grid": 1.0,
+            "on_grid": True,
+            "seeded": seeded,
+        }
+        epsilon = positive("averaging", "epsilon", epsilon)
+        delta = below_one("averaging", "delta", delta)
+        if delta == 0:
+            noise = calibrate_laplace(premise, epsilon=epsilon, **settings)
+            return cls(epsilon, delta, noise, noise.certificate)
+        noise = calibrate_gaussian(premise, epsilon=epsilon, delta=delta, **settings)
+        rounded = noise.certificate.premises[0]
+        return cls(epsilon, delta, noise, gaussian_noise(rounded, scale=noise.scale))
