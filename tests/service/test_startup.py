@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from reticent.errors import (
+    BudgetExhaustedError,
     CertificateError,
     InvalidParameterError,
     LedgerError,
@@ -125,7 +126,7 @@ def test_models_under_different_relations_are_not_served_together(tmp_path):
     other = load_model(tmp_path / "triage", signing_key=MODEL_KEY)
     object.__setattr__(other.certificate, "relation", AddRemove())
     with pytest.raises(NotDeployableError, match="different relations"):
-        registry_of({"one": one, "other": other}, settings.installation)
+        registry_of({"one": one, "other": other}, settings)
 
 
 def test_a_ledger_behind_its_checkpoint_is_refused(tmp_path):
@@ -268,5 +269,8 @@ def test_released_models_answer_for_nothing_but_their_release_is_charged(tmp_pat
 
 def test_a_release_that_does_not_fit_the_budget_is_refused(tmp_path):
     path = released(tmp_path, 60.0)
-    settings = settings_for(tmp_path, models={"public": path})
-    refuses(NotDeployableError, "does not fit the budget", settings)
+    settings, ledger = settings_for(tmp_path, models={"public": path}), MemoryLedger()
+    refuses(NotDeployableError, "never charged", settings, ledger=ledger)
+    with pytest.raises(BudgetExhaustedError, match="dataset:clinic"):
+        charge_release(ledger, settings.load_model("public"))
+    refuses(NotDeployableError, "never charged", settings, ledger=ledger)

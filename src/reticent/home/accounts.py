@@ -99,27 +99,18 @@ def open_accounts(ledger: Ledger, registry: Registry, settings: Settings) -> Non
             known[account] = ledger.open_account(account, cap)
     for model in registry:
         if model.charge is None:
-            _check_release(ledger, model, known)
+            _check_release(ledger, model)
 
 
-def _check_release(
-    ledger: Ledger, model: ServedModel, known: Mapping[AccountId, Balance]
-) -> None:
+def _check_release(ledger: Ledger, model: ServedModel) -> None:
     """Refuse a released model whose release nobody has paid for."""
-    if ledger.charged(_release_key(model.stored)):
-        return
-    dataset = dataset_account(model.stored.dataset.name)
-    problem = price_problem(known[dataset].cap, Charge.of(model.stored.certificate))
-    if problem is not None:
+    if not ledger.charged(_release_key(model.stored)):
         raise NotDeployableError(
-            f"the release of model {model.name!r} does not fit the budget of its "
-            f"dataset: {problem}"
+            f"the release of model {model.name!r} was never charged to "
+            f"{dataset_account(model.stored.dataset.name)}. Charge it once with "
+            "reticent.home.charge_release(ledger, model); 'reticent fit --release' "
+            "does so when it stores a model."
         )
-    raise NotDeployableError(
-        f"the release of model {model.name!r} was never charged to {dataset}. Charge "
-        "it once with reticent.home.charge_release(ledger, model); 'reticent fit "
-        "--release' does so when it stores a model."
-    )
 
 
 def _check_cap(balance: Balance, cap: Cap) -> None:
