@@ -119,7 +119,7 @@ def bare_application() -> Any:
 
     configure_logging()
     settings = Settings.load()
-    registry = open_registry(settings.installation)
+    registry = open_registry(settings)
     for served in registry:
         served.stored._answerer = NoModel(served.stored.answerer)
         served.stored.encoder.transform = lambda table: table.numbers

@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import make_classification
 
-from reticent.ensembles import ClassifierEnsemble, RegressorEnsemble, fit_shards
-from reticent.estimators import partition_rows
+from reticent.ensembles import (
+    ClassifierEnsemble,
+    RegressorEnsemble,
+    fit_shards,
+    train_ensemble,
+)
+from reticent.estimators import Labels, partition_rows
 from reticent.mechanisms import noise_source
 
 
@@ -25,6 +30,19 @@ def problem(seed, *, n_classes=2, n_rows=600, n_features=6):
         random_state=seed,
     )
     return X * np.logspace(-3, 3, n_features) + 5, y
+
+
+def trained_at_once(estimator, X, targets, partition, task):
+    """Return an ensemble of linear models that were trained all at once.
+
+    `task` is a list of labels 0, 1, ..., or a pair of bounds.
+    """
+    task = Labels(task) if isinstance(task, list) else task
+    source = noise_source(0)
+    ensemble = train_ensemble(estimator, X, targets, partition, source, task)
+    assert ensemble.fusion is not None
+    assert all(model is None for model in ensemble.models)
+    return ensemble
 
 
 def classifiers(estimator, X, y, classes, *, n_shards=12, seed=0, **settings):

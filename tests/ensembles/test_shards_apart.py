@@ -19,14 +19,17 @@ from reticent.ensembles import (
     ClassifierEnsemble,
     FusedTrees,
     RegressorEnsemble,
-    train_classifiers,
-    train_regressors,
 )
 from reticent.errors import InvalidParameterError
 from reticent.estimators import partition_rows
 from reticent.mechanisms import noise_source
 from tests.ensembles.adversarial import at_changes, discrete
-from tests.ensembles.fused_cases import classifiers, problem, regressors
+from tests.ensembles.fused_cases import (
+    classifiers,
+    problem,
+    regressors,
+    trained_at_once,
+)
 
 # Steps of the size of rounding errors: every last bit of an output shows.
 NARROW = (5.0, 5.0 + 1e-7)
@@ -125,7 +128,7 @@ def test_sums_of_models_held_as_arrays_do_not_depend_on_others(seed):
     mine = np.isin(np.arange(len(y)), partition.rows_by_shard()[KEPT])
     found = []
     for other in (y, 0 * y, 1e200 * y, np.nan * y):
-        trained = train_regressors(
+        trained = trained_at_once(
             make_pipeline(StandardScaler(), Ridge()),
             X,
             np.where(mine, y, other),
@@ -161,7 +164,7 @@ def test_sums_of_models_held_as_arrays_do_not_depend_on_others(seed):
 def test_rows_of_models_held_as_arrays_do_not_depend_on_their_batch(seed):
     X, _ = problem(seed)
     partition = partition_rows(len(X), 12, noise_source(seed))
-    trained = train_regressors(Ridge(), X, near_middle(X), partition, NARROW)
+    trained = trained_at_once(Ridge(), X, near_middle(X), partition, NARROW)
     together = trained.output_sums(X[:50])
     one_by_one = np.concatenate([trained.output_sums(row[None]) for row in X[:50]])
     assert np.array_equal(together, one_by_one)
@@ -226,7 +229,7 @@ def test_what_arrays_refuse_does_not_depend_on_what_could_be_trained(trains, see
     partition = partition_rows(len(y), 5, noise_source(seed))
     scaled = make_pipeline(StandardScaler(), LogisticRegression())
     labels = y if trains else 0 * y
-    ensemble = train_classifiers(scaled, X, labels, partition, [0, 1])
+    ensemble = trained_at_once(scaled, X, labels, partition, [0, 1])
     assert (ensemble.votes(sparse.csr_matrix(X[:3])).sum(axis=1) == 5).all()
     with pytest.raises(InvalidParameterError, match="arrays only"):
         ensemble.votes(X[:3], fused=False)

@@ -11,16 +11,16 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from reticent.ensembles import (
     STEPS,
+    fused_recipe,
     linear_recipe,
-    train_classifiers,
+    train_ensemble,
     train_linear,
-    train_regressors,
 )
 from reticent.ensembles.fusion.encoding import Encoded
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.estimators import partition_rows
+from reticent.estimators import Labels, partition_rows
 from reticent.mechanisms import noise_source
-from tests.ensembles.fused_cases import problem
+from tests.ensembles.fused_cases import problem, trained_at_once
 
 
 def dealt(y, n_shards, seed, units=None):
@@ -133,7 +133,7 @@ def test_shards_that_lack_labels_are_trained_on_those_they_have(seed):
     assert set(present) >= {3, 4}
     fused = train_linear(linear_recipe(estimator), X, y, partition, n_classes=4)
     assert_same_scores(fused, estimator, X, y, partition)
-    ensemble = train_classifiers(estimator, X, y, partition, np.arange(4))
+    ensemble = trained_at_once(estimator, X, y, partition, [0, 1, 2, 3])
     looped = np.zeros((50, 4), dtype=int)
     for rows in partition.rows_by_shard():
         model = clone(estimator).set_params(logisticregression__tol=1e-10)
@@ -201,7 +201,7 @@ def test_shards_that_cannot_be_trained_cast_fixed_votes(seed):
     rows = partition.rows_by_shard()
     y[rows[1]] = 1
     X[rows[4][0], 2] = np.nan
-    ensemble = train_classifiers(LogisticRegression(), X, y, partition, [0, 1])
+    ensemble = trained_at_once(LogisticRegression(), X, y, partition, [0, 1])
     assert ensemble.fusion.shards.tolist() == [0, 2, 3, 5]
     votes = ensemble.votes(X[rows[0]])
     assert (votes.sum(axis=1) == 6).all()
@@ -221,7 +221,7 @@ def test_a_record_that_overflows_changes_its_own_shard_only(estimator, value, se
     for shard in {0, 1, 3, 4, 5}:
         for a, b in zip(before[shard], after[shard], strict=True):
             assert np.array_equal(a, b)
-    votes = train_classifiers(estimator, X, y, partition, [0, 1]).votes(X[:20])
+    votes = trained_at_once(estimator, X, y, partition, [0, 1]).votes(X[:20])
     assert (votes.sum(axis=1) == 6).all()
 
 
@@ -230,14 +230,14 @@ def test_targets_that_are_no_numbers_fail_their_shard_only(seed):
     y = X[:, 1].copy()
     partition = dealt(y, 6, seed)
     y[partition.rows_by_shard()[2][0]] = np.nan
-    ensemble = train_regressors(Ridge(), X, y, partition, (0, 10))
+    ensemble = trained_at_once(Ridge(), X, y, partition, (0, 10))
     assert ensemble.fusion.shards.tolist() == [0, 1, 3, 4, 5]
 
 
 def test_an_ensemble_of_which_nothing_can_be_trained_still_votes(seed):
     X, y = problem(seed)
     partition = dealt(y, 5, seed)
-    ensemble = train_classifiers(LogisticRegression(), X, 0 * y, partition, [0, 1])
+    ensemble = trained_at_once(LogisticRegression(), X, 0 * y, partition, [0, 1])
     assert ensemble.votes(X[:2]).tolist() == [[3, 2]] * 2
 
 
@@ -245,7 +245,7 @@ def test_trained_regressors_answer_within_bounds(seed):
     X, _ = problem(seed)
     y = X[:, 1]
     partition = dealt(y, 10, seed)
-    ensemble = train_regressors(Ridge(alpha=0.01), X, y, partition, (4.9, 5.1))
+    ensemble = trained_at_once(Ridge(alpha=0.01), X, y, partition, (4.9, 5.1))
     average = 4.9 + 0.2 * ensemble.output_sums(X) / (10 * STEPS)
     assert np.abs(average - np.clip(y, 4.9, 5.1)).mean() < 0.02
 
@@ -265,19 +265,39 @@ def test_trained_regressors_answer_within_bounds(seed):
     ],
     ids=str,
 )
-def test_what_cannot_be_trained_fused_is_refused(estimator, seed):
-    X, y = problem(seed)
-    with pytest.raises(InvalidParameterError, match="cannot be trained fused"):
-        train_classifiers(estimator, X, y, dealt(y, 5, seed), [0, 1])
+def test_other_settings_are_fitted_shard_by_shard(estimator, seed):
+    assert fused_recipe(estimator, n_columns=6, n_classes=2) is None
+    if isinstance(estimator, Ridge) or getattr(estimator, "alpha", 1) == 0:
+        return
+    X, y = problem(seed, n_rows=60)
+    source = noise_source(seed)
+    ensemble = train_ensemble(
+        estimator, X, y, dealt(y, 2, seed), source, Labels([0, 1])
+    )
+    assert all(model is not None for model in ensemble.models)
+
+
+@pytest.mark.parametrize(
+    ("n_columns", "n_classes"), [(299, 2), (199, 3), (599, None)], ids=str
+)
+def test_one_limit_decides_how_models_are_trained(n_columns, n_classes):
+    estimator = Ridge() if n_classes is None else LogisticRegression()
+    assert fused_recipe(estimator, n_columns, n_classes) is not None
+    assert fused_recipe(estimator, n_columns + 1, n_classes) is None
+    partition = dealt(np.zeros(4), 2, 0)
+    targets = np.arange(4) % 2 if n_classes else np.arange(4.0)
+    with pytest.raises(InvalidParameterError, match="one by one"):
+        train_linear(
+            linear_recipe(estimator),
+            np.zeros((4, n_columns + 1)),
+            targets,
+            partition,
+            n_classes=n_classes,
+        )
 
 
 def test_data_that_do_not_fit_are_refused(seed):
     X, y = problem(seed)
     partition = dealt(y, 5, seed)
     with pytest.raises(InvalidDataError, match="rows of the partition"):
-        train_classifiers(LogisticRegression(), X[:-1], y, partition, [0, 1])
-    with pytest.raises(InvalidDataError, match="not in `classes`"):
-        train_classifiers(LogisticRegression(), X, y, partition, [0, 2])
-    wide = np.zeros((len(y), 5000))
-    with pytest.raises(InvalidParameterError, match="one by one"):
-        train_classifiers(LogisticRegression(), wide, y, partition, [0, 1])
+        trained_at_once(LogisticRegression(), X[:-1], y, partition, [0, 1])

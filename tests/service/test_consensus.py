@@ -33,7 +33,7 @@ def voting(running, monkeypatch, *votes):
     """Let the shards vote so, whatever is asked."""
     session = running.service.registry.models["triage"].consensus
     monkeypatch.setattr(
-        session._interface.law,
+        session._interface.law.ensemble,
         "votes",
         lambda X: np.tile(votes, (len(X), 1)),
     )
