@@ -40,12 +40,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.speed.http_load import CONCURRENCY, busy, load, processor_seconds
 from reticent.datasets import load_adult_sample
-from reticent.home import BudgetSettings, SQLKeys, cap_of, client_account
+from reticent.home import BudgetSettings, Settings, SQLKeys, cap_of, client_account
 from reticent.ledger import Balance, Outcome, Receipt, Request
 from reticent.ledger.decisions import settled
 from reticent.prediction import PrivateVotingClassifier
 from reticent.schemas import Encoder
-from reticent.service import Settings
 from reticent.signing import new_key
 from reticent.storage import save_model
 

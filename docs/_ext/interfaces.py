@@ -95,9 +95,8 @@ class HTTPReference(Generated):
     """``http-reference``: every path of the service."""
 
     def lines(self) -> list[str]:
-        from reticent.home import MemoryKeys, Registry
+        from reticent.home import MemoryKeys, Registry, Settings
         from reticent.ledger import MemoryLedger
-        from reticent.service import Settings
         from reticent.service.app import create_app
         from reticent.signing import new_key
 

@@ -13,7 +13,7 @@ import numpy as np
 from fastapi import FastAPI
 from sklearn.linear_model import LogisticRegression
 
-from reticent.home import MemoryKeys, Role
+from reticent.home import MemoryKeys, Role, Settings
 from reticent.ledger import Ledger, MemoryLedger
 from reticent.prediction import PrivateAveragingRegressor, PrivateVotingClassifier
 from reticent.schemas import (
@@ -24,7 +24,7 @@ from reticent.schemas import (
     NumericTarget,
     Schema,
 )
-from reticent.service import Settings, create_app
+from reticent.service import create_app
 from reticent.signing import new_key
 from reticent.storage import Dataset, save_model
 from tests.service.local_client import LocalClient, local_client

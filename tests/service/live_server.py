@@ -21,7 +21,8 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from reticent.service import Settings, open_service
+from reticent.home import Settings
+from reticent.service import open_service
 from reticent.service.v1.admin import make_key
 from reticent.service.v1.documents import NewKey
 

@@ -15,9 +15,8 @@ import httpx
 import psutil
 import pytest
 
-from reticent.home import dataset_account
+from reticent.home import Settings, dataset_account
 from reticent.ledger import SQLLedger
-from reticent.service import Settings
 from tests.service.clinic import ROW, settings_for
 from tests.service.live_server import (
     ServerProcess,

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from reticent.errors import InvalidParameterError, ModelFileError
-from reticent.home import BudgetSettings, ConsensusSettings, ModelSettings
-from reticent.service import Settings
+from reticent.home import BudgetSettings, ConsensusSettings, ModelSettings, Settings
 from reticent.signing import new_key, write_key_file
 from tests.service.clinic import MODEL_KEY, SECRET
 
