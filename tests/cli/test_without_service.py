@@ -12,6 +12,8 @@ import pytest
 import typer.main
 
 from reticent.cli.main import app
+from reticent.errors import LedgerError
+from reticent.ledger import SQLLedger
 from tests.cli.every_command import COMMANDS, SERVER_COMMANDS
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +88,15 @@ def test_the_command_line_imports_the_service_inside_functions_only():
         for node in ast.parse(file.read_text("utf-8")).body:
             if isinstance(node, ast.ImportFrom):
                 assert not (node.module or "").startswith("reticent.service"), file
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "sqlalchemy"])
+def test_a_ledger_without_its_driver_says_what_to_install(driver, monkeypatch):
+    if driver == "sqlalchemy":
+        monkeypatch.delitem(sys.modules, "reticent.ledger.sql.store", raising=False)
+    monkeypatch.setitem(sys.modules, driver, None)
+    with pytest.raises(LedgerError, match=r"pip install 'reticent\[cli\]'"):
+        SQLLedger("postgresql://nobody@localhost:1/nothing")
 
 
 def test_every_command_is_tried():

@@ -265,12 +265,13 @@ class SQLLedger:
 def _open(url: str) -> Store:
     try:
         from reticent.ledger.sql.store import Store
-    except ImportError:
+
+        return Store(url)
+    except ImportError as missing:
         raise LedgerError(
-            "SQLLedger needs SQLAlchemy and, for PostgreSQL, psycopg: "
-            "pip install 'reticent[cli]' or 'reticent[serve]'."
+            f"this ledger needs {missing.name}: pip install 'reticent[cli]' for "
+            "SQLite, 'reticent[serve]' for PostgreSQL."
         ) from None
-    return Store(url)
 
 
 def _second_place(

@@ -75,12 +75,12 @@ def make_key(
     service: Service, body: doc.NewKey
 ) -> tuple[str, KeyRecord, Balance | None]:
     """Make a key, and open its client's account first if it has none."""
-    strangers = [
+    unknown = [
         name for name in body.models or () if name not in service.registry.models
     ]
-    if strangers:
+    if unknown:
         raise ProblemError(
-            422, "unknown_model", f"{len(strangers)} of the models are not served here."
+            422, "unknown_model", f"{len(unknown)} of the models are not served here."
         )
     role = Role(body.role)
     balance = _account_for(service, body.client, body.budget, role)
