@@ -78,6 +78,7 @@ def test_receipt_names_the_entry_in_the_chain(ledger):
 
 
 def test_a_key_is_known_once_it_is_charged(ledger):
+    opened(ledger)
     assert not ledger.charged("k1")
     ledger.charge(asking("k1"))
     assert ledger.charged("k1")
