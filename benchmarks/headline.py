@@ -34,23 +34,24 @@ def asking() -> str:
     rest = [f"{value:.3f}" for value in others]
     return "\n".join(
         [
-            f"Adult ({found['queries']:,} test rows), boosted trees on shards, "
-            "accuracy of private answers; without",
-            f"privacy {found['without_privacy']['mean']:.3f}. "
-            "`python -m benchmarks.studies.ask_accuracy` makes the table again.",
+            "The table shows the accuracy of private answers on Adult "
+            f"({found['queries']:,} test rows),",
+            "by boosted trees on shards. Without privacy the accuracy is "
+            f"{found['without_privacy']['mean']:.3f}.",
+            "`python -m benchmarks.studies.ask_accuracy` computes the table.",
             "",
             "| epsilon of one answer | 0.1 | 0.25 | 0.5 | 1 | 2 |",
             "|---|---|---|---|---|---|",
-            f"| reticent, shards chosen by itself | {' | '.join(ours)} |",
+            f"| reticent, automatic number of shards | {' | '.join(ours)} |",
             "",
             "At epsilon 1 for a whole released model, diffprivlib's classifiers reach "
             f"{linear:.3f} (logistic",
             f"regression, default settings), {', '.join(rest[:-1])} and {rest[-1]} on "
-            "the same rows. The two are not",
-            "the same promise: an answer's epsilon is spent with every new question, a "
-            "released",
-            "model's once. `python -m benchmarks.studies.ask_budget` draws what many "
-            "answers cost.",
+            "the same rows. These are",
+            "different promises: private answers spend epsilon on every new question, "
+            "a released",
+            "model only once. `python -m benchmarks.studies.ask_budget` draws what "
+            "many answers cost.",
         ]
     )
 
@@ -89,7 +90,7 @@ def ratios() -> list[str]:
         (
             "RRSPM, 200,000 rows, 50 features",
             f"{public['laplace']['ratio']:.2f}x",
-            "one `numpy.argsort` a feature",
+            "one `numpy.argsort` per feature",
             speed("public"),
         ),
         _released(),
@@ -141,7 +142,7 @@ def _growth() -> tuple[str, str, str, str]:
     return (
         f"fits and predictions, all {len(found['rows'])} methods",
         f"exponent <= {largest:.2f}",
-        "linear growth over two decades",
+        "linear growth, sizes over a factor of 100",
         "`python -m benchmarks.growth`",
     )
 
@@ -152,12 +153,12 @@ def rendered() -> str:
         [
             asking(),
             "",
-            "Ratios, each measured in one run on two cores; `make bench` runs "
-            "everything,",
-            "`make bench QUICK=1` smaller sizes in under five minutes. The",
-            "[page of benchmarks](docs/reference/benchmarks.md) has the rest, accuracy "
-            "at equal",
-            "privacy against other libraries included.",
+            "Each ratio below was measured within one run on two cores. `make bench` "
+            "runs everything;",
+            "`make bench QUICK=1` runs smaller sizes in under five minutes. The",
+            "[page of benchmarks](docs/reference/benchmarks.md) has more, with "
+            "accuracy at equal",
+            "privacy compared with other libraries.",
             "",
             "| what | measured | against | command |",
             "|---|---|---|---|",

@@ -18,28 +18,30 @@ from benchmarks.report import (
 
 PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
 TEXT = """\
-# Benchmarks, as measured
+# Benchmarks
 
-`make bench` runs everything, `make bench QUICK=1` smaller sizes in under five minutes;
-both write their results to `benchmarks/results`, and `python -m benchmarks.page` makes
-this page of them. Speed is given as ratios of two times within one run, so that the
-machine cancels out. A later run fails if a number is worse than the committed one,
-twice: a ratio by a factor of {quick} (full run: {full}), an exponent by {exponent},
-an accuracy of ours by {points} points and four standard errors.
+This page has the measured numbers: accuracy, growth with the size of the data, speed.
+`make bench` runs everything; `make bench QUICK=1` runs smaller sizes in under five
+minutes. Both write their results to `benchmarks/results`, and
+`python -m benchmarks.page` writes this page from them. Speed is a ratio of two times
+within one run, so it depends little on the machine. A later run fails if a number is
+worse than the committed one in two measurements: a ratio by a factor of {quick} (full
+run: {full}), an exponent by {exponent}, an accuracy of ours by {points} points and four
+standard errors.
 
-Data are looked for in `benchmarks/cache`, or where `RETICENT_DATA` says; without them,
-the records of Adult that come with the package and tables of scikit-learn are used, and
-studies that need the rest say so. Other libraries run in an environment of their own,
-`.venv-peers`; without it a quick run leaves them out and says so, and
-`python -m benchmarks.peers` makes it.
+The benchmarks read data from `benchmarks/cache`, or from the folder `RETICENT_DATA`.
+Without these data they use the Adult records of the package and tables of scikit-learn;
+studies that need other data say so. Other libraries run in their own environment,
+`.venv-peers`, which `python -m benchmarks.peers` creates. Without it a quick run leaves
+them out and says so.
 """
 
 LONG = """\
-A full run has not been made as one, because it takes hours: the table has the parts
-that were run in full, by `python -m benchmarks --only PART`. Growth takes about 25
-minutes, and the fit of 10^8 rows four, with a file of 2.3 GB. The longest is
-`release_accuracy`: about 2,600 fits of other libraries and 2,000 of ours, which can be
-run by data set (`--data`) and by library (`--peers`).
+A full run takes hours, so its parts were run one by one with
+`python -m benchmarks --only PART`. Growth takes about 25 minutes. The fit of 10^8 rows
+takes four minutes and needs a file of 2.3 GB. The longest part is `release_accuracy`:
+about 2,600 fits of other libraries and 2,000 of ours, which can be run by data set
+(`--data`) and by library (`--peers`).
 """
 
 
@@ -67,14 +69,14 @@ def rendered() -> str:
 
 def accuracy(study: dict[str, Any], quick: dict[str, Any]) -> list[str]:
     """Return the table of the full study, and what the quick run measured."""
-    lines = ["## Accuracy at equal privacy and as many answers", ""]
+    lines = ["## Accuracy at equal privacy and equal number of answers", ""]
     if study:
         tables = study["accuracy"]
         methods = list(dict.fromkeys(who for one in tables.values() for who in one))
         lines += [
-            f"(1, 1e-6) in all, {study['seeds']} seeds, mean and standard error; by",
-            "`python -m benchmarks.studies.equal_terms`, which says what is what.",
-            "Peers have the setting that was best on the test rows.",
+            f"(1, 1e-6) in total, {study['seeds']} seeds, mean and standard error;",
+            "computed by `python -m benchmarks.studies.equal_terms`, which explains",
+            "the rows. Peers have the setting that was best on the test rows.",
             "",
             "| who | " + " | ".join(tables) + " |",
             "|---" * (1 + len(tables)) + "|",
@@ -102,10 +104,11 @@ def growth(found: dict[str, Any]) -> list[str]:
     lines = [
         "## Growth",
         "",
-        "Processor time of `fit` against rows and of `predict` against queries, over",
-        "two decades: the slope on log-log axes. By `python -m benchmarks.growth`.",
-        "Above the goal of 1.1 a case is measured up to three times, and the smallest",
-        "time at each size counts; the exponents of all sweeps are in brackets.",
+        "The exponent is the slope of processor time on log-log axes over a factor of",
+        "100: of `fit` against rows and of `predict` against queries. The goal is 1.1.",
+        "A case above the goal is measured up to three times, and the smallest time at",
+        "each size counts; the exponents of all sweeps are in brackets.",
+        "`python -m benchmarks.growth` computes the table.",
         "",
         "| method | fit, rows | up to | predict, queries | up to |",
         "|---|---|---|---|---|",
@@ -150,9 +153,9 @@ def times(quick: dict[str, Any], full: dict[str, Any]) -> list[str]:
     lines = [
         "## Parts",
         "",
-        f"On {quick.get('machine', 'no machine yet')}, with other work beside it. What",
-        "a full run has not yet measured is empty; studies have their results in pages",
-        "of their own.",
+        f"Measured on {quick.get('machine', 'no machine yet')}, while other programs",
+        "were running. A cell is empty if a full run has not measured it; the results",
+        "of studies are on other pages.",
         "",
         LONG,
         "| part | quick run | seconds | full run | seconds |",
@@ -169,8 +172,8 @@ def times(quick: dict[str, Any], full: dict[str, Any]) -> list[str]:
         worse = "; ".join(found["worse"]) or "none"
         lines += [
             "",
-            f"The quick run was compared with that of commit `{found['with']}`:",
-            f"{found['numbers']} numbers in both, worse: {worse}.",
+            f"The quick run was compared with that of commit `{found['with']}`.",
+            f"{found['numbers']} numbers are in both; worse: {worse}.",
         ]
     return lines
 

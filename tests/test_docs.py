@@ -32,6 +32,38 @@ LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 # A citation: a chain of capitalised names and a year, as BibTeX keys are written here.
 KEY = re.compile(r"\b(?:[A-Z][A-Za-z]*[a-z]){1,4}(?:EtAl)?(?:19|20)\d\d\b")
 
+# What people read, as globs from the root. Add "src/reticent/**/*.py" when its
+# docstrings and comments are clean.
+PROSE = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "changes/README.md",
+    "docs/**/*.md",
+    "examples/**/*.py",
+    "src/reticent/**/templates/*.html",
+)
+_COUNT = r"(?:an?|one|two|few|handful|\d[\d,]*)"
+_EACH = "(?:row|unit|shard|feature|column|face|round|commit|worker|line|entry|person)"
+# Phrases that readers found hard, each with an example of it.
+HARD_PHRASES = {
+    rf"\b{_COUNT} [a-z]+ an? {_EACH}\b": "one label a row",
+    r"\b(?:requests|answers|queries|rows|charges) a second\b": "10 rows a second",
+    r"(?<!, )\bso many\b": "after so many rows",
+    r"\b(?:anew|afresh)\b": "it is drawn anew",
+    r"\btrusted eyes\b": "for trusted eyes",
+    r"\bcannot be meant\b": "this cannot be meant",
+    r"\bhangs? on one\b": "an answer may hang on one record",
+    r"\bmend(?:s|ed|ing)?\b": "mend it",
+    r"\bbears?\b": "what databases bear",
+    r"\bin earnest\b": "to run it in earnest",
+    r"\bfor ever\b": "it is kept for ever",
+    r"\bcome in\b": "Come in, or be refused",
+    r"\b(?:in crowds|mighty|(?:its|their) fate)\b": "coroutines come in crowds",
+    r"\bat leisure\b": "verify it at leisure",
+    r"\bnext to nothing\b": "it costs next to nothing",
+}
+
 
 def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
@@ -101,6 +133,37 @@ def test_links_between_pages_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
     dead = [link for link in LINK.findall(text) if not (page.parent / link).exists()]
     assert not dead
+
+
+def hard_phrases(text: str) -> list[str]:
+    """Return the phrases in a text that are hard to read, also across line ends."""
+    plain = re.sub(r"[\s#]+", " ", text)
+    found = [re.search(phrase, plain, re.IGNORECASE) for phrase in HARD_PHRASES]
+    return [match[0] for match in found if match]
+
+
+def test_what_people_read_is_plain_english():
+    pages = {page for glob in PROSE for page in ROOT.glob(glob)}
+    pages = {page for page in pages if not {"_build", "_generated"} & set(page.parts)}
+    assert len(pages) > len(PROSE)
+    found = {
+        name_of(page): phrases
+        for page in pages
+        if (phrases := hard_phrases(page.read_text(encoding="utf-8")))
+    }
+    assert not found, "say it in plain words"
+
+
+@pytest.mark.parametrize(("phrase", "example"), HARD_PHRASES.items())
+def test_hard_phrases_are_noticed(phrase, example):
+    assert hard_phrases(example)
+    assert hard_phrases(example.replace(" ", "\n    # "))
+    assert re.search(phrase, example, re.IGNORECASE)
+
+
+def test_plain_phrases_are_accepted():
+    text = "One label per row. Rounding is small, so many answers agree. A bearer key."
+    assert not hard_phrases(text)
 
 
 def test_every_citation_is_in_the_bibliography():

@@ -1,7 +1,8 @@
 """Private answers from an unchanged scikit-learn pipeline, and what they cost.
 
 A pipeline with imputation, scaling and boosted trees is trained on disjoint shards.
-Each answer is a private vote; a budget covers all clients and refuses when it is spent.
+Each answer is a private vote. All clients share one budget; when it is spent, further
+questions are refused.
 """
 
 from __future__ import annotations
@@ -42,4 +43,4 @@ try:
         asked += 1
 except BudgetExhaustedError as refusal:
     print(f"after {asked} answers: {refusal}")
-print("spent in the end:", interface.spent().headline())
+print("spent at the end:", interface.spent().headline())

@@ -1,7 +1,7 @@
 """From records to private answers, and to the certificate of what they cost.
 
-Twenty-five small models learn from disjoint shards of patients' records. A query is
-put to their vote, and a soft vote with exact noise answers. One answer costs little;
+Twenty-five small models learn from disjoint shards of patients' records. They vote on
+each query, and a soft vote with exact noise draws the answer. One answer costs little;
 the certificate says what 200 of them cost together, and why.
 """
 
@@ -19,11 +19,11 @@ SHARDS, QUERIES = 25, 200
 
 source = SystemSource()
 X, y = load_breast_cancer(return_X_y=True)
-order = np.random.default_rng(0).permutation(len(X))  # which rows play the public
+order = np.random.default_rng(0).permutation(len(X))  # some rows serve as queries
 queries, truth = X[order[:QUERIES]], y[order[:QUERIES]]
 records, labels = X[order[QUERIES:]], y[order[QUERIES:]]
 
-# Shards are dealt by position, never by content: one record touches one model.
+# Shards are assigned by position, never by content: one record affects one model.
 shards = np.array_split(source.permutation(len(records)), SHARDS)
 tree = {"max_depth": 2, "random_state": 0}
 models = [
@@ -47,7 +47,7 @@ print(total)
 pure = repeat(answer, times=QUERIES, delta=DELTA, methods=("basic", "exact"))
 print(f"\nWithout the bounded range of the soft vote: {pure.guarantee}")
 
-# What the certificate says can be checked by whoever receives it.
+# Anybody who receives the certificate can check it.
 received = Certificate.from_json(total.to_json())
 recheck(received)
 print(f"\nDerived again from its JSON: certificate {received.id[:12]} holds.")

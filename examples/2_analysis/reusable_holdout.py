@@ -1,9 +1,10 @@
 """Choose among 500 models with one holdout, and still report an honest score.
 
-Grid search on a plain holdout reports the luckiest of 500 scores. Here the search asks
-a `ReusableHoldout` instead: each candidate brings the score that a validation part of
-the training data gave it, and the holdout speaks up only if it disagrees. What comes
-out is within a bound, stated before the search, of the score on new data.
+Grid search on a plain holdout reports the luckiest of 500 scores. Here the search
+queries a `ReusableHoldout` instead. The guess for each candidate is its score on a
+validation part of the training data, and the holdout returns another number only if it
+disagrees. The reported score is within a bound of the score on new data, and the bound
+is stated before the search.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from reticent.generalization import ReusableHoldout
 
-# A large population stands for "new data", so that the truth can be shown.
+# A large test set stands for "new data", so that the true score can be shown.
 X, y = make_classification(
     40_000, 15, n_informative=4, n_redundant=0, flip_y=0.3, random_state=0
 )
@@ -39,13 +40,13 @@ search = GridSearchCV(model, candidates, scoring=holdout.scorer, cv=validation)
 search.fit(X_train, y_train)
 n_candidates = len(search.cv_results_["params"])
 asked = holdout.design.overfits - holdout.overfits_left
-print(f"asked about {n_candidates} candidates; the holdout disagreed {asked} times")
+print(f"{n_candidates} candidates; the holdout disagreed {asked} times")
 
-# A guess that is surely wrong makes the holdout say its own number, once.
+# A wrong guess makes the holdout return its own number.
 final = holdout.score(search.best_estimator_, guess=0.0)
 truth = search.best_estimator_.score(X_new, y_new)
 bound = holdout.error_at_most
-print(f"the search believes in {search.best_score_:.3f}")
+print(f"best score in the search {search.best_score_:.3f}")
 print(f"final score {final.value:.3f} +- {bound:.3f}; on new data {truth:.3f}")
 print()
 print(holdout.accuracy)

@@ -1,7 +1,8 @@
-"""Release a private model of census rows, at several prices.
+"""Release a private model of census rows at several values of epsilon.
 
-Noisy gradient descent on public splines of the columns. The released pipeline is an
-ordinary scikit-learn model: it answers without limit, and carries its certificate.
+The model is trained by noisy gradient descent on public splines of the columns. The
+released pipeline is an ordinary scikit-learn model: it answers without limit, and it
+has a certificate.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Train the shards of a private predictor on Dask or on Ray.
 
-Shards are independent joblib tasks, so `joblib.parallel_config` is all that changes.
-The rows of a shard travel with its task and its seed is drawn beforehand: a worker
-that dies loses nothing, its shard is fitted again elsewhere with the same result.
+Shards are independent joblib tasks, so only `joblib.parallel_config` changes. The task
+of a shard contains its rows and its seed. If a worker dies, another one fits the shard
+again with the same result.
 
     python examples/4_cluster/shards_on_a_cluster.py            # dask
     python examples/4_cluster/shards_on_a_cluster.py --on ray
 
-Both start a cluster on this machine. For one that is there already, pass its address
-to `distributed.Client(...)` or `ray.init(address=...)`.
+Both commands start a cluster on this machine. To use an existing cluster, pass its
+address to `distributed.Client(...)` or `ray.init(address=...)`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main() -> None:
     rows = schema.table(frame, labelled=True)
     X = Encoder(schema, style="ordinal").transform(rows)
     y = rows.label
-    # A seed only so that this example can compare; leave it out for real records.
+    # The seed is only for the comparison below; leave it out for real records.
     model = PrivateVotingClassifier(
         RandomForestClassifier(10, max_depth=6),
         epsilon=1.0,
@@ -80,7 +80,7 @@ def main() -> None:
     with cluster(), joblib.parallel_config(backend=asked.on, n_jobs=2):
         there = model.fit(X, y).response(X[:200]).probabilities
     print(model.certificate_.headline())
-    print(f"the models of {asked.on} are those of one machine:", end=" ")
+    print(f"{asked.on} and one machine give the same models:", end=" ")
     print("yes" if np.array_equal(here, there) else "no")
     assert np.array_equal(here, there)
 

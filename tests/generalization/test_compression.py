@@ -1,4 +1,4 @@
-"""Compression learners: decoded bit for bit, consistent with scikit-learn."""
+"""Compression learners: decoded bit for bit, consistent with scikit-learn (R1)."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""The reusable holdout: what it answers, what it counts, what it refuses."""
+"""The reusable holdout: what it answers, what it counts, what it refuses (R3)."""
 
 import copy
 import os

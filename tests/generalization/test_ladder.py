@@ -1,4 +1,4 @@
-"""The leaderboard: what it shows, what it counts, what it refuses."""
+"""The leaderboard: what it shows, what it counts, what it refuses (R3)."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""A session: what it returns, what that costs, and when it refuses."""
+"""A session: what it returns, what that costs, and when it refuses (R2)."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Composition: the smallest valid total, named by its method, never optimistic."""
+"""G22: the smallest valid total, named by its method, never optimistic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gaussian DP: its curve, its rules, and individual accounting."""
+"""Gaussian DP: its curve, its rules, and individual accounting (G24)."""
 
 from __future__ import annotations
 

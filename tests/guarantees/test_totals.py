@@ -1,4 +1,4 @@
-"""Totals that hold whenever somebody looks, and caps that many models share."""
+"""Totals that hold whenever somebody looks, and caps that many models share (G22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PublicCoverClassifier: a cover of public points, exactly private."""
+"""PublicCoverClassifier: a cover of public points, exactly private (L4)."""
 
 import pickle
 

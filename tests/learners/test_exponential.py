@@ -1,4 +1,4 @@
-"""ExponentialMechanismClassifier: exact privacy, exact draws, plain released models."""
+"""L1: exact privacy, exact draws, plain released models."""
 
 import pickle
 from itertools import combinations_with_replacement, product

@@ -1,4 +1,4 @@
-"""L2: the net's law is exactly private; the sampler says when it has not mixed."""
+"""L2, L5: the net's law is exactly private; the sampler says when it has not mixed."""
 
 import math
 import pickle

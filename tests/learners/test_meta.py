@@ -1,4 +1,4 @@
-"""Learners around learners: composed certificates against enumerated laws."""
+"""L6, L7, L10: certificates of learners around learners, against exact laws."""
 
 import math
 import pickle

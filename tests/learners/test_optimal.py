@@ -1,4 +1,4 @@
-"""The best private algorithms, by linear programs: values, laws, and what they beat."""
+"""L8: the best algorithms by linear programs: values, laws, and what they beat."""
 
 from dataclasses import replace
 from fractions import Fraction

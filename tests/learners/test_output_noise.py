@@ -1,4 +1,4 @@
-"""Output perturbation: coefficients move as certified, and get the noise for it."""
+"""P3: released coefficients move as certified, and get the noise for it."""
 
 import numpy as np
 import pytest

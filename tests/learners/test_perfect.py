@@ -1,4 +1,4 @@
-"""PerfectlyGeneralizingClassifier: both certificates, by enumeration of samples."""
+"""L9: both certificates of the perfect learner, by enumeration of samples."""
 
 import math
 import pickle

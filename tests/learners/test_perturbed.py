@@ -1,4 +1,4 @@
-"""Perturbed minimisation with public points: chances, moves, noise (M2)."""
+"""Perturbed minimisation with public points: chances, moves, noise (M1, M2)."""
 
 import math
 from itertools import product

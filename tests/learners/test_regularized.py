@@ -1,4 +1,4 @@
-"""Regularised minimisation with public points: moves, gaps, noise, projection (M3)."""
+"""M1, M3: moves, gaps, noise and projection of minimisers on public points."""
 
 from dataclasses import replace
 

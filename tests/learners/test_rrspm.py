@@ -1,4 +1,4 @@
-"""RRSPMClassifier: labels of public points, and nothing else, are released."""
+"""RRSPMClassifier: labels of public points, and nothing else, are released (M4)."""
 
 import math
 import pickle

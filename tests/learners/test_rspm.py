@@ -1,4 +1,4 @@
-"""RSPMClassifier: the minimiser itself, under noise on an identification set."""
+"""RSPMClassifier: the minimiser itself, under noise on an identification set (M5)."""
 
 import math
 from fractions import Fraction

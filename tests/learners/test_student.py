@@ -1,4 +1,4 @@
-"""StudentClassifier: private labels within one budget, then only post-processing."""
+"""M6: private labels within one budget, then only post-processing."""
 
 import math
 import pickle

@@ -1,4 +1,4 @@
-"""Noise on numbers: certified, on a grid, never touched by NaN or infinity."""
+"""Noise on numbers: certified, on a grid, never touched by NaN or infinity (G5)."""
 
 from __future__ import annotations
 

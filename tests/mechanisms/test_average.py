@@ -1,4 +1,4 @@
-"""The noisy average as a label: closed form, exact cost, exact draws."""
+"""The noisy average as a label: closed form, exact cost, exact draws (P2)."""
 
 from __future__ import annotations
 

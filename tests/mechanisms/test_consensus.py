@@ -1,4 +1,4 @@
-"""Consensus answers: stability moves by one, delta covers the actual noise."""
+"""Consensus answers: stability moves by one, delta covers the actual noise (P9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Gaussian vote: exact delta, exact law, and its draws."""
+"""The Gaussian vote: exact delta, exact law, and its draws (P1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selection by scores: bounded range, permute-and-flip, and millions of candidates."""
+"""G2: bounded range, permute-and-flip, and millions of candidates."""
 
 from __future__ import annotations
 

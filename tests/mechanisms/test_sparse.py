@@ -1,4 +1,4 @@
-"""Sparse vector: transcripts are private, nothing leaks, nothing is spent twice."""
+"""P9: transcripts are private, nothing leaks, nothing is spent twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Votes: no neighbour moves a law by more than epsilon, and draws follow the law."""
+"""P1: no neighbour moves a law by more than epsilon, and draws follow the law."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers from a walk: two steps cost epsilon, one step half of it or less."""
+"""Answers from a walk: two steps cost epsilon, one step half of it or less (P4)."""
 
 from __future__ import annotations
 

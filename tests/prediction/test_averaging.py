@@ -1,4 +1,4 @@
-"""Noisy averages: labels, probabilities and numbers."""
+"""Noisy averages: labels, probabilities and numbers (P2)."""
 
 import numpy as np
 import pytest

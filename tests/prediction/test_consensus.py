@@ -1,4 +1,4 @@
-"""Consensus answers: one price for thousands of easy queries."""
+"""Consensus answers: one price for thousands of easy queries (P9)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""PredictionInterface: many clients, one budget, no double charge."""
+"""PredictionInterface: many clients, one budget, no double charge (P8)."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""Stable selection and relabeling: exact stability and privacy, fresh draws."""
+"""P5 to P7: exact stability and privacy, fresh draws for every query."""
 
 import math
 from itertools import product

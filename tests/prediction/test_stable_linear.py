@@ -1,4 +1,4 @@
-"""StableLinearClassifier and StableLinearRegressor: certificates and data."""
+"""StableLinearClassifier and StableLinearRegressor: certificates and data (P3)."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""PrivateVotingClassifier as a scikit-learn estimator on real pipelines."""
+"""PrivateVotingClassifier as a scikit-learn estimator on real pipelines (P1)."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""PrivateVotingClassifier: every neighbour of every small dataset, exactly."""
+"""PrivateVotingClassifier: every neighbour of every small dataset, exactly (P1)."""
 
 from itertools import product
 

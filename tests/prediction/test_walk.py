@@ -1,4 +1,4 @@
-"""ProjectedWalkClassifier: exact privacy, the fast walk, and what it learns."""
+"""ProjectedWalkClassifier: exact privacy, the fast walk, and what it learns (P4)."""
 
 from itertools import product
 

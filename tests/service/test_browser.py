@@ -118,7 +118,7 @@ def test_a_person_logs_in_asks_and_logs_out(board):
     assert urlsplit(board.driver.current_url).path == "/login"
     board.find("#key").send_keys("rk_wrong")
     board.press("main button")
-    assert "not known" in board.find("[role=alert]").text
+    assert "unknown" in board.find("[role=alert]").text
     board.log_in(board.analyst)
     (cookie,) = board.driver.get_cookies()
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
