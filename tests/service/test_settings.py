@@ -51,7 +51,9 @@ def test_files_are_read_and_the_environment_goes_before_them(
         )
     monkeypatch.setenv("RETICENT_PORT", "2222")
     monkeypatch.setenv("RETICENT_DATASETS__clinic__delta", "1e-6")
+    monkeypatch.setenv("RETICENT_DASHBOARD", "off")
     settings = Settings.load(path)
+    assert settings.dashboard is False
     assert (settings.port, settings.max_rows) == (2222, 7)
     assert settings.datasets["clinic"] == BudgetSettings(epsilon=4.0, delta=1e-6)
     monkeypatch.setenv("RETICENT_CONFIG", str(path))
@@ -87,6 +89,12 @@ WRONG = {
     "two secrets": {"secret_file": "x"},
     "two model keys": {"model_key_file": "x"},
     "no workers": {"workers": 0},
+    "a switch that is neither on nor off": {"dashboard": "perhaps"},
+    "memory that is neither on nor off": {
+        "models": {"t": {"path": "x", "remember": "off"}}
+    },
+    "a model without a path": {"models": {"t": {"remember": True}}},
+    "a start that is none": {"start": "half"},
     "no port": {"port": 70000},
     "no rows": {"max_rows": 0},
     "rate not a number": {"rate": float("nan")},

@@ -111,6 +111,8 @@ class ModelSettings:
     consensus: ConsensusSettings | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.remember, bool):
+            raise InvalidParameterError("remember must be true or false.")
         put(self, "path", Path(self.path))
         put(self, "budget", made(BudgetSettings, "budget", self.budget))
         consensus = made(ConsensusSettings, "consensus", self.consensus)

@@ -25,6 +25,10 @@ from reticent.storage import StoredModel, checked_name, load_model
 #: Names the file of settings, where none is given.
 CONFIG_VARIABLE = "RETICENT_CONFIG"
 _PREFIX = "reticent_"
+_SWITCHES = {
+    **dict.fromkeys(("true", "on", "yes", "1"), True),
+    **dict.fromkeys(("false", "off", "no", "0"), False),
+}
 _SECRETS = ("secret", "model_key", "encryption_key")
 _RANGES = {
     "checkpoint_every": (1, math.inf),
@@ -273,17 +277,23 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 def _with_environment(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with those of the environment laid over them."""
-    names = {each.name for each in fields(Settings)}
+    defaults = {each.name: each.default for each in fields(Settings)}
     merged = dict(found)
     for variable, text in os.environ.items():
         name, *inner = variable.lower().removeprefix(_PREFIX).split("__")
-        if variable.lower().startswith(_PREFIX) and name in names:
-            try:
-                value = json.loads(text)
-            except ValueError:
-                value = text
+        if variable.lower().startswith(_PREFIX) and name in defaults:
+            switch = isinstance(defaults[name], bool)
+            value = _SWITCHES.get(text.lower(), text) if switch else _value(text)
             merged[name] = _laid_over(merged.get(name), inner, value)
     return merged
+
+
+def _value(text: str) -> Any:
+    """Return what a text says as JSON, else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _laid_over(known: Any, inner: list[str], value: Any) -> Any:
