@@ -1,5 +1,7 @@
 """Consensus answers: one price for thousands of easy queries (P9)."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -8,9 +10,11 @@ from reticent.errors import InvalidParameterError
 from reticent.guarantees import ApproxDP, recheck, repeat
 from reticent.ledger import AccountId, AccountScope, Cap, MemoryLedger
 from reticent.prediction import (
+    AnswerInterface,
     ConsensusInterface,
     PredictionInterface,
     PrivateVotingClassifier,
+    ProjectedWalkClassifier,
 )
 from tests.prediction.learners import Table
 
@@ -128,3 +132,44 @@ def test_a_refit_does_not_change_a_session():
     fitted.estimator = Table()
     fitted.fit(X, 1 - Y)
     np.testing.assert_array_equal(session.predict(rows), answers)
+
+
+def test_both_interfaces_are_asked_in_the_same_way(model):
+    names = {name for name in vars(AnswerInterface) if not name.startswith("_")}
+    names |= set(AnswerInterface.__annotations__)
+    assert {"predict", "spent", "remaining", "capacity", "law", "budget"} <= names
+    asked: list[AnswerInterface] = [
+        ConsensusInterface(model, BUDGET, queries=100),
+        PredictionInterface(model, BUDGET),
+    ]
+    rows, _ = easy(2)
+    for interface in asked:
+        assert not [name for name in names if not hasattr(interface, name)]
+        left = interface.remaining()
+        answers = interface.predict(rows, client="ward 7", key="once")
+        assert len(answers) == 2
+        assert interface.remaining() == left - 2
+        assert left <= interface.capacity
+        assert BUDGET.covers(interface.spent().guarantee)
+        again = interface.predict(rows, client="ward 7", key="once")
+        np.testing.assert_array_equal(again, answers)
+        assert interface.charge.certificate == interface.certificate.id
+        for name in ("predict", "spent", "remaining"):
+            wanted = inspect.signature(getattr(AnswerInterface, name)).parameters
+            offered = inspect.signature(getattr(type(interface), name)).parameters
+            assert list(offered) == list(wanted), name
+
+
+def test_a_session_in_which_doubts_ran_out_has_nothing_left(model):
+    interface = ConsensusInterface(model, Budget(2.0, 1e-9), queries=50, unstable=1)
+    assert interface.remaining() == 50
+    with pytest.raises(BudgetExhaustedError):
+        interface.predict(5 + 6 * np.arange(4)[:, None])
+    assert interface.queries_left > 0
+    assert interface.remaining() == 0
+
+
+def test_other_laws_have_no_shards_to_agree():
+    walk = ProjectedWalkClassifier(1.0, classes=[0, 1]).fit(X, Y)
+    with pytest.raises(InvalidParameterError, match="PrivateVotingClassifier"):
+        ConsensusInterface(walk, BUDGET, queries=10)

@@ -20,7 +20,7 @@ from reticent.hypotheses import (
 )
 from reticent.prediction import RelabelingClassifier, StableSelectionClassifier
 from reticent.prediction import relabeling_rules as rules
-from reticent.prediction.class_search import ClassSearch
+from reticent.prediction.fresh_hypotheses import ClassSearch
 from reticent.prediction.selection_rules import SelectionPlan
 
 UNITS = list(product((0.0, 1.0), (0, 1)))

@@ -4,6 +4,7 @@ The directories in `version_1` were written by the last reticent with that forma
 `answers.json` says what it answered.
 """
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from reticent.errors import ModelFileError
 from reticent.guarantees import Certificate, recheck
+from reticent.ledger import Charge
 from reticent.storage import load_model, save_model
 from tests.storage.workshop import KEY, forge
 
@@ -109,6 +111,30 @@ def test_a_model_of_version_1_can_be_stored_in_the_new_format(name, tmp_path):
     assert again.id != model.id
     manifest = json.loads((tmp_path / "new" / "manifest.json").read_bytes())
     assert manifest["version"] == 2
+
+
+def test_a_charge_is_recognised_that_was_made_under_the_old_name(tmp_path):
+    # Releases that were paid for, and remembered answers, are filed under the charge.
+    name = "released-linear-classifier"
+    model = loaded(name, tmp_path)
+    assert Charge.of(model.certificate).certificate == MODELS[name]["certificate"]
+    data = json.loads((STORED / name / "manifest.json").read_bytes())["certificate"]
+    told = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    assert "public_labels" in told
+    assert hashlib.sha256(told.encode()).hexdigest()[:32] == model.certificate.id
+    other = json.loads(told.replace('"public_labels":true', '"public_labels":false'))
+    assert Certificate.from_dict(other).id != model.certificate.id
+
+
+def test_a_parameter_that_has_both_names_is_refused(tmp_path):
+    folder = copied("voting-linear", tmp_path / "old")
+
+    def twice(manifest):
+        manifest["certificate"]["details"]["labels_from_data"] = False
+
+    forge(folder, twice)
+    with pytest.raises(ModelFileError, match="named twice"):
+        load_model(folder, signing_key=KEY)
 
 
 def test_names_of_both_formats_do_not_mix(tmp_path):

@@ -17,9 +17,9 @@ from reticent.prediction.averaging import (
 )
 from reticent.prediction.averaging_regressor import (
     AverageNumberLaw,
-    BoundedAnswers,
     PrivateAveragingRegressor,
 )
+from reticent.prediction.bounded_answers import BoundedAnswers
 from reticent.prediction.consensus import (
     ConsensusInterface,
     ShardConsensus,

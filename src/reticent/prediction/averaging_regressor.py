@@ -12,51 +12,12 @@ from sklearn.base import RegressorMixin
 from reticent._sklearn import MatrixLike
 from reticent.ensembles import STEPS, Task, check_bounds
 from reticent.estimators import checked_targets
-from reticent.mechanisms import GridNoise, RandomSource, RealResponse
+from reticent.mechanisms import GridNoise, RandomSource
 from reticent.prediction.averaging import AVERAGING_CONSTRAINTS
+from reticent.prediction.bounded_answers import BoundedAnswers
 from reticent.prediction.sharded.base import ShardLaw, TrainedShards
 from reticent.prediction.sharded.fitting import ShardedPredictor
 from reticent.prediction.sharded.sums import SumNoise
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class BoundedAnswers:
-    """The exact law of noisy averages in the units of the target.
-
-    Attributes
-    ----------
-    location : ndarray of shape (n,)
-        The averages before noise.
-    scale : float
-        Scale of the noise.
-    law : GridLaw
-        Its law.
-    """
-
-    steps: RealResponse
-    low: float
-    unit: float
-    high: float
-
-    @property
-    def location(self) -> NDArray[np.float64]:
-        """The averages before noise."""
-        return np.asarray(self.low + self.unit * self.steps.location)
-
-    @property
-    def scale(self) -> float:
-        """Scale of the noise."""
-        return self.unit * self.steps.scale
-
-    @property
-    def law(self) -> Any:
-        """Law of the noise."""
-        return self.steps.law
-
-    def draw(self, source: Any) -> NDArray[np.float64]:
-        """Draw noisy averages, clipped to the public bounds."""
-        noisy = self.low + self.unit * self.steps.draw(source)
-        return np.clip(noisy, self.low, self.high)
 
 
 class PrivateAveragingRegressor(RegressorMixin, ShardedPredictor):
@@ -187,4 +148,5 @@ class AverageNumberLaw(ShardLaw):
         sums = self.ensemble.output_sums(self.form.rows(X))
         low, high = self.ensemble.bounds
         unit = (high - low) / (self.n_shards * STEPS)
-        return BoundedAnswers(self.noise.response(sums.astype(float)), low, unit, high)
+        noisy = self.noise.response(sums.astype(float))
+        return BoundedAnswers(noisy, low, unit, (low, high))

@@ -97,18 +97,21 @@ class LawfulPredictor(BaseEstimator):
     @property
     def certificate_(self) -> Certificate[Any]:
         """What one answer promises."""
-        check_is_fitted(self, "law_")
-        return self.law_.certificate
+        return self._fitted_law().certificate
 
     def response(self, X: MatrixLike) -> Any:
         """Return the exact law of the answers: not private."""
-        check_is_fitted(self, "law_")
-        return self.law_.response(X)
+        return self._fitted_law().response(X)
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Draw one private answer per row; m rows spend m certificates."""
-        check_is_fitted(self, "law_")
-        return self.law_.draw(X)
+        return self._fitted_law().draw(X)
+
+    def _fitted_law(self) -> AnswerLaw:
+        # Asking scikit-learn takes longer than many an answer.
+        if "law_" not in vars(self):
+            check_is_fitted(self, "law_")
+        return self.law_
 
 
 class AnswerInterface(Protocol):

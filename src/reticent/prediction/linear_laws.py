@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from reticent._sklearn import MatrixLike
 from reticent.estimators import plain_rows, rows_in_ball
 from reticent.mechanisms import GridNoise, Response
-from reticent.prediction.centred_answers import CentredAnswers
+from reticent.prediction.bounded_answers import BoundedAnswers
 from reticent.prediction.law import AnswerLaw
 from reticent.prediction.noisy_sign import noisy_sign
 
@@ -77,7 +77,7 @@ class NoisyScoreLaw(LinearLaw):
 
     bounds: tuple[float, float]
 
-    def response(self, X: MatrixLike) -> CentredAnswers:
+    def response(self, X: MatrixLike) -> BoundedAnswers:
         """Return the exact law of the answers before clipping: for trusted eyes."""
         inside = np.clip(self.scores(X), -1.0, 1.0)
-        return CentredAnswers(self.noise.response(inside), self.bounds)
+        return BoundedAnswers.centred(self.noise.response(inside), self.bounds)

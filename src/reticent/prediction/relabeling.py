@@ -8,104 +8,41 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import validate_data
 
 from reticent._numbers import down
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.estimators import deal_units, require_one_row_per_unit, two_labels
+from reticent.estimators import deal_units
 from reticent.hypotheses import HypothesisClass
-from reticent.mechanisms import (
-    exponential_mechanism,
-    flip_labels,
-    geometric_vote,
-    noise_source,
+from reticent.mechanisms import Response, geometric_vote, noise_source
+from reticent.prediction.fresh_hypotheses import (
+    FreshHypothesisClassifier,
+    FreshHypothesisLaw,
 )
-from reticent.prediction.class_search import ClassSearch, all_subsets
-from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
-from reticent.prediction.relabeling_rules import RelabelingPlan, plan_relabeling
-from reticent.prediction.selection import SelectionResponse
+from reticent.prediction.law import blank_of
+from reticent.prediction.relabeling_rules import plan_relabeling
 from reticent.prediction.sharded.counts import choose_shards
-
-_MOST_SUBSETS = 20_000
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RelabelingLaw(AnswerLaw):
+class RelabelingLaw(FreshHypothesisLaw):
     """The law of answers by a vote on data relabeled by a fresh hypothesis (P7).
 
     Attributes
     ----------
-    blank : object
-        Number and names of the columns of queries, see `blank_of`.
-    plan : RelabelingPlan
-        Size of the subset and `eta`.
-    flip : float
-        Probability of a flipped answer.
     vote_epsilon : float
         Epsilon of the vote; also that of one mistake in the selection.
     shards : tuple of ndarray
         The units of each shard.
-    search : ClassSearch
-        The class and the data. Not private.
     """
 
-    blank: Any
-    plan: RelabelingPlan
-    flip: float
+    most_subsets: ClassVar[int] = 20_000
+
     vote_epsilon: float
     shards: tuple[NDArray[np.int64], ...]
-    search: ClassSearch
 
-    def queries(self, X: MatrixLike) -> NDArray[np.float64]:
-        """Check queries, by public facts alone."""
-        rows = validate_data(self.blank, X, dtype=np.float64, reset=False)
-        self.search.check_queries(rows)
-        return np.asarray(rows)
-
-    def draw(self, X: MatrixLike) -> NDArray[Any]:
-        """Draw one answer per row, each from its own subset, hypothesis and vote."""
-        queries = self.queries(X)
-        answers = np.array([self._answer(row) for row in queries], dtype=np.int64)
-        return self._named(flip_labels(answers, self.flip, self.source))
-
-    def response(self, X: MatrixLike) -> SelectionResponse:
-        """Return the exact law by going through all subsets: for small data only."""
-        queries = self.queries(X)
-        subsets = all_subsets(self.search.n, self.plan.subset, _MOST_SUBSETS)
-        total, count = np.zeros(len(queries)), 0
-        for subset in subsets:
-            count += 1
-            listed = self.search.candidates(subset)
-            if listed is None:
-                total += self._ones(self.votes(None, queries))
-                continue
-            candidates, mistakes = listed
-            law = self.selection(mistakes).probabilities[0]
-            for chance, hypothesis in zip(law, candidates, strict=True):
-                total += chance * self._ones(self.votes(hypothesis, queries))
-        return SelectionResponse(self.flip + (1 - 2 * self.flip) * total / count)
-
-    def selection(self, mistakes: NDArray[np.int64]) -> Any:
-        """Return the law of the candidate that is picked, by their mistakes."""
-        # exp(-L/eta) with L the mean of mistakes: a factor e^{1/(eta n)} a mistake.
-        return exponential_mechanism(
-            -mistakes, 2 * self.vote_epsilon, bound=self.search.n
-        )
-
-    def hypothesis(self) -> Any:
-        """Draw a subset and a hypothesis; None if the subset has no candidates."""
-        # Trap 2: everything random is drawn anew for every query.
-        listed = self.search.candidates(
-            self.source.subset(self.search.n, self.plan.subset)
-        )
-        if listed is None:
-            return None
-        candidates, mistakes = listed
-        (index,) = self.selection(mistakes).draw(self.source)
-        return candidates[int(index)]
-
-    def votes(self, hypothesis: Any, queries: NDArray[np.float64]) -> NDArray[np.int64]:
+    def relabeled_votes(
+        self, hypothesis: Any, queries: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
         """Count the shards that vote for each label, after relabeling: not private."""
         family, rows = self.search.hypotheses, self.search.X
         relabeled_y = self.search.said(hypothesis, rows)
@@ -118,16 +55,22 @@ class RelabelingLaw(AnswerLaw):
             ones += self.search.said(learned, queries)
         return np.stack([len(self.shards) - ones, ones], axis=1)
 
-    def _ones(self, votes: NDArray[np.int64]) -> NDArray[np.float64]:
-        return geometric_vote(votes, self.vote_epsilon).probabilities[:, 1]
+    def answers(
+        self, hypothesis: Any, queries: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Draw the label of a private vote."""
+        return self._vote(hypothesis, queries).draw(self.source)
 
-    def _answer(self, row: NDArray[np.float64]) -> int:
-        votes = self.votes(self.hypothesis(), row[None, :])
-        (answer,) = geometric_vote(votes, self.vote_epsilon).draw(self.source)
-        return int(answer)
+    def ones(self, hypothesis: Any, queries: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the probability that the vote is for the second label."""
+        return self._vote(hypothesis, queries).probabilities[:, 1]
+
+    def _vote(self, hypothesis: Any, queries: NDArray[np.float64]) -> Response:
+        votes = self.relabeled_votes(hypothesis, queries)
+        return geometric_vote(votes, self.vote_epsilon)
 
 
-class RelabelingClassifier(ClassifierMixin, LawfulPredictor):
+class RelabelingClassifier(FreshHypothesisClassifier):
     r"""Binary classifier that relabels the data by a fresh hypothesis and votes.
 
     Each answer draws a subset, picks one of the hypotheses that tell its points apart
@@ -161,7 +104,7 @@ class RelabelingClassifier(ClassifierMixin, LawfulPredictor):
 
     Guarantee
     ---------
-    P7, then G4: `epsilon`-DP for one answer. Everything random is drawn anew for every
+    P7, then G4: `epsilon`-DP for one answer. Everything random is drawn again for every
     query. A query never fails because of a record. A shard whose learner fails casts
     the first label's vote, so one unit still moves one vote. A subset whose labelings
     cannot be listed relabels everything as the first label; that depends on its points
@@ -207,16 +150,11 @@ class RelabelingClassifier(ClassifierMixin, LawfulPredictor):
         Parameters
         ----------
         X, y, units
-            As for `StableSelectionClassifier`: one row a unit, two labels.
+            As for `StableSelectionClassifier`: one row per unit, two labels.
         """
-        rows = validate_data(self, X, dtype=np.float64)
-        labels, y = two_labels("Relabeling", self.classes, rows, y)
-        n = len(rows)
-        require_one_row_per_unit("relabeling", units, n)
+        labels, search = self._prepared(X, y, units, "Relabeling")
+        n = search.n
         source = noise_source(self.random_state)
-        search = ClassSearch.of(
-            "RelabelingClassifier", self.hypotheses, rows, labels.indices(y)
-        )
         flip = float(self.flip)
         plan, certificate = plan_relabeling(
             n,
@@ -244,6 +182,8 @@ class RelabelingClassifier(ClassifierMixin, LawfulPredictor):
             blank=blank_of(self),
             plan=plan,
             flip=flip,
+            # exp(-L/eta) with L the mean of mistakes: e^{1/(eta n)} per mistake.
+            exponent=2 * vote_epsilon,
             vote_epsilon=vote_epsilon,
             shards=tuple(
                 np.flatnonzero(shard_of_row == s) for s in range(choice.n_shards)
@@ -255,10 +195,3 @@ class RelabelingClassifier(ClassifierMixin, LawfulPredictor):
         self.classes_ = self.law_.classes
         self.n_units_ = n
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # every answer draws fresh noise
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True  # the class may not fit the data
-        return tags

@@ -8,20 +8,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import Interval, MatrixLike, fit_context
 from reticent.errors import InvalidParameterError
-from reticent.estimators import require_one_row_per_unit, two_labels
 from reticent.hypotheses import HypothesisClass
-from reticent.mechanisms import (
-    exponential_mechanism,
-    flip_labels,
-    noise_source,
+from reticent.mechanisms import noise_source
+from reticent.prediction.fresh_hypotheses import (
+    FreshHypothesisClassifier,
+    FreshHypothesisLaw,
 )
-from reticent.prediction.class_search import ClassSearch, all_subsets
-from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
+from reticent.prediction.law import blank_of
 from reticent.prediction.selection_rules import (
     SelectionPlan,
     plan_for_privacy,
@@ -30,109 +26,26 @@ from reticent.prediction.selection_rules import (
     stable_selection,
 )
 
-# More subsets than this are not enumerated for an exact law.
-_MOST_SUBSETS = 200_000
-
-
-class SelectionResponse:
-    """The exact law of answers, averaged over all subsets.
-
-    Attributes
-    ----------
-    probabilities, log_probabilities : ndarray of shape (n, 2)
-        Of the two labels.
-    """
-
-    def __init__(self, ones: NDArray[np.float64]) -> None:
-        self.probabilities = np.stack([1 - ones, ones], axis=1)
-
-    @property
-    def log_probabilities(self) -> NDArray[np.float64]:
-        """Natural logarithms; minus infinity for a label that cannot occur."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.probabilities))
-
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class SelectionLaw(AnswerLaw):
-    """The law of answers by a fresh subset and a fresh hypothesis (P5, P6).
+class SelectionLaw(FreshHypothesisLaw):
+    """The law of what a fresh hypothesis says (P5, P6)."""
 
-    Attributes
-    ----------
-    blank : object
-        Number and names of the columns of queries, see `blank_of`.
-    plan : SelectionPlan
-        Size of the subset, exponent and flip probability.
-    search : ClassSearch
-        The class and the data. Not private.
-    """
+    most_subsets: ClassVar[int] = 200_000
 
-    blank: Any
-    plan: SelectionPlan
-    search: ClassSearch
+    def answers(
+        self, hypothesis: Any, queries: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Return what the hypothesis says; the first label if it cannot."""
+        return self.search.said(hypothesis, queries)
 
-    def queries(self, X: MatrixLike) -> NDArray[np.float64]:
-        """Check queries, by public facts alone."""
-        rows = validate_data(self.blank, X, dtype=np.float64, reset=False)
-        self.search.check_queries(rows)
-        return np.asarray(rows)
-
-    def draw(self, X: MatrixLike) -> NDArray[Any]:
-        """Draw one answer per row, each from its own subset and hypothesis."""
-        queries = self.queries(X)
-        answers = [self.said(self.hypothesis(), row[None, :])[0] for row in queries]
-        return self.flipped(np.array(answers, dtype=np.int64))
-
-    def response(self, X: MatrixLike) -> SelectionResponse:
-        """Return the exact law by going through all subsets: for small data only.
-
-        Raises
-        ------
-        InvalidParameterError
-            If there are more than 200,000 subsets.
-        """
-        queries = self.queries(X)
-        subsets = all_subsets(self.search.n, self.plan.subset, _MOST_SUBSETS)
-        total, count = np.zeros(len(queries)), 0
-        for subset in subsets:
-            count += 1
-            listed = self.search.candidates(subset)
-            if listed is not None:
-                candidates, mistakes = listed
-                law = self.selection(mistakes).probabilities[0]
-                total += law @ [self.said(each, queries) for each in candidates]
-        flip = self.plan.flip
-        return SelectionResponse(flip + (1 - 2 * flip) * total / count)
-
-    def selection(self, mistakes: NDArray[np.int64]) -> Any:
-        """Return the law of the candidate that is picked, by their mistakes."""
-        return exponential_mechanism(-mistakes, self.plan.exponent, bound=self.search.n)
-
-    def hypothesis(self) -> Any:
-        """Draw a subset and a hypothesis; None if the subset has no candidates."""
-        # Trap 2: everything random is drawn anew for every query.
-        listed = self.search.candidates(
-            self.source.subset(self.search.n, self.plan.subset)
-        )
-        if listed is None:
-            return None
-        candidates, mistakes = listed
-        (index,) = self.selection(mistakes).draw(self.source)
-        return candidates[int(index)]
-
-    def said(self, hypothesis: Any, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return what a hypothesis says to rows; the first label if it cannot."""
-        return self.search.said(hypothesis, rows)
-
-    def flipped(self, answers: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the labels of answers, each flipped with its probability."""
-        if self.plan.flip > 0:
-            answers = flip_labels(answers, self.plan.flip, self.source)
-        return self._named(answers)
+    def ones(self, hypothesis: Any, queries: NDArray[np.float64]) -> NDArray[Any]:
+        """Return what the hypothesis says: no more chance is left."""
+        return self.answers(hypothesis, queries)
 
 
-class StableSelectionClassifier(ClassifierMixin, LawfulPredictor):
-    r"""Binary classifier that draws a subset and a hypothesis anew for each answer.
+class StableSelectionClassifier(FreshHypothesisClassifier):
+    r"""Binary classifier that draws a subset and a hypothesis for each answer.
 
     A uniform subset of the units gives the candidates: one hypothesis for each way the
     class labels its points. The exponential mechanism picks one by its mistakes on all
@@ -221,21 +134,16 @@ class StableSelectionClassifier(ClassifierMixin, LawfulPredictor):
         Parameters
         ----------
         X : array-like of shape (n_units, n_features)
-            One row a unit.
+            One row per unit.
         y : array-like of shape (n_units,)
             Two labels.
         units : array-like of shape (n_units,), default=None
             Ids of units, all different.
         """
-        rows = validate_data(self, X, dtype=np.float64)
-        labels, y = two_labels("Stable selection", self.classes, rows, y)
-        n = len(rows)
-        require_one_row_per_unit("stable selection", units, n)
+        labels, search = self._prepared(X, y, units, "Stable selection")
+        n = search.n
         source = noise_source(self.random_state)
         plan = self._plan(n)
-        search = ClassSearch.of(
-            "StableSelectionClassifier", self.hypotheses, rows, labels.indices(y)
-        )
         search.rehearse(plan.subset)
         selected = stable_selection(
             n=n,
@@ -254,6 +162,8 @@ class StableSelectionClassifier(ClassifierMixin, LawfulPredictor):
             classes=labels.classes,
             blank=blank_of(self),
             plan=plan,
+            flip=plan.flip,
+            exponent=plan.exponent,
             search=search,
         )
         self.plan_ = plan
@@ -270,10 +180,3 @@ class StableSelectionClassifier(ClassifierMixin, LawfulPredictor):
         if self.epsilon is None:
             return plan_for_stability(n, float(self.stability or 0.0))
         return plan_for_privacy(n, self.epsilon, self.flip)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # every answer draws fresh noise
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True  # the class may not fit the data
-        return tags

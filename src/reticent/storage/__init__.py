@@ -9,6 +9,7 @@ from reticent.storage import released as _released  # noqa: F401 (registers its 
 from reticent.storage import sharded as _sharded  # noqa: F401 (registers its kinds)
 from reticent.storage.folders import Folder
 from reticent.storage.kinds import (
+    FittedPredictor,
     ModelKind,
     Packed,
     register_kind,
@@ -34,6 +35,7 @@ __all__ = [
     "MANIFEST",
     "SIGNATURE",
     "Dataset",
+    "FittedPredictor",
     "Folder",
     "Manifest",
     "ModelKind",

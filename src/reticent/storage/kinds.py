@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InternalError, InvalidParameterError, ModelFileError
@@ -19,6 +20,27 @@ class Packed:
 
     parameters: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
+
+
+class FittedPredictor(Protocol):
+    """A fitted predictor, as far as every stored model is one.
+
+    Attributes
+    ----------
+    n_units_ : int
+        Number of privacy units; public.
+    """
+
+    n_units_: int
+
+    @property
+    def certificate_(self) -> Certificate[Any]:
+        """What one answer promises, or what the release of the model promised."""
+        ...
+
+    def predict(self, X: NDArray[np.float64]) -> NDArray[Any]:
+        """Return one answer per row: one of `classes_` if it has them, or a number."""
+        ...
 
 
 class ModelKind(Protocol):
@@ -47,12 +69,11 @@ class ModelKind(Protocol):
 
     def unpack(
         self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
-    ) -> Any:
+    ) -> FittedPredictor:
         """Return the fitted predictor, after checking every parameter and array.
 
-        It has `predict`, `certificate_`, `n_units_`, and `classes_` if it answers
-        with labels. The certificate, already derived again, is for models that were
-        released; others state their own, from the parameters by which they draw.
+        The certificate, already derived again, is for models that were released;
+        others state their own, from the parameters by which they draw.
         """
         ...
 

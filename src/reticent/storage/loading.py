@@ -10,11 +10,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from reticent.errors import CertificateError, ModelFileError, ReticentError
-from reticent.guarantees import Certificate, recheck
+from reticent.guarantees import recheck
 from reticent.signing import Signer, signer_of
 from reticent.storage.arrays import ArrayEntry, array_of
 from reticent.storage.folders import Folder
-from reticent.storage.kinds import Packed, kind_named
+from reticent.storage.kinds import FittedPredictor, Packed, kind_named
 from reticent.storage.manifests import (
     LARGEST_MANIFEST,
     LARGEST_SIGNATURE,
@@ -144,9 +144,9 @@ def _array(
     return array_of(name, content, entry)
 
 
-def _check_certificate(manifest: Manifest, predictor: Any) -> None:
+def _check_certificate(manifest: Manifest, predictor: FittedPredictor) -> None:
     """Refuse a promise that is not the one kept."""
-    kept: Certificate[Any] = predictor.certificate_
+    kept = predictor.certificate_
     if manifest.certificate.id != kept.id:
         raise CertificateError(
             "the certificate in the manifest is not the one that follows from the "

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.errors import InvalidParameterError
+from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import Certificate, Scope
 from reticent.prediction import ShardLaw
 from reticent.schemas import Encoder, Schema, Table
+from reticent.storage.kinds import FittedPredictor
 from reticent.storage.manifests import Dataset, Manifest
 
 
@@ -49,7 +50,7 @@ class StoredModel:
         Versions that the model was saved with.
     """
 
-    def __init__(self, manifest: Manifest, predictor: Any) -> None:
+    def __init__(self, manifest: Manifest, predictor: FittedPredictor) -> None:
         self.id = manifest.id
         self.kind = manifest.kind
         self.dataset: Dataset = manifest.dataset
@@ -108,7 +109,12 @@ class StoredModel:
         ]
 
     def _predicted(self, table: Table) -> NDArray[Any]:
-        return np.asarray(self.predictor.predict(self.encoder.transform(table)))
+        rows = self.encoder.transform(table)
+        if not self.charged and np.isnan(rows).any():
+            raise InvalidDataError(
+                "the released model takes no missing values; give every value."
+            )
+        return np.asarray(self.predictor.predict(rows))
 
     def _labelled(self, answers: NDArray[Any], names: Sequence[Any]) -> list[Any]:
         """Return what stands for each answer in a list that goes by `classes`."""
@@ -120,8 +126,8 @@ class StoredModel:
     @cached_property
     def _places(self) -> dict[Any, int]:
         """The place of each label that the predictor answers with."""
-        known: list[Any] = self.predictor.classes_.tolist()
-        return {label: place for place, label in enumerate(known)}
+        known: NDArray[Any] = getattr(self.predictor, "classes_", np.array([]))
+        return {label: place for place, label in enumerate(known.tolist())}
 
     @cached_property
     def _classes_json(self) -> list[bytes]:

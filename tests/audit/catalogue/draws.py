@@ -53,7 +53,7 @@ class OneHypothesis(StableSelectionClassifier):
     def predict(self, X: Any) -> Any:
         """Draw one hypothesis for all rows."""
         law: Any = self.law_
-        return law.flipped(law.said(law.hypothesis(), np.asarray(X)))
+        return law.flipped(law.answers(law.hypothesis(), np.asarray(X)))
 
 
 def reused_hypothesis(broken: bool) -> Finding:

@@ -64,7 +64,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
     epsilon, delta : float, default=1.0 and 0.0
         What releasing the student costs. A delta lets many more rows be labelled.
     n_labels : int or "all", default="all"
-        At most so many different public rows, the first ones, are labelled. More of
+        How many different public rows, the first ones, are labelled at most. More of
         them make each label noisier.
     spread : bool, default=True
         Whether the teacher's epsilon is set so that its answers fill the budget (and a
@@ -75,7 +75,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         shards of a voting teacher agree, for one price; rows in doubt are dropped. It
         needs a delta and hundreds of shards.
     doubts : int, default=1
-        After so many rows in doubt consensus labels no more.
+        How many rows may be in doubt; after the last of them no row is labelled.
     classes : array-like, default=None
         The public labels; None leaves the teacher's own setting.
     random_state : int, RandomState instance or None, default=None

@@ -62,7 +62,7 @@ class SumNoise:
     def calibrated(
         cls, n: int, dimension: int, *, epsilon: float, delta: float, seeded: bool
     ) -> SumNoise:
-        """Calibrate noise for sums of so many numbers over the shards of `n` units."""
+        """Calibrate noise for `dimension` sums over the shards of `n` units."""
         premise = sums_sensitivity(n=n, steps=STEPS, dimension=dimension)
         settings: dict[str, Any] = {
             "dimension": dimension,
