@@ -37,16 +37,14 @@ from sklearn.linear_model import LogisticRegression
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+
 from benchmarks.speed.http_load import CONCURRENCY, busy, load, processor_seconds
 from reticent.datasets import load_adult_sample
+from reticent.home import BudgetSettings, Settings, SQLKeys, cap_of, client_account
 from reticent.ledger import Balance, Outcome, Receipt, Request
 from reticent.ledger.decisions import settled
 from reticent.prediction import PrivateVotingClassifier
 from reticent.schemas import Encoder
-from reticent.service import BudgetSettings, Settings
-from reticent.service.key_tables import SQLKeys
-from reticent.service.parts import open_keyring, open_ledger
-from reticent.service.registry import cap_of, client_account
 from reticent.signing import new_key
 from reticent.storage import save_model
 
@@ -112,8 +110,8 @@ class NoModel:
 
 def bare_application() -> Any:
     """Return the same application with no ledger and no model."""
+    from reticent.home import open_registry
     from reticent.service import create_app
-    from reticent.service.registry import open_registry
     from reticent.service.telemetry import configure_logging
 
     configure_logging()
@@ -209,13 +207,13 @@ def prepare(folder: Path, ledger: str, model: Path, key: str) -> tuple[Path, str
     config.touch(0o600)
     config.write_text(json.dumps(settings))
     loaded = Settings.load(config)
-    book = open_ledger(loaded)
+    book = loaded.open_ledger()
     cap = cap_of(BudgetSettings(**PLENTY), "replace-one")
     balance: Balance = book.open_account(client_account("load"), cap)
     assert balance.cap == cap
     book.close()
     store = SQLKeys(ledger)
-    text, _ = open_keyring(loaded, store).create("load")
+    text, _ = loaded.keyring(store).create("load")
     store.close()
     return config, text
 

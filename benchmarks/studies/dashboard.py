@@ -15,8 +15,9 @@ from unittest import mock
 
 from selenium.webdriver.common.by import By
 
+from reticent.home import MemoryKeys, Role
 from reticent.ledger import MemoryLedger
-from reticent.service import MemoryKeys, Role, create_app
+from reticent.service import create_app
 from tests.browser import Browser
 from tests.service.clinic import ROW, Clinic, settings_for, store
 from tests.service.live_server import ask, in_thread

@@ -95,11 +95,9 @@ class HTTPReference(Generated):
     """``http-reference``: every path of the service."""
 
     def lines(self) -> list[str]:
+        from reticent.home import MemoryKeys, Registry, Settings
         from reticent.ledger import MemoryLedger
-        from reticent.service import Settings
         from reticent.service.app import create_app
-        from reticent.service.keys import MemoryKeys
-        from reticent.service.registry import Registry
         from reticent.signing import new_key
 
         settings = Settings(

@@ -7,12 +7,18 @@
     │   ├── InvalidGuaranteeError               a guarantee whose numbers are not valid
     │   ├── InvalidDataError                    rows, labels or units of the wrong shape
     │   ├── TooFewRecordsError                  fewer units than the method needs
-    │   └── CannotJudgeError                    an audit that cannot see all it must
+    │   ├── CannotJudgeError                    an audit that cannot see all it must
+    │   ├── AccountNotOpenError                 an account that nobody has opened
+    │   ├── AccountOpenError                    an account open under another cap
+    │   ├── IdempotencyKeyError                 text that cannot be such a key
+    │   └── IdempotencyKeyReusedError           a key that belongs to another request
     ├── RuleError (ValueError)                  a rule applied where it does not fit
     │   ├── RelationMismatchError               neighbouring relations that do not mix
     │   └── NoDerivationError                   no rule leads from here to there
     ├── CertificateError (ValueError)           a certificate that does not re-derive
     ├── BudgetExhaustedError                    the budget does not cover the answer
+    │   ├── AnswerLostError                     paid for, but its answer was lost
+    │   └── ConsensusExhaustedError             no more answers in doubt are paid for
     ├── NotDeployableError                      a certificate the service must refuse
     ├── SolverError (RuntimeError)              a preset target was not reached at fit
     ├── LedgerError                             the ledger cannot vouch for its state
@@ -25,10 +31,18 @@ record's value.
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
+    "AccountNotOpenError",
+    "AccountOpenError",
+    "AnswerLostError",
     "BudgetExhaustedError",
     "CannotJudgeError",
     "CertificateError",
+    "ConsensusExhaustedError",
+    "IdempotencyKeyError",
+    "IdempotencyKeyReusedError",
     "InternalError",
     "InvalidDataError",
     "InvalidGuaranteeError",
@@ -50,7 +64,7 @@ class ReticentError(Exception):
 
 
 class InvalidParameterError(ReticentError, ValueError):
-    """A parameter has a value that cannot be meant."""
+    """A parameter has a value that is not possible."""
 
 
 class InvalidGuaranteeError(InvalidParameterError):
@@ -67,6 +81,22 @@ class TooFewRecordsError(InvalidParameterError):
 
 class CannotJudgeError(InvalidParameterError):
     """An audit cannot see everything that its verdict would depend on."""
+
+
+class AccountNotOpenError(InvalidParameterError):
+    """An account that is to be charged or read is not open."""
+
+
+class AccountOpenError(InvalidParameterError):
+    """An account that is to be opened is open already, under another cap."""
+
+
+class IdempotencyKeyError(InvalidParameterError):
+    """A text has no form that an idempotency key can have."""
+
+
+class IdempotencyKeyReusedError(InvalidParameterError):
+    """An idempotency key was used before, for a different request."""
 
 
 class RuleError(ReticentError, ValueError):
@@ -86,7 +116,25 @@ class CertificateError(ReticentError, ValueError):
 
 
 class BudgetExhaustedError(ReticentError):
-    """The budget does not cover what was asked; nothing was answered."""
+    """The budget does not cover what was asked.
+
+    Attributes
+    ----------
+    answers : array or None
+        The answers that were given, and paid for, before the budget ran out.
+    """
+
+    def __init__(self, message: str, *, answers: Any = None) -> None:
+        super().__init__(message)
+        self.answers = answers
+
+
+class AnswerLostError(BudgetExhaustedError):
+    """A request was charged, but its answer was lost and is never drawn again."""
+
+
+class ConsensusExhaustedError(BudgetExhaustedError):
+    """A consensus session has no more answers in doubt to give."""
 
 
 class NotDeployableError(ReticentError):

@@ -9,10 +9,9 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from reticent.cli.budgets import DatasetBudget
-from reticent.cli.home import Home
 from reticent.cli.main import main
 from reticent.guarantees import Budget
+from reticent.home import DatasetBudget, Home
 from reticent.ledger import AccountId, AccountScope, Cap, SQLLedger
 
 

@@ -77,6 +77,14 @@ def test_receipt_names_the_entry_in_the_chain(ledger):
     assert (entry.request, dict(entry.costs())) == ("k", dict(receipt.accounts))
 
 
+def test_a_key_is_known_once_it_is_charged(ledger):
+    opened(ledger)
+    assert not ledger.charged("k1")
+    ledger.charge(asking("k1"))
+    assert ledger.charged("k1")
+    assert not ledger.charged("k2")
+
+
 def test_ten_tenths_fit_a_budget_of_one_and_eleven_do_not(ledger):
     opened(ledger)
     for number in range(10):

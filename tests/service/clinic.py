@@ -13,6 +13,7 @@ import numpy as np
 from fastapi import FastAPI
 from sklearn.linear_model import LogisticRegression
 
+from reticent.home import MemoryKeys, Role, Settings
 from reticent.ledger import Ledger, MemoryLedger
 from reticent.prediction import PrivateAveragingRegressor, PrivateVotingClassifier
 from reticent.schemas import (
@@ -23,7 +24,7 @@ from reticent.schemas import (
     NumericTarget,
     Schema,
 )
-from reticent.service import MemoryKeys, Role, Settings, create_app
+from reticent.service import create_app
 from reticent.signing import new_key
 from reticent.storage import Dataset, save_model
 from tests.service.local_client import LocalClient, local_client
@@ -122,8 +123,8 @@ class Clinic:
     admin: str
 
     @property
-    def parts(self) -> Any:
-        return self.app.state.parts
+    def service(self) -> Any:
+        return self.app.state.service
 
     def key(self, client: str, role: Role = Role.ANALYST, **settings: Any) -> str:
         """Make a key directly, with an account under the default cap."""
@@ -131,7 +132,7 @@ class Clinic:
         from reticent.service.v1.documents import NewKey
 
         body = NewKey(client=client, role=role.value, **settings)
-        return make_key(self.parts, body)[0]
+        return make_key(self.service, body)[0]
 
     def predict(self, *rows: Any, key: str | None = None, **settings: Any) -> Any:
         """Ask for rows; the usual one if none is given."""
@@ -151,15 +152,15 @@ class Clinic:
 
 @contextmanager
 def clinic(
-    settings: Settings, *, ledger: Ledger | None = None, **parts: Any
+    settings: Settings, *, ledger: Ledger | None = None, **collaborators: Any
 ) -> Iterator[Clinic]:
     """Run the application in this process; in memory unless a ledger is given."""
-    keys = parts.pop("keys", None)
+    keys = collaborators.pop("keys", None)
     app = create_app(
         settings,
         ledger=MemoryLedger() if ledger is None else ledger,
         keys=MemoryKeys() if keys is None else keys,
-        **parts,
+        **collaborators,
     )
     with local_client(app) as http:
         running = Clinic(app, http, "", "")

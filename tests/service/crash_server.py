@@ -13,7 +13,8 @@ import sys
 def serve(config: str, port: int) -> None:
     import uvicorn
 
-    from reticent.service import Settings, create_app
+    from reticent.home import Settings
+    from reticent.service import create_app
 
     app = create_app(Settings.load(config))
     uvicorn.run(app, port=port, log_config=None, access_log=False)

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from reticent.service import Settings
-from reticent.service.parts import build
+from reticent.home import Settings
+from reticent.service import open_service
 from reticent.service.v1.admin import make_key
 from reticent.service.v1.documents import NewKey
 
@@ -53,18 +54,17 @@ def written(settings: Settings, folder: Path) -> Path:
     """Write settings to a file that servers can read."""
     path = folder / "settings.json"
     path.touch(0o600)
-    data = settings.model_dump(mode="json", exclude_defaults=True)
-    for name in ("secret", "model_key"):
-        data[name] = getattr(settings, name).get_secret_value()
-    path.write_text(json.dumps(data))
+    defaults = {each.name: each.default for each in fields(settings)}
+    data = {k: v for k, v in asdict(settings).items() if v != defaults[k]}
+    path.write_text(json.dumps(data, default=str))
     return path
 
 
 def api_key(settings: Settings, client: str = "ward-7", **facts: Any) -> str:
     """Make a key in the database."""
-    parts = build(settings)
-    key = make_key(parts, NewKey(client=client, **facts))[0]
-    parts.close()
+    service = open_service(settings)
+    key = make_key(service, NewKey(client=client, **facts))[0]
+    service.close()
     return key
 
 

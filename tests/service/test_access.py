@@ -5,8 +5,7 @@ import threading
 
 import pytest
 
-from reticent.service.keys import Keyring, MemoryKeys
-from reticent.service.registry import Registry
+from reticent.home import Keyring, MemoryKeys, Registry
 from reticent.service.requests.access import Access
 from reticent.service.requests.limits import RateLimit
 from reticent.service.requests.problems import ProblemError

@@ -2,22 +2,21 @@
 
 import pytest
 
+from reticent.home import KeyRecord, Keyring, MemoryKeys, Role, SQLKeys
 from reticent.ledger import SQLLedger
-from reticent.service import KeyRecord, Keyring, MemoryKeys, Role
-from reticent.service.key_tables import SQLKeys
 from tests.service.clinic import ROW, clinic, settings_for
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def running(request, tmp_path):
     settings = settings_for(tmp_path)
-    parts = {}
+    collaborators = {}
     if request.param == "sqlite":
-        parts = {
+        collaborators = {
             "ledger": SQLLedger(settings.ledger),
             "keys": SQLKeys(settings.ledger),
         }
-    with clinic(settings, **parts) as made:
+    with clinic(settings, **collaborators) as made:
         yield made
 
 
@@ -147,7 +146,7 @@ def test_keys_that_cannot_be_meant_are_refused(running, body):
     refused = admin(running, "POST", "/keys", json=body)
     assert refused.status_code == 422
     assert set(refused.json()) == {"error", "request_id"}
-    assert len(running.parts.keyring.store.all()) == 2
+    assert len(running.service.keyring.store.all()) == 2
 
 
 def test_without_a_default_a_new_client_needs_a_budget(tmp_path):
@@ -160,9 +159,9 @@ def test_without_a_default_a_new_client_needs_a_budget(tmp_path):
 
     app = create_app(settings, ledger=MemoryLedger(), keys=MemoryKeys())
     with pytest.raises(ProblemError, match="give a budget"):
-        make_key(app.state.parts, NewKey(client="ward-9"))
+        make_key(app.state.service, NewKey(client="ward-9"))
     key, record, balance = make_key(
-        app.state.parts, NewKey(client="boss", role="admin")
+        app.state.service, NewKey(client="boss", role="admin")
     )
     assert key.startswith("rk_")
     assert record.role is Role.ADMIN

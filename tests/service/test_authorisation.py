@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from reticent.service import Role
+from reticent.home import Role
 from tests.service.clinic import ROW, clinic, settings_for, store
 
 # What each caller gets: the client of the model, another tenant, an admin, a revoked
@@ -88,7 +88,7 @@ def running(tmp_path_factory):
 @pytest.fixture(scope="module")
 def keys(running):
     revoked = running.key("gone")
-    running.parts.keyring.revoke(revoked.split("_")[1])
+    running.service.keyring.revoke(revoked.split("_")[1])
     analyst = running.key("ward-7", models=["triage"])
     return {
         ANALYST: analyst,
@@ -106,7 +106,7 @@ def keys(running):
 def test_routes_answer_each_caller_as_specified(running, keys, route, caller, header):
     method, path = route
     wanted, settings = MATRIX[route]
-    model = running.parts.registry.models["triage"]
+    model = running.service.registry.models["triage"]
     spare = running.key("spare").split("_")[1] if "{spare}" in path else ""
     path = path.format(
         certificate=model.certificate.id, spare=spare, version=model.stored.id
@@ -198,8 +198,9 @@ def test_an_admin_without_an_account_cannot_ask(tmp_path):
 def clinic_without_default(settings):
     import contextlib
 
+    from reticent.home import MemoryKeys
     from reticent.ledger import MemoryLedger
-    from reticent.service import MemoryKeys, create_app
+    from reticent.service import create_app
     from tests.service.clinic import Clinic
     from tests.service.local_client import local_client
 

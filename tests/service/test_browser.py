@@ -13,9 +13,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from reticent.home import MemoryKeys, Role, client_account
 from reticent.ledger import MemoryLedger
-from reticent.service import MemoryKeys, Role, create_app
-from reticent.service.registry import client_account
+from reticent.service import create_app
 from tests import browser as looking_for
 from tests.service.clinic import Clinic, settings_for, store
 from tests.service.live_server import in_thread
@@ -31,7 +31,7 @@ class Board:
 
     def __init__(self, browser, app, url, admin, analyst):
         self.browser, self.driver = browser, browser.driver
-        self.parts, self.url = app.state.parts, url
+        self.service, self.url = app.state.service, url
         self.admin, self.analyst = admin, analyst
 
     def go(self, path):
@@ -77,7 +77,7 @@ class Board:
             Select(self.find(name)).select_by_visible_text(text)
 
     def spent(self):
-        return self.parts.ledger.balance(client_account("ward-7")).spent.answers
+        return self.service.ledger.balance(client_account("ward-7")).spent.answers
 
     def complaints(self):
         return self.driver.execute_script(LOOKING)
@@ -158,7 +158,7 @@ def test_the_derivation_opens_step_by_step(board):
     board.log_in(board.analyst)
     board.press("td a[href^='/certificates/']")
     steps = board.all("details.node")
-    certificate = board.parts.registry.models["triage"].certificate
+    certificate = board.service.registry.models["triage"].certificate
     assert len(steps) == len(list(certificate.walk())) > 1
     assert not any(step.get_attribute("open") for step in steps)
     steps[0].find_element(By.TAG_NAME, "summary").click()
@@ -182,24 +182,24 @@ def test_an_admin_makes_and_revokes_a_key(board):
     board.find("input[name='m-twin']").click()
     board.press("form[action='/keys'] button")
     key = board.find("#new-key").text
-    record = board.parts.keyring.recognise(key)
+    record = board.service.keyring.recognise(key)
     assert (record.client, record.models) == ("ward-9", ("twin",))
     board.go("/keys")
     assert key not in board.driver.page_source
     revoke = f"form[action='/keys/{record.id}/revoke'] button"
     board.find(revoke).click()
     board.driver.switch_to.alert.dismiss()
-    assert board.parts.keyring.recognise(key)
+    assert board.service.keyring.recognise(key)
     here = board.find("html")
     board.find(revoke).click()
     board.driver.switch_to.alert.accept()
     board.until(lambda: board.gone(here))
     assert "is revoked" in board.find("[role=status]").text
-    assert board.parts.keyring.recognise(key) is None
+    assert board.service.keyring.recognise(key) is None
     Select(board.find("#account")).select_by_value("client:ward-7")
     board.find("#cap-epsilon").send_keys("33")
     board.press("form[action='/accounts'] button")
-    cap = board.parts.ledger.balance(client_account("ward-7")).cap
+    cap = board.service.ledger.balance(client_account("ward-7")).cap
     assert cap.limits.epsilon == 33 * 10**9
 
 
@@ -269,7 +269,7 @@ def test_nobody_stumbles_over_a_page(board, scheme):
     board.go("/login")
     assert board.complaints() == []
     board.log_in(board.admin)
-    certificate = board.parts.registry.models["triage"].certificate.id
+    certificate = board.service.registry.models["triage"].certificate.id
     titles = set()
     for page in PAGES:
         board.go(page.replace("CERTIFICATE", f"/certificates/{certificate}"))

@@ -23,7 +23,7 @@ def settings(tmp_path):
 
 
 def balances(running):
-    return {str(b.account): b.as_dict() for b in running.parts.ledger.balances()}
+    return {str(b.account): b.as_dict() for b in running.service.ledger.balances()}
 
 
 CLEAR = {**ROW, "age": 100, "smokes": True}
@@ -31,9 +31,9 @@ CLEAR = {**ROW, "age": 100, "smokes": True}
 
 def voting(running, monkeypatch, *votes):
     """Let the shards vote so, whatever is asked."""
-    desk = running.parts.registry.models["triage"].consensus
+    session = running.service.registry.models["triage"].consensus
     monkeypatch.setattr(
-        desk._interface.law.ensemble,
+        session._interface.law.ensemble,
         "votes",
         lambda X: np.tile(votes, (len(X), 1)),
     )
@@ -60,7 +60,7 @@ def test_a_session_is_paid_once_by_dataset_and_by_each_client(settings, monkeypa
         assert found["dataset:clinic"]["spent"] == paid
         assert found["client:ward-7"]["spent"] == paid
         assert found["client:ward-8"]["spent"] == paid
-        running.parts.ledger.verify()
+        running.service.ledger.verify()
 
 
 def test_repeated_queries_are_remembered_and_the_session_is_finite(settings):

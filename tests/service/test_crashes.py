@@ -21,8 +21,8 @@ import httpx
 import psutil
 import pytest
 
+from reticent.home import Settings
 from reticent.ledger import SQLLedger
-from reticent.service import Settings
 from tests.service.clinic import ROW, settings_for
 from tests.service.live_server import (
     api_key,

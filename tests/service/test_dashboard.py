@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from reticent.home import client_account
 from reticent.ledger import MemoryLedger
 from reticent.prediction import PrivateVotingClassifier
 from reticent.schemas import Categorical, ClassLabel, Encoder, Numeric, Schema
 from reticent.service.dashboard.sessions import COOKIE, Sessions
-from reticent.service.registry import client_account
 from reticent.storage import Dataset, save_model
 from tests.service.clinic import MODEL_KEY, ROW, clinic, settings_for, store
 
@@ -81,7 +81,7 @@ def admin(running):
 
 
 def spent(running, client="ward-7"):
-    return running.parts.ledger.balance(client_account(client)).spent.answers
+    return running.service.ledger.balance(client_account(client)).spent.answers
 
 
 # Logins
@@ -147,9 +147,9 @@ def test_a_changed_cookie_opens_nothing(running, analyst):
 
 
 def test_a_login_ends_with_its_key(running, analyst):
-    for record in running.parts.keyring.store.all():
+    for record in running.service.keyring.store.all():
         if record.client == "ward-7":
-            running.parts.keyring.revoke(record.id)
+            running.service.keyring.revoke(record.id)
     assert analyst.get("/").status_code == 303
     assert analyst.form("/models/triage/try", **FILLED).status_code == 303
     assert spent(running) == 0
@@ -195,8 +195,8 @@ STRANGE = {
 @pytest.mark.parametrize("strange", STRANGE)
 def test_forms_from_elsewhere_are_refused(running, admin, strange):
     headers, token = STRANGE[strange]
-    record = running.parts.keyring.store.all()[-1]
-    before = running.parts.ledger.balances()
+    record = running.service.keyring.store.all()[-1]
+    before = running.service.ledger.balances()
     sent = admin.token if token is None else token
     for form, fields in FORMS.items():
         answer = admin.send(
@@ -204,8 +204,8 @@ def test_forms_from_elsewhere_are_refused(running, admin, strange):
         )
         assert answer.status_code == 403, form
         assert "set-cookie" not in answer.headers
-    assert running.parts.ledger.balances() == before
-    assert running.parts.keyring.store.all()[-1] == record
+    assert running.service.ledger.balances() == before
+    assert running.service.keyring.store.all()[-1] == record
 
 
 def test_a_token_is_of_one_login(running, admin):
@@ -273,7 +273,7 @@ def test_keys_for_one_model_see_no_other(running):
 
 
 def test_certificates_open_for_whoever_may_ask(running, analyst):
-    certificate = running.parts.registry.models["triage"].certificate
+    certificate = running.service.registry.models["triage"].certificate
     for node in certificate.walk():
         page = analyst.get(f"/certificates/{node.id}")
         assert page.status_code == 200
@@ -447,10 +447,10 @@ def test_admins_revoke_keys(running, admin):
     ],
 )
 def test_admins_are_told_what_cannot_be_meant(running, admin, form, fields, status):
-    n_keys = len(running.parts.keyring.store.all())
+    n_keys = len(running.service.keyring.store.all())
     answer = admin.form(form, **fields)
     assert answer.status_code == status
-    assert len(running.parts.keyring.store.all()) == n_keys
+    assert len(running.service.keyring.store.all()) == n_keys
     assert answer.headers["content-type"].startswith("text/html")
 
 
@@ -467,7 +467,7 @@ def assert_self_contained(text):
 
 
 def test_pages_need_no_other_host(running, admin):
-    certificate = running.parts.registry.models["triage"].certificate.id
+    certificate = running.service.registry.models["triage"].certificate.id
     paths = ["/", "/keys", "/models/triage", f"/certificates/{certificate}", "/login"]
     for path in paths:
         page = admin.get(path)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tritonclient.http as triton
 
-from reticent.service import MemoryKeys, create_app
+from reticent.home import MemoryKeys
+from reticent.service import create_app
 from tests.service.clinic import ROW, Clinic, settings_for, store
 from tests.service.live_server import in_thread
 
@@ -104,7 +105,8 @@ def test_tensors_get_the_answers_of_rows(
     assert response["id"] == "visit-1"
     facts = response["parameters"]
     assert (
-        facts["certificate_id"] == clinic.parts.registry.models["triage"].certificate.id
+        facts["certificate_id"]
+        == clinic.service.registry.models["triage"].certificate.id
     )
     assert facts["epsilon"] == 0.5
     # The same questions as rows of JSON: answered from memory, hence the same.

@@ -37,7 +37,7 @@ def test_overload_is_refused_with_503_and_charges_nothing(tmp_path):
     ledger = SlowLedger()
     with clinic(settings, ledger=ledger) as running:
         running.predict()  # the key is known from now on
-        shed = running.parts.metrics.shed.labels("overloaded")._value
+        shed = running.service.metrics.shed.labels("overloaded")._value
         # Nobody inside is done before the last of the others has come.
         ledger.waits = lambda: shed.get() < 26
         answers = running.http.together([request(running, age) for age in range(30)])
@@ -51,7 +51,7 @@ def test_overload_is_refused_with_503_and_charges_nothing(tmp_path):
         balance = running.get("/v1/budget").json()["accounts"]
         assert {a["answers"] for a in balance} == {5}  # every answer has its charge
         assert shed.get() == 26
-        assert running.parts.gate.inside == 0
+        assert running.service.gate.inside == 0
 
 
 def test_probes_are_answered_under_overload(tmp_path):
@@ -74,7 +74,7 @@ def test_rates_are_limited_per_client_and_refusals_cost_nothing(tmp_path):
         assert refused.json()["error"]["code"] == "rate_limited"
         assert int(refused.headers["retry-after"]) >= 1
         assert running.predict(key=other).is_success
-        balances = running.parts.ledger.balances()
+        balances = running.service.ledger.balances()
         assert max(balance.spent.answers for balance in balances) == 1
 
 
@@ -118,7 +118,7 @@ def test_guessing_keys_is_limited_and_keys_in_use_are_not_affected(tmp_path):
         guess = "rk_" + "0" * 16 + "_" + "A" * 43
         # Time stands still: a slow machine gets no more guesses than a fast one.
         now = time.monotonic()
-        running.parts.access._lookups._clock = lambda: now
+        running.service.access._lookups._clock = lambda: now
         codes = {running.get("/v1/models", guess).status_code for _ in range(300)}
         assert codes == {401, 429}
         assert running.predict().is_success
@@ -134,15 +134,15 @@ def test_a_thousand_keys_do_not_multiply_the_budget(tmp_path, kind):
     ledger = SQLLedger(settings.ledger) if kind == "sqlite" else None
     with clinic(settings, ledger=ledger) as running:
         keys = [running.key(f"sybil-{place}") for place in range(n_keys)]
-        running.parts.access._lookups._rate = 0
+        running.service.access._lookups._rate = 0
         requests = [request(running, place / 11, key) for place, key in enumerate(keys)]
         answers = running.http.together(requests)
         codes = [answer.status_code for answer in answers]
         assert codes.count(200) == cap
         assert codes.count(403) == n_keys - cap
-        balances = {str(b.account): b for b in running.parts.ledger.balances()}
+        balances = {str(b.account): b for b in running.service.ledger.balances()}
         assert balances["dataset:clinic"].spent.answers == cap
-        running.parts.ledger.verify()
+        running.service.ledger.verify()
 
 
 def test_a_request_that_is_given_up_leaves_no_trace_but_its_charge(tmp_path):
@@ -161,4 +161,4 @@ def test_a_request_that_is_given_up_leaves_no_trace_but_its_charge(tmp_path):
         running.predict()
         assert running.http.run(impatient())
         assert running.predict({**ROW, "age": 6}).is_success
-        assert running.parts.gate.inside == 0
+        assert running.service.gate.inside == 0

@@ -61,7 +61,7 @@ def transcript(running, seed):
             *rows, key=draw.choice(keys), idempotency=f"n{number % 50}"
         )
         told.append(seen(answer))
-    balances = [b.as_dict() for b in running.parts.ledger.balances()]
+    balances = [b.as_dict() for b in running.service.ledger.balances()]
     return told, balances
 
 
@@ -109,7 +109,7 @@ def test_errors_are_the_same_on_neighbours(pair, seed):
 def test_a_difference_would_be_seen(pair):
     first, second = pair
     before = seen(first.predict({**ROW, "age": 7}))
-    second.parts.registry.models["triage"].stored.schema.__dict__.pop(
+    second.service.registry.models["triage"].stored.schema.__dict__.pop(
         "_row_reader", None
     )
     second.predict({**ROW, "age": 8})

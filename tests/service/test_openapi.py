@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from reticent.home import MemoryKeys, Role
 from reticent.ledger import MemoryLedger
-from reticent.service import MemoryKeys, Role, create_app
+from reticent.service import create_app
 from tests.service.clinic import Clinic, settings_for
 from tests.service.live_server import in_thread
 
@@ -39,8 +40,8 @@ def fuzz(app, folder, *, examples, seed):
     """Run schemathesis as its users do; return what it printed and its verdict."""
     clinic = Clinic(app, None, "", "")
     key = clinic.key("boss", Role.ADMIN)
-    clinic.parts.access._lookups._rate = 0
-    model = clinic.parts.registry.models["triage"]
+    clinic.service.access._lookups._rate = 0
+    model = clinic.service.registry.models["triage"]
     config = folder / "schemathesis.toml"
     config.write_text(
         f'[parameters]\n"path.name" = "triage"\n"path.version" = "{model.stored.id}"\n'
@@ -77,7 +78,7 @@ def test_schemathesis_finds_nothing_in_a_long_run(app, tmp_path, seed):
 
 
 def test_schemathesis_would_notice(app, tmp_path, monkeypatch):
-    model = app.state.parts.registry.models["triage"]
+    model = app.state.service.registry.models["triage"]
     monkeypatch.setattr(type(model), "describe", lambda self: {"name": "triage"})
     code, told = fuzz(app, tmp_path, examples=2, seed=1)
     assert code == 1

@@ -55,7 +55,7 @@ def test_another_client_pays_to_see_a_remembered_answer(running):
     assert second["answers"] == first["answers"]
     assert second["charge"]["answers"] == 1
     balances = {
-        str(b.account): b.spent.answers for b in running.parts.ledger.balances()
+        str(b.account): b.spent.answers for b in running.service.ledger.balances()
     }
     assert balances["client:ward-8"] == 1
     assert balances["dataset:clinic"] == 1
@@ -84,11 +84,11 @@ def test_idempotency_keys_are_not_for_two_requests_nor_shared_by_clients(running
 def test_a_spent_budget_refuses_everything_new_and_charges_nothing(running):
     rows = [{**ROW, "age": age / 7} for age in range(40)]
     assert running.predict(*rows).is_success
-    before = [b.as_dict() for b in running.parts.ledger.balances()]
+    before = [b.as_dict() for b in running.service.ledger.balances()]
     refused = running.predict({**ROW, "age": 99})
     assert refused.status_code == 403
     assert refused.json()["error"]["code"] == "budget_exhausted"
-    assert [b.as_dict() for b in running.parts.ledger.balances()] == before
+    assert [b.as_dict() for b in running.service.ledger.balances()] == before
     assert running.predict(*rows[:3]).is_success  # paid for already
 
 
@@ -167,7 +167,7 @@ def test_the_charge_is_durable_before_the_draw_and_the_answer_before_the_reply(
                     headers={"x-api-key": running.analyst},
                 )
 
-        accounts = len(running.parts.ledger.balances())
+        accounts = len(running.service.ledger.balances())
         assert running.http.run(ask()).is_success
     assert accounts == 3  # their entries, after the first, come before the charge
     ((first, charged), (last, answered)) = trace

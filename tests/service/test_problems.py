@@ -17,7 +17,7 @@ def running(tmp_path_factory):
 
 
 def spent(running):
-    return [balance.as_dict() for balance in running.parts.ledger.balances()]
+    return [balance.as_dict() for balance in running.service.ledger.balances()]
 
 
 def send(running, body, path="/v1/models/triage/predict", **headers):
@@ -283,7 +283,7 @@ def test_paths_that_lead_nowhere(running, method, path, status):
 
 def test_a_failure_says_nothing_and_is_logged_without_values(tmp_path, caplog):
     with clinic(settings_for(tmp_path)) as running:
-        model = running.parts.registry.models["triage"]
+        model = running.service.registry.models["triage"]
 
         def broken(X):
             raise RuntimeError("canary-5150 in a message")
@@ -315,7 +315,7 @@ def test_errors_of_the_ledger_are_503_without_its_message(running, monkeypatch, 
     async def failing(request, draw, about):
         raise LedgerError("postgresql://secret@host is away")
 
-    monkeypatch.setattr(running.parts.ledger, "aanswer", failing)
+    monkeypatch.setattr(running.service.ledger, "aanswer", failing)
     answer = running.predict({**ROW, "age": 77})
     assert_problem(answer, 503)
     assert "secret" not in answer.text

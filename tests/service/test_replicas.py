@@ -15,9 +15,8 @@ import httpx
 import psutil
 import pytest
 
+from reticent.home import Settings, dataset_account
 from reticent.ledger import SQLLedger
-from reticent.service import Settings
-from reticent.service.registry import dataset_account
 from tests.service.clinic import ROW, settings_for
 from tests.service.live_server import (
     ServerProcess,

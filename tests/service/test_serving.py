@@ -189,7 +189,7 @@ def test_overload_sheds_and_every_answer_is_on_the_books(tmp_path, path):
     keys = [api_key(settings, name) for name in ("ward-0", "ward-1")]
     ledger = UntilTheFirstIsShed(settings.ledger)
     app = create_app(settings, ledger=ledger)
-    shed = app.state.parts.metrics.shed.labels("overloaded")._value
+    shed = app.state.service.metrics.shed.labels("overloaded")._value
     ledger.nobody_was_shed = lambda: not shed.get()
     with in_thread(app) as url:
 

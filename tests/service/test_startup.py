@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from reticent.errors import (
+    BudgetExhaustedError,
     CertificateError,
     InvalidParameterError,
     LedgerError,
@@ -12,11 +13,16 @@ from reticent.errors import (
     NotDeployableError,
 )
 from reticent.guarantees import AddRemove
-from reticent.ledger import Cap, MemoryLedger, SQLLedger
+from reticent.home import (
+    MemoryKeys,
+    charge_release,
+    client_account,
+    dataset_account,
+)
+from reticent.ledger import NOTHING, Cap, MemoryLedger, SQLLedger
 from reticent.prediction import PrivateVotingClassifier
 from reticent.schemas import Encoder
-from reticent.service import MemoryKeys, create_app
-from reticent.service.registry import client_account, dataset_account
+from reticent.service import create_app
 from reticent.signing import new_key
 from tests.service.clinic import (
     MODEL_KEY,
@@ -30,11 +36,11 @@ from tests.service.clinic import (
 from tests.storage.workshop import forge, sign
 
 
-def refuses(error, message, settings, **parts):
-    parts.setdefault("keys", MemoryKeys())
-    parts.setdefault("ledger", MemoryLedger())
+def refuses(error, message, settings, **collaborators):
+    collaborators.setdefault("keys", MemoryKeys())
+    collaborators.setdefault("ledger", MemoryLedger())
     with pytest.raises(error, match=message):
-        create_app(settings, **parts)
+        create_app(settings, **collaborators)
 
 
 def test_unsigned_models_are_not_served(tmp_path):
@@ -112,7 +118,7 @@ def test_settings_tighter_than_the_ledger_are_refused_and_wider_ones_kept(tmp_pa
 
 
 def test_models_under_different_relations_are_not_served_together(tmp_path):
-    from reticent.service.registry import registry_of
+    from reticent.home import registry_of
     from reticent.storage import load_model
 
     settings = settings_for(tmp_path)
@@ -125,10 +131,9 @@ def test_models_under_different_relations_are_not_served_together(tmp_path):
 
 def test_a_ledger_behind_its_checkpoint_is_refused(tmp_path):
     settings = settings_for(tmp_path, checkpoints=tmp_path / "checkpoint")
-    from reticent.service.parts import open_ledger
 
     def answers(count):
-        with clinic(settings, ledger=open_ledger(settings)) as running:
+        with clinic(settings, ledger=settings.open_ledger()) as running:
             for age in range(count):
                 assert running.predict({**ROW, "age": age}).is_success
 
@@ -155,10 +160,8 @@ def test_a_changed_ledger_is_refused(tmp_path):
 
 
 def test_a_checkpoint_signed_with_another_secret_is_refused(tmp_path):
-    from reticent.service.parts import open_ledger
-
     settings = settings_for(tmp_path, checkpoints=tmp_path / "checkpoint")
-    open_ledger(settings).close()
+    settings.open_ledger().close()
     changed = settings_for(
         tmp_path, checkpoints=tmp_path / "checkpoint", secret=new_key()
     )
@@ -172,6 +175,10 @@ def test_a_ledger_that_others_can_read_is_refused(tmp_path):
     (tmp_path / "ledger.db").chmod(0o644)
     with pytest.raises(LedgerError, match="others can read"):
         create_app(settings)
+
+
+def test_a_service_without_models_is_refused(tmp_path):
+    refuses(InvalidParameterError, "no model", settings_for(tmp_path, models={}))
 
 
 def test_consensus_without_enough_shards_is_refused(tmp_path):
@@ -202,7 +209,7 @@ def test_a_model_may_have_a_cap_of_its_own(tmp_path):
         refused = running.predict({**ROW, "age": 3}).json()["error"]
         assert refused["code"] == "budget_exhausted"
         assert "model:triage" in refused["message"]
-        spent = running.parts.ledger.balance(client_account("ward-7")).spent
+        spent = running.service.ledger.balance(client_account("ward-7")).spent
         assert spent.answers == 2
 
 
@@ -219,14 +226,34 @@ def released(tmp_path, epsilon):
     return path
 
 
+@pytest.mark.parametrize("kind", ["memory", "sql"])
+def test_a_release_that_was_not_charged_is_refused_and_stays_so(tmp_path, kind):
+    settings = settings_for(tmp_path, models={"public": released(tmp_path, 2.0)})
+    ledger = MemoryLedger() if kind == "memory" else SQLLedger(settings.ledger)
+    for _ in range(2):  # opening a service pays for nothing
+        refuses(NotDeployableError, "charge_release", settings, ledger=ledger)
+        assert ledger.balance(dataset_account("clinic")).spent == NOTHING
+    charge_release(ledger, settings.load_model("public"))
+    create_app(settings, ledger=ledger, keys=MemoryKeys())
+    assert ledger.balance(dataset_account("clinic")).spent.epsilon == 2 * 10**9
+    ledger.close()
+
+
+def test_only_releases_are_charged_as_such(tmp_path):
+    model = settings_for(tmp_path).load_model("triage")
+    with pytest.raises(InvalidParameterError, match="each of its answers"):
+        charge_release(MemoryLedger(), model)
+
+
 def test_released_models_answer_for_nothing_but_their_release_is_charged(tmp_path):
     path = released(tmp_path, 2.0)
     settings = settings_for(tmp_path, models={"public": path})
     ledger = MemoryLedger()
-    for _ in range(2):  # a restart charges nothing more
-        app = create_app(settings, ledger=ledger, keys=MemoryKeys())
-        assert ledger.balance(dataset_account("clinic")).spent.epsilon == 2 * 10**9
-    del app
+    account = dataset_account("clinic")
+    ledger.open_account(account, settings.datasets["clinic"].cap())
+    for _ in range(2):  # charged once, however often
+        charge_release(ledger, settings.load_model("public"))
+        assert ledger.balance(account).spent.epsilon == 2 * 10**9
     with clinic(settings, ledger=ledger) as running:
         body = running.predict(ROW, ROW, model="public").json()
         assert body["charge"] == {
@@ -242,5 +269,8 @@ def test_released_models_answer_for_nothing_but_their_release_is_charged(tmp_pat
 
 def test_a_release_that_does_not_fit_the_budget_is_refused(tmp_path):
     path = released(tmp_path, 60.0)
-    settings = settings_for(tmp_path, models={"public": path})
-    refuses(NotDeployableError, "does not fit the budget", settings)
+    settings, ledger = settings_for(tmp_path, models={"public": path}), MemoryLedger()
+    refuses(NotDeployableError, "never charged", settings, ledger=ledger)
+    with pytest.raises(BudgetExhaustedError, match="dataset:clinic"):
+        charge_release(ledger, settings.load_model("public"))
+    refuses(NotDeployableError, "never charged", settings, ledger=ledger)

@@ -88,7 +88,7 @@ def test_canaries_do_not_come_back(tmp_path, lines):
 
     with clinic(settings_for(tmp_path)) as running:
         answers = list(misuse(running))
-        metrics = generate_latest(running.parts.metrics.registry).decode()
+        metrics = generate_latest(running.service.metrics.registry).decode()
         told = "".join(
             answer.text + str(dict(answer.headers))
             for answer in answers
@@ -180,6 +180,6 @@ def test_metrics_are_the_same_on_neighbours(tmp_path):
         with clinic(settings_for(folder, models={"triage": path})) as running:
             for age in range(0, 100, 7):
                 running.predict({**ROW, "age": age})
-            text = generate_latest(running.parts.metrics.registry).decode()
+            text = generate_latest(running.service.metrics.registry).decode()
             told.append([line for line in text.splitlines() if "_created" not in line])
     assert told[0] == told[1]

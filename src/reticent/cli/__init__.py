@@ -9,8 +9,8 @@ def main() -> None:
         import sys
 
         sys.exit(
-            f"reticent: the command line needs {missing.name}; install "
-            "reticent[cli,serve]."
+            f"reticent: the command line needs {missing.name}: "
+            "pip install 'reticent[cli]'."
         )
     run()
 

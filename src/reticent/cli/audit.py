@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from reticent.audit import examine
-from reticent.cli.home import Home
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import DONE, FAILED, Output
 from reticent.errors import InvalidParameterError
+from reticent.home import Home
 from reticent.signing import read_key_file
 
 
@@ -25,7 +25,7 @@ def audit(
         typer.Option(help="The training records: they are looked at and attacked."),
     ] = None,
     answers: Annotated[
-        int, typer.Option(help="State what so many answers promise together.")
+        int, typer.Option(help="State what this many answers promise together.")
     ] = 100,
     delta: Annotated[float, typer.Option(help="Delta of that promise.")] = 1e-6,
     out: Annotated[

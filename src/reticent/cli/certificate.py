@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent.cli.home import Home
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Certificate, recheck, repeat
+from reticent.home import Home
 from reticent.storage import load_model
 
 certificate_app = typer.Typer(
@@ -23,7 +23,7 @@ certificate_app = typer.Typer(
 def show(
     what: Annotated[str, typer.Argument(help="A model's name, or a certificate file.")],
     answers: Annotated[
-        int, typer.Option(help="Show what so many answers promise together.")
+        int, typer.Option(help="Show what this many answers promise together.")
     ] = 1,
     delta: Annotated[
         float, typer.Option(help="Delta for many answers together.")

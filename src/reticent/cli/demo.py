@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -19,15 +18,13 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent.cli.home import Home
 from reticent.cli.options import AsJson
 from reticent.cli.output import Output
-from reticent.cli.training import Order, train_and_store
+from reticent.cli.serve import service_runner
 from reticent.datasets import adult_sample_files, load_adult_sample
 from reticent.errors import ReticentError
-from reticent.guarantees import Budget
+from reticent.home import FitOptions, Home, Role, train_and_store
 from reticent.schemas import Schema
-from reticent.service import Role
 
 _PATIENCE_SECONDS = 60.0
 _QUERIES = 5
@@ -56,13 +53,16 @@ def demo(
         written = _export(export)
         output.result({"files": written}, [f"wrote {', '.join(written)}"])
         return
-    shutil.rmtree(home, ignore_errors=True)  # a demo starts afresh, budget included
+    service_runner()  # say at once if its packages are not installed
+    shutil.rmtree(home, ignore_errors=True)  # every demo starts with a new budget
     place = Home.at(home)
     files = adult_sample_files()
     schema = Schema.read(files.schema)
     output.note("training models on disjoint shards of 5,000 census rows ...")
-    order = Order("income", "census", 0.5, Budget(8.0, 1e-6), learner="linear")
-    model = train_and_store(place, files.data, schema, order)
+    options = FitOptions(
+        name="income", dataset="census", epsilon=0.5, budget=8.0, learner="linear"
+    )
+    model = train_and_store(place, files.data, schema, options)
     key, _ = place.new_key("demo", Role.ADMIN)
     chosen = port or _free_port()
     with _service(place, chosen) as address:
@@ -159,15 +159,9 @@ def _get(url: str, key: str, body: bytes | None = None) -> dict[str, Any]:
 def _service(place: Home, port: int) -> Iterator[str]:
     """Run the service beside this process; end it on the way out."""
     address = f"http://127.0.0.1:{port}"
-    environment = {
-        **os.environ,
-        "RETICENT_PORT": str(port),
-        "RETICENT_CONFIG": str(place.config.resolve()),
-    }
-    program = "from reticent.service import serve; serve()"
+    options = ["--home", str(place.path), "--port", str(port)]
     with subprocess.Popen(  # noqa: S603 (this very program)
-        [sys.executable, "-c", program],
-        env=environment,
+        [sys.executable, "-m", "reticent.cli", "serve", *options],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from reticent.cli.budgets import DatasetBudget
-from reticent.cli.home import Home
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
-from reticent.cli.training import LEARNERS, Order, train_and_store
-from reticent.errors import InvalidParameterError
+from reticent.home import (
+    LEARNERS,
+    DatasetBudget,
+    FitOptions,
+    Home,
+    train_and_store,
+)
 from reticent.ledger import NOTHING, Charge
 from reticent.schemas import Schema
 
@@ -81,7 +85,7 @@ def fit(
     delta: DeltaOption = None,
     change_budget: ChangeBudget = False,
     dataset: Annotated[
-        str, typer.Option(help="Whose budget is spent; one name a population.")
+        str, typer.Option(help="Whose budget is spent; one name per population.")
     ] = "data",
     learner: Learner = None,
     shards: Annotated[
@@ -103,46 +107,43 @@ def fit(
 
     Example: reticent fit adult.csv --schema adult.json --public queries.csv
     """
-    if learner not in (None, *LEARNERS):
-        raise InvalidParameterError(
-            f"--learner {learner!r} must be one of {', '.join(LEARNERS)}."
-        )
     output = Output(as_json)
-    declared = Schema.read(schema)
-    place = Home.at(home)
-    spent = DatasetBudget(place, dataset)
-    order = Order(
+    options = FitOptions(
         name=name,
         dataset=dataset,
         epsilon=epsilon,
-        budget=spent.settle(budget, delta, change=change_budget),
-        learner=learner or ("linear" if release or public else "boosting"),
-        release=release or public is not None,
+        budget=budget,
+        delta=delta,
+        change_budget=change_budget,
+        learner=learner,
+        release=release,
         public=public,
         shards=shards,
         jobs=jobs,
         scratch=scratch,
         replace=replace,
+        verbose=sys.stderr.isatty(),
     )
-    output.note(f"training on {data} ...")
-    model = train_and_store(place, data, declared, order)
-    _report(output, place, model, order)
+    declared = Schema.read(schema)
+    place = Home.at(home)
+    model = train_and_store(place, data, declared, options, note=output.note)
+    _report(output, place, model, options)
 
 
-def _report(output: Output, place: Home, model: Any, order: Order) -> None:
-    known = DatasetBudget(place, order.dataset).balance()
+def _report(output: Output, place: Home, model: Any, options: FitOptions) -> None:
+    known = DatasetBudget(place, options.dataset).balance()
     answers = per_client = None
     lines = [str(model.certificate_)]
-    if order.release or known is None:
+    if options.releases or known is None:
         lines.append(
-            f"{order.name}: released, and charged to the dataset {order.dataset!r}. "
-            "Its answers are free."
+            f"{options.name}: released, and charged to the dataset "
+            f"{options.dataset!r}. Its answers are free."
         )
     else:
         charge = Charge.of(model.certificate_)
         answers = known.answers_left(charge)
         more = "answers" if known.spent == NOTHING else "more answers"
-        lines.insert(0, f"{order.name}: {model.shard_choice_.reason}.")
+        lines.insert(0, f"{options.name}: {model.shard_choice_.reason}.")
         lines.append(f"A budget of {known.cap.budget} covers {answers} {more}.")
         client = place.settings().client_budget
         per_client = None if client is None else client.cap().answers_left(charge)
@@ -150,8 +151,8 @@ def _report(output: Output, place: Home, model: Any, order: Order) -> None:
             lines.append(f"One client may have at most {per_client} of them.")
     lines.append(f"Serve it with: reticent serve --home {place.path}")
     found = {
-        "model": order.name,
-        "path": str(place.models / order.name),
+        "model": options.name,
+        "path": str(place.models / options.name),
         "certificate": model.certificate_.as_dict(),
         "shards": getattr(model, "n_shards_", None),
         "units": model.n_units_,

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from reticent.cli.home import Home
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output, aligned
 from reticent.errors import InvalidParameterError
-from reticent.service import Role
+from reticent.home import Home, Role
 
 keys_app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 
@@ -42,7 +41,7 @@ def create(
 @keys_app.command("list")
 def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
     """List keys by their public part."""
-    with Home.existing(home).keyring() as keyring:
+    with Home.existing(home).settings().open_keyring() as keyring:
         records = keyring.store.all()
     rows: list[tuple[str, ...]] = [("key", "client", "role", "state")]
     rows += [
@@ -59,7 +58,7 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Revoke a key for good."""
-    with Home.existing(home).keyring() as keyring:
+    with Home.existing(home).settings().open_keyring() as keyring:
         done = keyring.revoke(key)
     if not done:
         raise InvalidParameterError(

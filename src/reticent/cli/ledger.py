@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from reticent.cli.home import Home
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
-from reticent.service import open_ledger
+from reticent.home import Home
 
 ledger_app = typer.Typer(
     help="Show what was spent and verify the chain.", no_args_is_help=True
@@ -17,7 +16,7 @@ ledger_app = typer.Typer(
 @ledger_app.command("show")
 def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
     """Show every account: what is spent, and of how much."""
-    with open_ledger(Home.existing(home).settings()) as ledger:
+    with Home.existing(home).settings().open_ledger() as ledger:
         balances = ledger.balances()
     lines = [str(balance) for balance in balances] or ["nothing has been spent yet."]
     data = {"accounts": [balance.as_dict() for balance in balances]}
@@ -27,7 +26,7 @@ def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
 @ledger_app.command("verify")
 def verify(home: HomeOption = HOME, as_json: AsJson = False) -> None:
     """Recompute every hash and every total of the ledger, and compare."""
-    with open_ledger(Home.existing(home).settings()) as ledger:
+    with Home.existing(home).settings().open_ledger() as ledger:
         found = ledger.verify()
     Output(as_json).result(
         {"entries": found.entries, "head": found.head, "whole": True},

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from reticent.cli.home import DEFAULT_HOME
+from reticent.home import DEFAULT_HOME
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON document instead of text.")

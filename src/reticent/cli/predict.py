@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from reticent.cli.home import Home, open_client
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
 from reticent.errors import InvalidParameterError
-from reticent.schemas import Table, read_table
-from reticent.service import KeyRecord, Role, build, idempotency_key
+from reticent.home import Home, answer_rows
+from reticent.schemas import Schema, Table, read_table
 
 
 def predict(
@@ -37,30 +35,9 @@ def predict(
 
     Example: reticent predict income queries.csv
     """
-    settings = Home.existing(home).settings()
-    if model not in settings.models:
-        raise InvalidParameterError(
-            f"there is no model {model!r}; this home has "
-            f"{', '.join(sorted(settings.models))}."
-        )
-    parts = build(settings)
-    try:
-        served = parts.registry.models[model]
+    with Home.existing(home).open_model(model, client=client) as (ledger, served):
         table = _table(served.stored.schema, data, row)
-        record = KeyRecord(
-            id="0" * 16,
-            client=client,
-            role=Role.ANALYST,
-            models=None,
-            digest="-",
-            created=0,
-        )
-        open_client(parts.ledger, settings, client)
-        answered = asyncio.run(
-            parts.desk.answer(served, record, table, idempotency_key(record, key))
-        )
-    finally:
-        parts.close()
+        answered = answer_rows(ledger, served, table, client=client, key=key)
     answers = [json.loads(answer) for answer in answered.answers]
     Output(as_json).result(
         {
@@ -73,7 +50,7 @@ def predict(
     )
 
 
-def _table(schema: Any, data: Path | None, row: str | None) -> Table:
+def _table(schema: Schema, data: Path | None, row: str | None) -> Table:
     if (data is None) == (row is None):
         raise InvalidParameterError("give a file of rows or --row with one, not both.")
     if data is not None:
@@ -84,5 +61,4 @@ def _table(schema: Any, data: Path | None, row: str | None) -> Table:
         raise InvalidParameterError(
             '--row must be JSON, for example \'{"age": 41, "job": "nurse"}\'.'
         ) from None
-    table: Table = schema.rows([parsed])
-    return table
+    return schema.rows([parsed])

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import socket
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from reticent.cli.home import Home
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
 from reticent.errors import ReticentError
-from reticent.service import Role
-from reticent.service import serve as run_service
+from reticent.home import Home, Role
 
 
 def serve(
@@ -35,11 +33,12 @@ def serve(
 
     Example: reticent serve --port 8000
     """
+    run_service = service_runner()
     place = Home.existing(home)
     settings = place.settings()
     _check_port(host, port)
     output = Output(as_json)
-    with place.keyring() as keyring:
+    with settings.open_keyring() as keyring:
         admins = [r for r in keyring.store.all() if r.role is Role.ADMIN]
     key = None if admins else place.new_key("admin", Role.ADMIN)[0]
     address = f"http://{host}:{port}"
@@ -47,10 +46,18 @@ def serve(
     if key is not None:
         lines.append(f"admin key, shown this once: {key}")
     output.result({"address": address, "admin_key": key}, lines)
-    os.environ["RETICENT_HOST"] = host
-    os.environ["RETICENT_PORT"] = str(port)
-    os.environ["RETICENT_WORKERS"] = str(workers)
-    run_service(place.config)
+    run_service(place.config, host=host, port=port, workers=workers)
+
+
+def service_runner() -> Callable[..., None]:
+    """Return what serves, or say what to install."""
+    try:
+        from reticent.service import serve as run_service
+    except ImportError as missing:
+        raise ReticentError(
+            f"serving needs {missing.name}: pip install 'reticent[serve]'."
+        ) from None
+    return run_service
 
 
 def _check_port(host: str, port: int) -> None:

@@ -13,7 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reticent.errors import BudgetExhaustedError, InvalidParameterError, LedgerError
+from reticent.errors import (
+    AccountNotOpenError,
+    AccountOpenError,
+    BudgetExhaustedError,
+    IdempotencyKeyReusedError,
+    InvalidParameterError,
+    LedgerError,
+)
 from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.cap_changes import successor
 from reticent.ledger.caps import Cap
@@ -117,7 +124,7 @@ class Page:
         try:
             return self.accounts[str(account)]
         except KeyError:
-            raise InvalidParameterError(
+            raise AccountNotOpenError(
                 f"account={str(account)!r} is not open; open it with a cap first."
             ) from None
 
@@ -127,7 +134,7 @@ def open_account(page: Page, account: AccountId, cap: Cap) -> Balance:
     known = page.accounts.get(str(account))
     if known is not None:
         if known.cap != cap:
-            raise InvalidParameterError(
+            raise AccountOpenError(
                 f"account={str(account)!r} is open with another cap; change it with "
                 "set_cap."
             )
@@ -299,7 +306,7 @@ def _plan(
 def _again(page: Page, request: Request, known: Entry) -> Receipt:
     """Answer a key that was charged before, without charging."""
     if known.content()["fingerprint"] != request.fingerprint:
-        raise InvalidParameterError(
+        raise IdempotencyKeyReusedError(
             "this idempotency key was used for a different request; use a new key for "
             "a new request."
         )

@@ -94,6 +94,11 @@ class MemoryLedger:
         """`charge` for asynchronous callers."""
         return self.charge(request)
 
+    def charged(self, key: str) -> bool:
+        """Return whether a request with this key was charged."""
+        with self._held() as page:
+            return key in page.requests
+
     def settle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
         """Store the answers drawn for a receipt; reply with what this returns."""
         given = decisions.check_answers(receipt, answers)

@@ -80,6 +80,11 @@ def posting(request: Request, answers: Iterable[bytes]) -> Operation:
     )
 
 
+def looking_up(key: str) -> Operation:
+    """Say whether a key was charged."""
+    return Operation(Needs(requests={key}), lambda page: key in page.requests)
+
+
 def settling(receipt: Receipt, answers: Iterable[bytes]) -> Operation:
     """Store the answers drawn for a receipt."""
     given = decisions.check_answers(receipt, answers)

@@ -57,9 +57,12 @@ class Ledger(Protocol):
         ------
         BudgetExhaustedError
             If an account cannot pay; nothing is charged to any.
+        IdempotencyKeyReusedError
+            If the key was used for another request.
+        AccountNotOpenError
+            If an account is not open.
         InvalidParameterError
-            If the key was used for another request, an account is not open, or the
-            charge cannot be counted by an account.
+            If the charge cannot be counted by an account.
         LedgerError
             If the ledger cannot vouch for its state; nothing may be answered.
         """
@@ -67,6 +70,10 @@ class Ledger(Protocol):
 
     async def acharge(self, request: Request) -> Receipt:
         """`charge` for asynchronous callers."""
+        ...
+
+    def charged(self, key: str) -> bool:
+        """Return whether a request with this key was charged."""
         ...
 
     def settle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:

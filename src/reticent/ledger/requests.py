@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from reticent.errors import InvalidParameterError
+from reticent.errors import IdempotencyKeyError, InvalidParameterError
 from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.charges import Charge
 from reticent.ledger.units import Spend
@@ -101,7 +101,7 @@ class Request:
 def check_key(key: Any) -> str:
     """Return an idempotency key or refuse it."""
     if not (isinstance(key, str) and _KEY.fullmatch(key)):
-        raise InvalidParameterError(
+        raise IdempotencyKeyError(
             "an idempotency key must be 1 to 200 visible ASCII characters."
         )
     return key

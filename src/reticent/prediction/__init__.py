@@ -4,6 +4,12 @@ Every answer of a predictor is differentially private; `certificate_` says how, 
 `PredictionInterface` keeps all answers within a budget.
 """
 
+from reticent.prediction.answering import (
+    DrawAt,
+    PaidAnswers,
+    answer,
+    answer_async,
+)
 from reticent.prediction.averaging import (
     AverageLabelLaw,
     PrivateAveragingClassifier,
@@ -53,6 +59,8 @@ __all__ = [
     "AverageNumberLaw",
     "BoundedAnswers",
     "ConsensusInterface",
+    "DrawAt",
+    "PaidAnswers",
     "PredictionInterface",
     "PrivateAveragingClassifier",
     "PrivateAveragingRegressor",
@@ -70,6 +78,8 @@ __all__ = [
     "TrainedShards",
     "VoteRule",
     "VotingLaw",
+    "answer",
+    "answer_async",
     "canonical_rows",
     "label_noise",
     "over_shards",

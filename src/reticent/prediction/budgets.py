@@ -1,4 +1,4 @@
-"""One budget for many models: the accounts that interfaces open, share and add up."""
+"""One budget for many models: accounts that interfaces open, share and add up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import threading
 from typing import Any
 from weakref import WeakValueDictionary
 
-from reticent.errors import BudgetExhaustedError, InvalidParameterError
+from reticent.errors import (
+    AccountOpenError,
+    BudgetExhaustedError,
+    InvalidParameterError,
+)
 from reticent.guarantees import (
     ZCDP,
     ApproxDP,
@@ -65,7 +69,7 @@ def cap_for(budget: Budget, charge: Charge) -> Cap:
 def open_shared(
     ledger: Ledger, account: AccountId, budget: Budget, charge: Charge
 ) -> Cap:
-    """Open an account under a budget, or find it open under the very same.
+    """Open an account under a budget, or check that it is open under the same one.
 
     Raises
     ------
@@ -77,7 +81,7 @@ def open_shared(
     cap = cap_for(budget, charge)
     try:
         return ledger.open_account(account, cap).cap
-    except InvalidParameterError:
+    except AccountOpenError:
         known = ledger.balance(account).cap
     if not _keeps(known, cap, charge):
         raise InvalidParameterError(
@@ -115,8 +119,10 @@ def remember_certificate(certificate: Certificate[Any]) -> None:
     _certificates[certificate.id] = certificate
 
 
-class Tally:
-    """What each certificate was charged to each account of a ledger, read as it grows.
+class ChargesByCertificate:
+    """What was charged to each account for each certificate, read from a ledger.
+
+    It reads the entries that are new each time it is asked.
 
     Parameters
     ----------
@@ -147,7 +153,7 @@ class Tally:
 def total_of(
     balance: Balance, charged: dict[str, Spend], own: Certificate[Any]
 ) -> Certificate[Any] | None:
-    """Return a total of an account that is true whenever somebody looks, if any.
+    """Return the total of an account, true at any moment; None if nothing is spent.
 
     Parameters
     ----------
@@ -183,7 +189,7 @@ def total_of(
 
 
 def _unnamed(rest: Spend, cap: Cap) -> Others:
-    """Return charges whose certificates are not at hand."""
+    """Return the charges whose certificates this process does not have."""
     counts_epsilon = cap.method is not Method.ZCDP and rest.epsilon < LARGEST // 2
     counts_rho = cap.method is not Method.BASIC and rest.rho < LARGEST // 2
     return Others(
@@ -195,7 +201,7 @@ def _unnamed(rest: Spend, cap: Cap) -> Others:
 
 
 def _recorded(others: Others, own: Certificate[Any]) -> Certificate[Any]:
-    """Return what the ledger recorded of others, taken on trust."""
+    """Return the ledger's record of other charges as a claim."""
     loss: Any = ZCDP(others.rho or 0.0)
     if others.epsilon is not None:
         loss = PureDP(others.epsilon)

@@ -273,13 +273,12 @@ class ConsensusInterface:
         given = [answer for answer in answers if answer is not None]
         labels = np.asarray(self.law.classes)[np.array(given, dtype=np.int64)]
         if len(given) < len(answers):
-            error = BudgetExhaustedError(
+            raise BudgetExhaustedError(
                 f"{len(given)} of {len(answers)} rows were answered; "
                 f"{self.queries_left} queries and {self.unstable_left} answers in "
-                "doubt are left. Fit an interface with more, or lower the queries."
+                "doubt are left. Fit an interface with more, or lower the queries.",
+                answers=labels,
             )
-            error.answers = labels  # type: ignore[attr-defined]
-            raise error
         return labels
 
     def _learn(self, keys: list[bytes], votes: NDArray[np.int64]) -> None:

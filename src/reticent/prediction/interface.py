@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._sklearn import MatrixLike, safe_indexing
-from reticent.errors import BudgetExhaustedError, InvalidParameterError
+from reticent.errors import AccountOpenError
 from reticent.guarantees import Budget, Certificate
 from reticent.ledger import (
     AccountId,
     AccountScope,
     Charge,
     Ledger,
-    Outcome,
     Request,
 )
+from reticent.prediction.answering import answer
 from reticent.prediction.budgets import (
-    Tally,
+    ChargesByCertificate,
     cap_for,
     ledger_for,
     open_shared,
@@ -113,7 +113,7 @@ class PredictionInterface:
         self.ledger = ledger_for(identity, dataset) if ledger is None else ledger
         self._dataset = AccountId(AccountScope.DATASET, dataset)
         self._memory = f"{dataset}/{name}/{identity}"
-        self._tally = Tally(self.ledger)
+        self._charges = ChargesByCertificate(self.ledger)
         self._clients: set[str] = set()
         self._lock = threading.Lock()
         if client_budget is not None:
@@ -146,30 +146,27 @@ class PredictionInterface:
         ------
         BudgetExhaustedError
             If the budget does not cover every new row; nothing is spent then.
+        AnswerLostError
+            If the key was charged before and its answer was lost.
         """
         queries = canonical_rows(X)
         if not queries:
             return self._labels([])
         accounts = (self._dataset, *self._client_accounts(client))
-        receipt = self.ledger.charge(
-            Request(
-                key=secrets.token_hex(16) if key is None else key,
-                accounts=accounts,
-                charge=self.charge,
-                queries=tuple(queries),
-                memory=self._memory,
-            )
+        request = Request(
+            key=secrets.token_hex(16) if key is None else key,
+            accounts=accounts,
+            charge=self.charge,
+            queries=tuple(queries),
+            memory=self._memory,
         )
-        if receipt.outcome is Outcome.DRAW:
-            rows = np.array(receipt.draw, dtype=np.int64)
-            drawn = self.law.draw(safe_indexing(X, rows))
-            receipt = self.ledger.settle(receipt, _encoded(drawn))
-        if receipt.outcome is Outcome.SPENT:
-            raise BudgetExhaustedError(
-                f"key={receipt.key!r} was charged before, but its answer was lost; it "
-                "is spent and cannot be drawn again. Ask with a new key."
-            )
-        return self._labels([answer or b"" for answer in receipt.answers])
+
+        def draw(places: tuple[int, ...]) -> list[bytes]:
+            rows = np.array(places, dtype=np.int64)
+            return _encoded(self.law.draw(safe_indexing(X, rows)))
+
+        receipt = answer(self.ledger, request, draw)
+        return self._labels([given or b"" for given in receipt.answers])
 
     def spent(self, *, client: str | None = None) -> Certificate[Any] | None:
         """Return what the dataset's account was charged in all, or None if nothing.
@@ -187,7 +184,7 @@ class PredictionInterface:
         account = self._dataset
         if client is not None:
             account = AccountId(AccountScope.CLIENT, client)
-        charged = self._tally.of(account)  # first, so that the balance covers it
+        charged = self._charges.of(account)  # first, so that the balance covers it
         if not charged and client is not None:
             return None  # nobody of that name has asked
         return total_of(self.ledger.balance(account), charged, self.certificate)
@@ -200,7 +197,7 @@ class PredictionInterface:
         return min(balance.answers_left(self.charge) for balance in balances)
 
     def _client_accounts(self, client: str) -> tuple[AccountId, ...]:
-        """Open the client's account when it is first heard of."""
+        """Return the client's account, opened if it is new to this interface."""
         account = AccountId(AccountScope.CLIENT, client)
         with self._lock:
             if client not in self._clients:
@@ -213,11 +210,11 @@ class PredictionInterface:
             open_shared(self.ledger, account, self.client_budget, self.charge)
             return
         cap = cap_for(self.budget, self.charge)
-        with contextlib.suppress(InvalidParameterError):  # open; any cap will do
+        with contextlib.suppress(AccountOpenError):  # any cap will do
             self.ledger.open_account(account, cap)
 
     def _labels(self, answers: list[bytes]) -> NDArray[Any]:
-        texts = [answer.decode() for answer in answers]
+        texts = [given.decode() for given in answers]
         classes = self.law.classes
         if classes is None:
             return np.array([float(text) for text in texts])
@@ -228,5 +225,5 @@ class PredictionInterface:
 
 def _encoded(answers: NDArray[Any]) -> list[bytes]:
     if answers.dtype.kind == "f":
-        return [repr(float(answer)).encode() for answer in answers]
-    return [str(answer).encode() for answer in answers]
+        return [repr(float(given)).encode() for given in answers]
+    return [str(given).encode() for given in answers]

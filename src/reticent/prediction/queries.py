@@ -1,4 +1,4 @@
-"""Queries in canonical form, so that the same question is recognised again."""
+"""Queries in canonical form, so that a repeated query is recognised."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def canonical_rows(X: MatrixLike) -> list[bytes]:
             "row into brackets: [row]."
         )
     head = hashlib.sha256(json.dumps(names).encode()).digest()[:8]
-    # Whole numbers beyond 2^53 would meet as floats; they go by their digits.
+    # Different whole numbers beyond 2^53 may be the same float, so we use their digits.
     exact = table.dtype.kind not in "iu" or (np.abs(table) <= _EXACT).all()
     if table.dtype.kind in "biuf" and exact:
         numbers = np.ascontiguousarray(table, dtype=np.float64) + 0.0

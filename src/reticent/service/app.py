@@ -11,14 +11,12 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 import reticent
+from reticent.home import KeyStore, Registry, Settings
 from reticent.ledger import Ledger
 from reticent.service.dashboard import install_dashboard
-from reticent.service.keys import KeyStore
-from reticent.service.parts import Parts, build
-from reticent.service.registry import Registry
 from reticent.service.requests import problems
 from reticent.service.requests.envelope import Envelope
-from reticent.service.settings import Settings
+from reticent.service.service import Service, open_service
 from reticent.service.telemetry import start_metrics
 from reticent.service.v1.admin import admin_routes
 from reticent.service.v1.documents import PredictBody
@@ -64,7 +62,7 @@ def create_app(
     ledger; all workers and replicas on one ledger share its caps. Charges, refusals
     and errors depend on requests and budgets alone, never on a record.
     """
-    parts = build(settings, ledger=ledger, keys=keys, registry=registry)
+    service = open_service(settings, ledger=ledger, keys=keys, registry=registry)
     app = FastAPI(
         title="reticent",
         version=reticent.__version__,
@@ -72,39 +70,44 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=_lifespan(parts),
+        lifespan=_lifespan(service),
         debug=False,
     )
-    app.state.parts = parts
+    app.state.service = service
     problems.install(app)
-    app.include_router(v1_routes(parts))
-    app.include_router(admin_routes(parts))
-    app.include_router(inference_routes(parts))
+    app.include_router(v1_routes(service))
+    app.include_router(admin_routes(service))
+    app.include_router(inference_routes(service))
     if settings.dashboard:
-        install_dashboard(app, parts)
-    app.add_middleware(Envelope, gate=parts.gate, metrics=parts.metrics)
+        install_dashboard(app, service)
+    app.add_middleware(Envelope, gate=service.gate, metrics=service.metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 
-def _lifespan(parts: Parts) -> Any:
+def _lifespan(service: Service) -> Any:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         stop = None
-        settings = parts.settings
+        settings = service.settings
         if settings.metrics_port is not None and settings.workers == 1:
             port, stop = start_metrics(
-                parts.metrics.registry, settings.metrics_host, settings.metrics_port
+                service.metrics.registry,
+                settings.metrics_host,
+                settings.metrics_port,
             )
             app.state.metrics_port = port
-        log.info("started", extra={"fields": {"models": sorted(parts.registry.models)}})
+        log.info(
+            "started",
+            extra={"fields": {"models": sorted(service.registry.models)}},
+        )
         try:
             yield
         finally:
-            parts.gate.closing = True
+            service.gate.closing = True
             if stop is not None:
                 stop()
-            parts.close()
+            service.close()
             log.info("stopped", extra={"fields": {}})
 
     return lifespan
@@ -119,12 +122,12 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             description=app.description,
             routes=app.routes,
         )
-        parts = document["components"]
+        components = document["components"]
         body = PredictBody.model_json_schema()
-        parts["schemas"]["PredictBody"] = body
+        components["schemas"]["PredictBody"] = body
         for name in _NEVER_SENT:
-            parts["schemas"].pop(name, None)
-        parts["securitySchemes"] = {
+            components["schemas"].pop(name, None)
+        components["securitySchemes"] = {
             "bearer": {"type": "http", "scheme": "bearer"},
             "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
         }

@@ -15,8 +15,8 @@ from reticent.schemas import Table
 
 Compute: TypeAlias = Callable[[Table], list[bytes]]
 
-# Up to so many rows of a request are computed with those of others. A larger one has a
-# thread to itself, and nobody waits for it.
+# Requests with at most this many rows are computed together with others. A larger one
+# has a thread of its own, so that nobody waits for it.
 FEW_ROWS = 64
 
 
@@ -32,7 +32,8 @@ class Drawing:
     """Computes answers, those of concurrent requests together.
 
     One product with the weights of all models costs nearly the same for one row and
-    for thirty, and requests that wait for the same commit are ready together.
+    for thirty. Requests of one commit are therefore computed together, on the thread
+    that commits: this is why the model runs inside the ledger's writer thread.
 
     Guarantee
     ---------
@@ -45,9 +46,10 @@ class Drawing:
         self._waiting = {}
 
     def together(self, compute: Compute) -> Draw:
-        """Return what draws for requests that were charged together, always the same.
+        """Return what draws for requests that were charged together.
 
-        Each is about an `Asked`.
+        It is the same object for the same `compute`: the ledger groups requests by it.
+        What each request is about is an `Asked`.
         """
         draw = self._draws.get(compute)
         if draw is None:
@@ -59,7 +61,7 @@ class Drawing:
         return draw
 
     async def answers(self, compute: Compute, table: Table) -> list[bytes]:
-        """Return one answer a row, of requests that wait for nothing else."""
+        """Return one answer per row, for requests that are not charged together."""
         if len(table) > FEW_ROWS:
             return await asyncio.to_thread(compute, table)
         loop = asyncio.get_running_loop()
@@ -74,14 +76,14 @@ class Drawing:
     def _flush(self, compute: Compute) -> None:
         queue = self._waiting.pop(compute)
         try:
-            answers = _apart(compute, [table for table, _ in queue])
+            answers = _split(compute, [table for table, _ in queue])
         except Exception as error:  # noqa: BLE001 - handed on to those who asked
             for _, future in queue:
                 if not future.done():
                     future.set_exception(error)
             return
         for (_, future), own in zip(queue, answers, strict=True):
-            if not future.done():  # whoever went away gets nothing
+            if not future.done():  # a request that was cancelled
                 future.set_result(own)
 
 
@@ -93,10 +95,10 @@ def _drawn(
         about.drawn, table = len(receipt.draw), about.table
         whole = about.drawn == len(table)
         tables.append(table if whole else table.take(list(receipt.draw)))
-    return _apart(compute, tables)
+    return _split(compute, tables)
 
 
-def _apart(compute: Compute, tables: list[Table]) -> list[list[bytes]]:
+def _split(compute: Compute, tables: list[Table]) -> list[list[bytes]]:
     """Compute the answers of all tables at once; return those of each."""
     answers = iter(compute(_joined(tables)))
     return [list(islice(answers, len(table))) for table in tables]

@@ -1,8 +1,8 @@
-"""A listener of its own for each worker, so that each gets its share of connections.
+"""A listener for each worker, so that each gets its share of connections.
 
-Workers that wait at one listener take connections as they come: whoever wakes first
-takes all that are there, and of 32 connections two workers were seen with 31 and 1.
-Listeners of their own at the same address are chosen by the kernel, evenly.
+When workers share one listener, the worker that wakes first takes all waiting
+connections: of 32 connections, two workers were seen with 31 and 1. With one listener
+per worker at the same address, the kernel distributes connections evenly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from uvicorn.supervisors import Multiprocess
 
 
 class SharedAddress(socket.socket):
-    """An address held for workers: where this goes, it arrives as a listener anew.
+    """An address held for workers; a pickled copy becomes a listener of its own.
 
     Examples
     --------

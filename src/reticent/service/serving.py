@@ -7,7 +7,8 @@ import gc
 import os
 import signal
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,31 +19,39 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from threadpoolctl import threadpool_limits
 
+from reticent.home import Settings
 from reticent.service.app import create_app
 from reticent.service.listeners import run_workers
-from reticent.service.parts import build
-from reticent.service.settings import CONFIG_VARIABLE, Settings
+from reticent.service.service import open_service
 from reticent.service.telemetry import configure_logging, start_metrics
 
 _MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 
 
-def application() -> FastAPI:
-    """Return the application that the environment describes; each worker calls this."""
+def application(config: str | os.PathLike[str] | None = None, **given: Any) -> FastAPI:
+    """Return the application that settings describe; each worker calls this.
+
+    Parameters
+    ----------
+    config : path or None, default=None
+        The settings file, unless ``RETICENT_CONFIG`` names it; see `Settings.load`.
+    **given
+        Settings that go before file and environment.
+    """
     configure_logging()
     # A product of a few rows with the models is over before a second thread of the
     # linear algebra could help, and while such threads wait for work they keep a
     # processor busy. Workers are how a service uses more of them.
     threadpool_limits(1, user_api="blas")
-    app = create_app(Settings.load())
-    # All this stays until the process ends. Looking through it again and again for
-    # garbage would hold every request up for a tenth of a second each time.
+    app = create_app(Settings.load(config, **given))
+    # All this stays until the process ends. Searching it for garbage again and again
+    # would delay every request by a tenth of a second each time.
     gc.collect()
     gc.freeze()
     return app
 
 
-def serve(config: str | os.PathLike[str] | None = None) -> None:
+def serve(config: str | os.PathLike[str] | None = None, **given: Any) -> None:
     """Serve until a signal says stop.
 
     On SIGTERM or SIGINT no new connection is taken, requests under way are finished
@@ -52,18 +61,18 @@ def serve(config: str | os.PathLike[str] | None = None) -> None:
     ----------
     config : path or None, default=None
         The settings file, unless ``RETICENT_CONFIG`` names it; see `Settings.load`.
+    **given
+        Settings that go before file and environment.
     """
-    if config is not None:
-        # Workers are processes of their own and read the settings again.
-        os.environ[CONFIG_VARIABLE] = str(Path(config).absolute())
-    settings = Settings.load()
+    settings = Settings.load(config, **given)
     if settings.workers > 1:
         # What must not be served is refused here, once; workers that refuse would be
         # started again and again.
-        build(settings).close()
+        open_service(settings).close()
     with _shared_metrics(settings), _exit_code_zero():
         run(
-            "reticent.service.serving:application",
+            # Workers are processes of their own and read the settings again.
+            partial(application, config, **given),
             host=settings.host,
             port=settings.port,
             workers=settings.workers,
@@ -75,13 +84,15 @@ def serve(config: str | os.PathLike[str] | None = None) -> None:
         )
 
 
-def run(factory: str, *, workers: int = 1, **settings: Any) -> None:
-    """Run the application that a factory makes, in so many processes.
+def run(
+    factory: str | Callable[[], FastAPI], *, workers: int = 1, **settings: Any
+) -> None:
+    """Run the application that a factory makes, in a number of processes.
 
     Parameters
     ----------
-    factory : str
-        ``module:function``.
+    factory : str or callable
+        ``module:function``, or something that can be pickled for other processes.
     workers : int, default=1
         Number of processes.
     **settings

@@ -44,6 +44,7 @@ def configure_logging(stream: TextIO | None = None) -> None:
     handler.setFormatter(JSONLines())
     for name, level in (
         ("reticent.service", logging.INFO),
+        ("reticent.home", logging.INFO),
         ("uvicorn", logging.WARNING),
         ("uvicorn.error", logging.WARNING),
     ):

@@ -7,12 +7,14 @@ import re
 import sqlite3
 import stat
 from pathlib import Path
-from typing import Any
-
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from typing import TYPE_CHECKING, Any
 
 from reticent.errors import InvalidParameterError, LedgerError
+
+# SQLAlchemy comes with an extra: the room must be importable without it.
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy.exc import DBAPIError
 
 #: Connections that take the write lock when they begin carry this option.
 WRITES = "reticent_writes"
@@ -27,6 +29,9 @@ _WAL_RESET_BUG = ((3, 7, 0), (3, 51, 2))
 
 def open_engine(url: str | URL) -> Engine:
     """Return an engine for SQLite or PostgreSQL with durable commits."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
     try:
         parsed = make_url(url)
     except ArgumentError:
@@ -56,6 +61,8 @@ def sqlite_settings(version: tuple[int, ...]) -> tuple[str, str]:
 
 
 def _open_sqlite(url: URL) -> Engine:
+    from sqlalchemy import create_engine, event
+
     if url.database in {None, "", ":memory:"} or str(url.database).startswith("file:"):
         raise InvalidParameterError(
             "url must name a file, as in sqlite:///path/to/ledger.db; use MemoryLedger "
@@ -115,6 +122,8 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _open_postgresql(url: URL) -> Engine:
+    from sqlalchemy import create_engine, event
+
     settings = {
         "synchronous_commit": "on",
         "lock_timeout": f"{PATIENCE}s",

@@ -17,6 +17,7 @@ from reticent.ledger.operations import (
     Operation,
     changing_cap,
     charging,
+    looking_up,
     opening_account,
     posting,
     settling,
@@ -190,6 +191,11 @@ class SQLLedger:
         charged: Receipt = await self._commits.submit_from_loop(charging(request))
         return charged
 
+    def charged(self, key: str) -> bool:
+        """Return whether a request with this key was charged."""
+        found: bool = self._commits.submit(looking_up(key)).result()
+        return found
+
     def settle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
         """Store the answers drawn for a receipt; reply with what this returns.
 
@@ -259,12 +265,13 @@ class SQLLedger:
 def _open(url: str) -> Store:
     try:
         from reticent.ledger.sql.store import Store
-    except ImportError:
+
+        return Store(url)
+    except ImportError as missing:
         raise LedgerError(
-            "SQLLedger needs SQLAlchemy and, for PostgreSQL, psycopg: "
-            "pip install 'reticent[serve]'."
+            f"this ledger needs {missing.name}: pip install 'reticent[cli]' for "
+            "SQLite, 'reticent[serve]' for PostgreSQL."
         ) from None
-    return Store(url)
 
 
 def _second_place(

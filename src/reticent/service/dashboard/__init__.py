@@ -1,4 +1,4 @@
-"""The dashboard: budgets, answers and certificates for people who would rather look.
+"""The dashboard: budgets, answers and certificates in a browser.
 
 Rendered on the server, with one small script and one style sheet of its own: it needs
 no other host, and works without the script.

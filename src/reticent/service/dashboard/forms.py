@@ -53,7 +53,7 @@ def fields_of(schema: Schema, filled: dict[str, str] | None = None) -> list[Any]
         }
         if isinstance(spec, Categorical):
             field["options"] = [
-                {"value": str(number), "text": _spelt(level)}
+                {"value": str(number), "text": _text(level)}
                 for number, level in enumerate(spec.levels)
             ]
         else:
@@ -93,7 +93,7 @@ def _no_number(name: str) -> ProblemError:
     return ProblemError(422, "invalid_rows", f"{name}: a number is needed.")
 
 
-def _spelt(level: Any) -> str:
+def _text(level: Any) -> str:
     return (
         {True: "true", False: "false"}[level] if isinstance(level, bool) else str(level)
     )

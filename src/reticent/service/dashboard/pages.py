@@ -10,7 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -18,22 +18,20 @@ from starlette.staticfiles import StaticFiles
 
 import reticent
 from reticent.errors import LedgerError, ReticentError
+from reticent.home import BudgetSettings, KeyRecord, Role, ServedModel, request_key
 from reticent.mechanisms import SystemSource
-from reticent.service.answering import idempotency_key
 from reticent.service.dashboard import views
 from reticent.service.dashboard.forms import fields_of, read_form, row_of
 from reticent.service.dashboard.sessions import Session, Sessions, check_origin
-from reticent.service.keys import KeyRecord, Role
-from reticent.service.parts import Parts
-from reticent.service.registry import ServedModel
 from reticent.service.requests.access import require_admin
 from reticent.service.requests.problems import ProblemError, plain, problem_of
-from reticent.service.settings import BudgetSettings
+from reticent.service.service import Service
 from reticent.service.v1.admin import make_key, revoke, set_cap
 from reticent.service.v1.documents import NewKey
 
 _HERE = Path(__file__).parent
 _bits = SystemSource()
+_BUDGETS = TypeAdapter(BudgetSettings)
 Page = Callable[["Dashboard", Request, Session, KeyRecord], Awaitable[Response]]
 
 
@@ -42,13 +40,13 @@ class Dashboard:
 
     Parameters
     ----------
-    parts : Parts
+    service : Service
         The collaborators of the application.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
-        settings = parts.settings
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        settings = service.settings
         self.sessions = Sessions(
             settings.derived("sessions"),
             minutes=settings.session_minutes,
@@ -79,7 +77,7 @@ class Dashboard:
         session = self.sessions.read(request)
         if session is None:
             return None
-        record = await asyncio.to_thread(self.parts.keyring.current, session.key_id)
+        record = await asyncio.to_thread(self.service.keyring.current, session.key_id)
         if record is None:
             return None
         request.scope["reticent.outcome"]["client"] = record.client
@@ -119,7 +117,7 @@ def page_for(*, admin: bool = False) -> Callable[[Page], Any]:
             except ReticentError as error:
                 return board.trouble(request, problem_of(error), login)
             except ValidationError:
-                wrong = "a field of the form has a value that cannot be meant."
+                wrong = "a field of the form has a value that is not possible."
                 return board.trouble(
                     request, ProblemError(422, "invalid_body", wrong), login
                 )
@@ -134,7 +132,7 @@ async def home(
     board: Dashboard, request: Request, session: Session, record: KeyRecord
 ) -> Response:
     """Show budgets, answers over time, and models."""
-    facts = await asyncio.to_thread(views.overview, board.parts, record)
+    facts = await asyncio.to_thread(views.overview, board.service, record)
     return board.page("home.html", record=record, csrf=session.csrf, **facts)
 
 
@@ -143,7 +141,7 @@ async def model_page(
     board: Dashboard, request: Request, session: Session, record: KeyRecord
 ) -> Response:
     """Show a model, its certificate and a form to try it."""
-    model = board.parts.access.model(record, request.path_params["name"])
+    model = board.service.access.model(record, request.path_params["name"])
     return _model_page(board, model, session, record)
 
 
@@ -177,14 +175,16 @@ async def try_model(
     board: Dashboard, request: Request, session: Session, record: KeyRecord
 ) -> Response:
     """Answer the row in the form; it is charged like any other."""
-    model = board.parts.access.model(record, request.path_params["name"])
+    model = board.service.access.model(record, request.path_params["name"])
     form = await read_form(request)
     board.sessions.check_form(request, session, form.pop("csrf", ""))
-    key = idempotency_key(record, f"form-{form.pop('attempt', '')}")
+    key = request_key(record.client, f"form-{form.pop('attempt', '')}")
     schema = model.stored.schema
     try:
         table = schema.rows([row_of(schema, form)])
-        answered = await board.parts.desk.answer(model, record, table, key)
+        answered = await board.service.answering.answer(
+            model, record.client, table, key
+        )
     except LedgerError:
         raise
     except (ProblemError, ReticentError) as error:
@@ -200,7 +200,7 @@ async def try_model(
             problem=problem,
         )
     shown = {
-        "text": views.spelt(answered.answers[0]),
+        "text": views.text_of(answered.answers[0]),
         "paid": answered.paid,
         "left": answered.left,
         "sequence": answered.sequence,
@@ -213,7 +213,7 @@ async def certificate_page(
     board: Dashboard, request: Request, session: Session, record: KeyRecord
 ) -> Response:
     """Show a certificate."""
-    found = board.parts.registry.certificates().get(request.path_params["id"])
+    found = board.service.registry.certificates().get(request.path_params["id"])
     if found is None or not any(record.may_ask(name) for name in found[1]):
         raise plain(404)
     return board.page(
@@ -235,7 +235,7 @@ async def keys_page(
 async def _keys_page(
     board: Dashboard, session: Session, record: KeyRecord, **outcome: Any
 ) -> Response:
-    facts = await asyncio.to_thread(views.keys_view, board.parts)
+    facts = await asyncio.to_thread(views.keys_view, board.service)
     shown = {"created": None, "notice": "", **facts, **outcome}
     return board.page("keys.html", record=record, csrf=session.csrf, **shown)
 
@@ -247,14 +247,14 @@ async def create_key(
     """Make a key and show it once."""
     form = await read_form(request)
     board.sessions.check_form(request, session, form.get("csrf", ""))
-    chosen = [name for name in board.parts.registry.models if form.get(f"m-{name}")]
+    chosen = [name for name in board.service.registry.models if form.get(f"m-{name}")]
     body = NewKey(
         client=form.get("client", "").strip(),
         role="admin" if form.get("role") == Role.ADMIN.value else "analyst",
         models=chosen or None,
         budget=_budget(form),
     )
-    key, made, _ = await asyncio.to_thread(make_key, board.parts, body)
+    key, made, _ = await asyncio.to_thread(make_key, board.service, body)
     return await _keys_page(board, session, record, created=(key, made.as_dict()))
 
 
@@ -266,7 +266,7 @@ async def revoke_key(
     form = await read_form(request)
     board.sessions.check_form(request, session, form.get("csrf", ""))
     key_id = request.path_params["id"]
-    gone = await asyncio.to_thread(revoke, board.parts, key_id)
+    gone = await asyncio.to_thread(revoke, board.service, key_id)
     notice = f"The key {gone.id} of {gone.client} is revoked."
     return await _keys_page(board, session, record, notice=notice)
 
@@ -282,7 +282,7 @@ async def change_cap(
     if budget is None:
         raise ProblemError(422, "invalid_body", "epsilon is needed.")
     account = form.get("account", "")
-    balance = await asyncio.to_thread(set_cap, board.parts, account, budget)
+    balance = await asyncio.to_thread(set_cap, board.service, account, budget)
     notice = f"{balance.account} has a new cap."
     return await _keys_page(board, session, record, notice=notice)
 
@@ -294,14 +294,14 @@ def _budget(form: dict[str, str]) -> BudgetSettings | None:
         return None
     delta = form.get("delta", "").strip() or "0"
     method = form.get("method", "auto")
-    return BudgetSettings.model_validate(
+    return _BUDGETS.validate_python(
         {"epsilon": epsilon, "delta": delta, "method": method}
     )
 
 
-def install_dashboard(app: FastAPI, parts: Parts) -> None:
+def install_dashboard(app: FastAPI, service: Service) -> None:
     """Add the dashboard to an application; a browser that is lost gets a page."""
-    board = Dashboard(parts)
+    board = Dashboard(service)
     app.router.routes.extend(_routes(board))
     app.state.trouble_page = board.trouble
 
@@ -317,7 +317,7 @@ def _routes(board: Dashboard) -> list[BaseRoute]:
             check_origin(request)
             form = await read_form(request)
             key = form.get("key", "").strip()
-            record = await board.parts.access.recognised(key)
+            record = await board.service.access.recognised(key)
         except ProblemError as problem:
             request.scope["reticent.outcome"]["code"] = problem.code
             return board.page("login.html", problem.status, problem=problem)

@@ -7,10 +7,9 @@ import time
 from typing import Any
 
 from reticent.guarantees import Certificate, rules
+from reticent.home import KeyRecord, Role, ServedModel, client_account
 from reticent.ledger import AccountScope, Balance, Method
-from reticent.service.keys import KeyRecord, Role
-from reticent.service.parts import Parts
-from reticent.service.registry import ServedModel, client_account
+from reticent.service.service import Service
 from reticent.service.v1.routes import answers_left, visible_accounts
 
 HOURS = 48
@@ -59,22 +58,22 @@ def _note(balance: Balance, promise: dict[str, float]) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number for people."""
+    """Return a number as text."""
     return "unlimited" if value is None else f"{value:.4g}"
 
 
-def spelt(answer: bytes) -> str:
-    """Return an answer in JSON for people: a text as it is."""
+def text_of(answer: bytes) -> str:
+    """Return an answer in JSON as text; a string without its quotes."""
     value = json.loads(answer)
     return value if isinstance(value, str) else answer.decode()
 
 
-def overview(parts: Parts, record: KeyRecord) -> dict[str, Any]:
+def overview(service: Service, record: KeyRecord) -> dict[str, Any]:
     """Return what the first page shows."""
-    balances = visible_accounts(parts, record)
+    balances = visible_accounts(service, record)
     by_name = {str(balance.account): balance for balance in balances}
     client = str(client_account(record.client))
-    parts.activity.update()
+    service.activity.update()
     if record.role is Role.ADMIN:
         shown = [
             n for n, b in by_name.items() if b.account.scope is AccountScope.DATASET
@@ -83,7 +82,7 @@ def overview(parts: Parts, record: KeyRecord) -> dict[str, Any]:
     else:
         shown, title = [client], "your client"
     now = int(time.time())
-    counts = [parts.activity.answers(name, now=now, hours=HOURS) for name in shown]
+    counts = [service.activity.answers(name, now=now, hours=HOURS) for name in shown]
     totals = [sum(hour) for hour in zip(*counts, strict=True)] or [0] * HOURS
     order = list(AccountScope)
     ranked = sorted(
@@ -100,25 +99,22 @@ def overview(parts: Parts, record: KeyRecord) -> dict[str, Any]:
                 "left": answers_left(model, client, by_name),
                 "loss_text": loss_text(model),
             }
-            for model in parts.access.models(record)
+            for model in service.access.models(record)
         ],
     }
 
 
 def loss_text(model: ServedModel) -> str:
-    """Say what is charged, for people."""
+    """Say what is charged, as text."""
     loss = model.loss
     if loss["per"] == "nothing":
         return "free: the model itself is private"
-    parts = [f"ε = {number(loss['epsilon'])}"] if loss["epsilon"] is not None else []
-    parts += [f"δ = {number(loss['delta'])}"] if loss["delta"] else []
-    if not parts:
-        parts = [f"ρ = {number(loss['rho'])}"]
-    return (
-        f"{', '.join(parts)} an answer"
-        if loss["per"] == "answer"
-        else (f"{', '.join(parts)} for a whole session")
-    )
+    figures = [f"ε = {number(loss['epsilon'])}"] if loss["epsilon"] is not None else []
+    figures += [f"δ = {number(loss['delta'])}"] if loss["delta"] else []
+    if not figures:
+        figures = [f"ρ = {number(loss['rho'])}"]
+    per = "an answer" if loss["per"] == "answer" else "for a whole session"
+    return f"{', '.join(figures)} {per}"
 
 
 def chart(totals: list[int], now: int) -> dict[str, Any]:
@@ -179,9 +175,9 @@ def certificate_view(certificate: Certificate[Any]) -> dict[str, Any]:
     }
 
 
-def keys_view(parts: Parts) -> dict[str, Any]:
+def keys_view(service: Service) -> dict[str, Any]:
     """Return what the page of keys shows."""
-    records = parts.keyring.store.all()
+    records = service.keyring.store.all()
     return {
         "keys": [
             {
@@ -190,7 +186,7 @@ def keys_view(parts: Parts) -> dict[str, Any]:
             }
             for record in reversed(records)
         ],
-        "accounts": [bar(balance) for balance in parts.ledger.balances()],
-        "model_names": sorted(parts.registry.models),
-        "default": parts.settings.client_budget,
+        "accounts": [bar(balance) for balance in service.ledger.balances()],
+        "model_names": sorted(service.registry.models),
+        "default": service.settings.client_budget,
     }

@@ -6,8 +6,7 @@ import asyncio
 
 from starlette.requests import Request
 
-from reticent.service.keys import KeyRecord, Keyring, Role
-from reticent.service.registry import Registry, ServedModel
+from reticent.home import KeyRecord, Keyring, Registry, Role, ServedModel
 from reticent.service.requests.limits import RateLimit
 from reticent.service.requests.problems import ProblemError, plain
 
@@ -49,8 +48,8 @@ class Access:
     async def recognised(self, key: str) -> KeyRecord:
         """Return whose key this is, by the store, or refuse it with 401.
 
-        Requests that come with the same key meanwhile share the lookup: a busy client
-        would otherwise send a crowd to the database each time its record is read again.
+        Concurrent requests with the same key share one lookup. Otherwise a busy client
+        would cause many lookups each time its record is read again.
         """
         lookup = self._looking.get(key)
         if lookup is None:
@@ -60,7 +59,7 @@ class Access:
             )
             self._looking[key] = lookup
             lookup.add_done_callback(lambda _: self._looking.pop(key, None))
-        # One who goes away does not take the answer from the others.
+        # If one request is cancelled, the others still get the answer.
         record = await asyncio.shield(lookup)
         if record is None:
             raise plain(401)

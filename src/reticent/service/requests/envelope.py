@@ -1,4 +1,4 @@
-"""Around every request: an id, a place in the queue, headers, a line in the log."""
+"""Around every request: an id, a limit on concurrency, headers, a line in the log."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from reticent.service.telemetry import Metrics
 
 log = logging.getLogger("reticent.service")
 
-# Nothing of a page or an answer is kept by caches, framed, or sniffed at. Scripts and
-# styles come from here alone.
+# Pages and answers are not cached, framed or sniffed. Scripts and styles come from this
+# host alone.
 _HEADERS: list[tuple[bytes, bytes]] = [
     (b"cache-control", b"no-store"),
     (

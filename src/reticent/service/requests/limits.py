@@ -64,7 +64,13 @@ class RateLimit:
 
 
 class Gate:
-    """Lets at most so many requests in; the others are refused before any charge."""
+    """Admits a limited number of requests at a time; refuses others before any charge.
+
+    Parameters
+    ----------
+    most : int
+        Most requests at a time.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -72,7 +78,7 @@ class Gate:
         self.closing = False
 
     def enter(self) -> None:
-        """Come in, or be refused with 503."""
+        """Admit a request, or refuse it with 503."""
         if self.closing or self.inside >= self._most:
             raise ProblemError(
                 503,
@@ -85,5 +91,5 @@ class Gate:
         self.inside += 1
 
     def leave(self) -> None:
-        """Go out."""
+        """Count a request that has been answered."""
         self.inside -= 1

@@ -18,7 +18,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from reticent.errors import (
+    AccountNotOpenError,
+    AnswerLostError,
     BudgetExhaustedError,
+    ConsensusExhaustedError,
+    IdempotencyKeyError,
+    IdempotencyKeyReusedError,
     InvalidDataError,
     InvalidParameterError,
     LedgerError,
@@ -38,6 +43,17 @@ _PHRASES = {
     415: ("unsupported_media_type", "the content type or encoding is not taken here."),
     500: ("internal", "something went wrong; the request id finds it in the log."),
 }
+# The first that fits is taken. Messages of these errors are for clients.
+_CODES: tuple[tuple[type[ReticentError], int, str], ...] = (
+    (AnswerLostError, 409, "spent_without_result"),
+    (ConsensusExhaustedError, 403, "consensus_exhausted"),
+    (BudgetExhaustedError, 403, "budget_exhausted"),
+    (IdempotencyKeyReusedError, 409, "idempotency_key_reused"),
+    (IdempotencyKeyError, 422, "invalid_idempotency_key"),
+    (InvalidDataError, 422, "invalid_rows"),
+    (InvalidParameterError, 422, "invalid_parameter"),
+    (RuleError, 422, "invalid_parameter"),
+)
 
 
 class ProblemError(Exception):
@@ -48,9 +64,9 @@ class ProblemError(Exception):
     status : int
         HTTP status.
     code : str
-        What programs look at; stable.
+        For programs; stable.
     message : str
-        What people read.
+        For people.
     details : mapping, default={}
         Numbers and names that programs may need.
     headers : mapping, default={}
@@ -83,10 +99,6 @@ def plain(status: int, message: str | None = None) -> ProblemError:
 
 def problem_of(error: ReticentError) -> ProblemError:
     """Return what an error of reticent is called over HTTP."""
-    if isinstance(error, BudgetExhaustedError):
-        return ProblemError(403, "budget_exhausted", str(error))
-    if isinstance(error, InvalidDataError):
-        return ProblemError(422, "invalid_rows", str(error))
     if isinstance(error, LedgerError):
         # Its message is about files and hosts: for the log, not for clients.
         return ProblemError(
@@ -96,8 +108,16 @@ def problem_of(error: ReticentError) -> ProblemError:
             "same idempotency key.",
             headers={"retry-after": "1"},
         )
-    if isinstance(error, InvalidParameterError | RuleError):
-        return ProblemError(422, "invalid_parameter", str(error))
+    if isinstance(error, AccountNotOpenError):
+        return ProblemError(
+            403,
+            "no_budget",
+            "this client has no account to charge; an admin can open one by setting "
+            "its cap.",
+        )
+    for kind, status, code in _CODES:
+        if isinstance(error, kind):
+            return ProblemError(status, code, str(error))
     return plain(500)
 
 
@@ -198,7 +218,7 @@ def _invalid(error: RequestValidationError) -> ProblemError:
     fields = []
     for found in error.errors():
         place = [str(part) for part in found["loc"]]
-        if found["type"] == "extra_forbidden":
+        if found["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
             place[-1] = "(unknown)"
         fields.append({"field": ".".join(place), "problem": found["type"]})
     return ProblemError(

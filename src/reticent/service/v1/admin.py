@@ -8,19 +8,17 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from reticent.errors import InvalidParameterError
+from reticent.home import BudgetSettings, KeyRecord, Role, cap_of, client_account
 from reticent.ledger import AccountId, AccountScope, Balance
-from reticent.service.keys import KeyRecord, Role
-from reticent.service.parts import Parts
-from reticent.service.registry import cap_of, client_account
 from reticent.service.requests.problems import ProblemError, plain
-from reticent.service.settings import BudgetSettings
+from reticent.service.service import Service
 from reticent.service.v1 import documents as doc
 from reticent.service.v1.routes import ERRORS
 
 _TAKEN = "The client has an account with another cap."
 
 
-def admin_routes(parts: Parts) -> APIRouter:
+def admin_routes(service: Service) -> APIRouter:
     """Return the routes of ``/v1/admin``."""
     router = APIRouter(prefix="/v1/admin", tags=["administration"])
 
@@ -32,8 +30,8 @@ def admin_routes(parts: Parts) -> APIRouter:
     )
     async def create_key(request: Request, body: doc.NewKey) -> Any:
         """Make a key; its text is shown this once. Opens the client's account."""
-        await parts.access.admin(request)
-        key, record, balance = await asyncio.to_thread(make_key, parts, body)
+        await service.access.admin(request)
+        key, record, balance = await asyncio.to_thread(make_key, service, body)
         return {
             "key": key,
             "record": record.as_dict(),
@@ -43,22 +41,22 @@ def admin_routes(parts: Parts) -> APIRouter:
     @router.get("/keys", response_model=doc.KeyList, responses=ERRORS)
     async def list_keys(request: Request) -> Any:
         """List all keys, without their secrets, which nobody has."""
-        await parts.access.admin(request)
-        records = await asyncio.to_thread(parts.keyring.store.all)
+        await service.access.admin(request)
+        records = await asyncio.to_thread(service.keyring.store.all)
         return {"keys": [record.as_dict() for record in records]}
 
     @router.delete("/keys/{id}", response_model=doc.KeyDocument, responses=ERRORS)
     async def revoke_key(request: Request, id: str) -> Any:  # noqa: A002 (its public name)
         """Revoke a key for good."""
-        await parts.access.admin(request)
-        record = await asyncio.to_thread(revoke, parts, id)
+        await service.access.admin(request)
+        record = await asyncio.to_thread(revoke, service, id)
         return record.as_dict()
 
     @router.get("/accounts", response_model=doc.AccountList, responses=ERRORS)
     async def accounts(request: Request) -> Any:
         """List all accounts."""
-        await parts.access.admin(request)
-        balances = await asyncio.to_thread(parts.ledger.balances)
+        await service.access.admin(request)
+        balances = await asyncio.to_thread(service.ledger.balances)
         return {"accounts": [balance.as_dict() for balance in balances]}
 
     @router.put(
@@ -66,36 +64,38 @@ def admin_routes(parts: Parts) -> APIRouter:
     )
     async def put_cap(request: Request, account: str, body: BudgetSettings) -> Any:
         """Set the cap of an account; opens it if it is a client's and not open yet."""
-        await parts.access.admin(request)
-        balance = await asyncio.to_thread(set_cap, parts, account, body)
+        await service.access.admin(request)
+        balance = await asyncio.to_thread(set_cap, service, account, body)
         return balance.as_dict()
 
     return router
 
 
-def make_key(parts: Parts, body: doc.NewKey) -> tuple[str, KeyRecord, Balance | None]:
+def make_key(
+    service: Service, body: doc.NewKey
+) -> tuple[str, KeyRecord, Balance | None]:
     """Make a key, and open its client's account first if it has none."""
-    strangers = [
-        name for name in body.models or () if name not in parts.registry.models
+    unknown = [
+        name for name in body.models or () if name not in service.registry.models
     ]
-    if strangers:
+    if unknown:
         raise ProblemError(
-            422, "unknown_model", f"{len(strangers)} of the models are not served here."
+            422, "unknown_model", f"{len(unknown)} of the models are not served here."
         )
     role = Role(body.role)
-    balance = _account_for(parts, body.client, body.budget, role)
+    balance = _account_for(service, body.client, body.budget, role)
     models = None if body.models is None else tuple(body.models)
-    key, record = parts.keyring.create(body.client, role, models=models)
+    key, record = service.keyring.create(body.client, role, models=models)
     return key, record, balance
 
 
 def _account_for(
-    parts: Parts, client: str, budget: BudgetSettings | None, role: Role
+    service: Service, client: str, budget: BudgetSettings | None, role: Role
 ) -> Balance | None:
     account = client_account(client)
-    known = {balance.account: balance for balance in parts.ledger.balances()}
+    known = {balance.account: balance for balance in service.ledger.balances()}
     if account in known:
-        if budget is not None and cap_of(budget, parts.registry.relation) != (
+        if budget is not None and cap_of(budget, service.registry.relation) != (
             known[account].cap
         ):
             raise ProblemError(
@@ -105,7 +105,7 @@ def _account_for(
                 "or set the account's cap.",
             )
         return known[account]
-    wanted = budget if budget is not None else parts.settings.client_budget
+    wanted = budget if budget is not None else service.settings.client_budget
     if wanted is None:
         if role is Role.ADMIN:
             return None  # an admin that asks no questions needs no account
@@ -114,29 +114,31 @@ def _account_for(
             "no_budget",
             "this client has no account yet and there is no default: give a budget.",
         )
-    return parts.ledger.open_account(account, cap_of(wanted, parts.registry.relation))
+    return service.ledger.open_account(
+        account, cap_of(wanted, service.registry.relation)
+    )
 
 
-def revoke(parts: Parts, key_id: str) -> KeyRecord:
+def revoke(service: Service, key_id: str) -> KeyRecord:
     """Revoke a key, or say that there is none."""
-    if parts.keyring.revoke(key_id):
-        record = parts.keyring.store.find(key_id)
+    if service.keyring.revoke(key_id):
+        record = service.keyring.store.find(key_id)
         if record is not None:
             return record
     raise plain(404)
 
 
-def set_cap(parts: Parts, account: str, budget: BudgetSettings) -> Balance:
+def set_cap(service: Service, account: str, budget: BudgetSettings) -> Balance:
     """Set the cap of an account that is open, or open one for a client."""
     try:
         named = AccountId.parse(account)
     except InvalidParameterError:
         raise plain(404) from None
-    cap = cap_of(budget, parts.registry.relation)
-    known = {balance.account: balance for balance in parts.ledger.balances()}
+    cap = cap_of(budget, service.registry.relation)
+    known = {balance.account: balance for balance in service.ledger.balances()}
     if named in known:
-        return parts.ledger.set_cap(named, cap)
-    clients = {record.client for record in parts.keyring.store.all()}
+        return service.ledger.set_cap(named, cap)
+    clients = {record.client for record in service.keyring.store.all()}
     if named.scope is AccountScope.CLIENT and named.name in clients:
-        return parts.ledger.open_account(named, cap)
+        return service.ledger.open_account(named, cap)
     raise plain(404)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from reticent.service.settings import BudgetSettings, Name
+from reticent.home import BudgetSettings
+from reticent.storage import checked_name
 
+Name = Annotated[str, BeforeValidator(lambda value: checked_name("a name", value))]
 Cell = str | float | bool | None
 
 
@@ -19,7 +21,7 @@ class ErrorBody(_Document):
     """What went wrong."""
 
     code: Annotated[str, Field(description="Stable name, for programs.")]
-    message: Annotated[str, Field(description="A sentence, for people.")]
+    message: Annotated[str, Field(description="A sentence for people.")]
     details: dict[str, Any]
 
 
@@ -62,7 +64,7 @@ class PredictBody(_Document):
         list[dict[str, Cell]],
         Field(
             min_length=1,
-            description="One object a row, with every column of the model's schema "
+            description="One object per row, with every column of the model's schema "
             "and no other; null for a missing value where the schema allows one.",
         ),
     ]
@@ -115,7 +117,7 @@ class Prediction(_Document):
     model: str
     answers: Annotated[
         list[str | float | bool | int],
-        Field(description="One a row: a label as the schema spells it, or a number."),
+        Field(description="One per row: a label as the schema has it, or a number."),
     ]
     certificate: Annotated[str, Field(description="Id of what the answers promise.")]
     charge: ChargeDocument

@@ -16,18 +16,18 @@ from fastapi.responses import JSONResponse
 
 import reticent
 from reticent.errors import LedgerError
-from reticent.service.answering import Answered, idempotency_key
-from reticent.service.parts import Parts
-from reticent.service.registry import ServedModel
+from reticent.home import ServedModel
+from reticent.prediction import PaidAnswers
 from reticent.service.requests.access import unknown_model
 from reticent.service.requests.bodies import read_body
-from reticent.service.requests.problems import ProblemError
-from reticent.service.v1.routes import (
+from reticent.service.requests.direct_routes import (
     KEY_PARAMETER,
     NAME_PARAMETER,
-    direct,
-    note_answer,
+    add_direct_route,
+    answer_request,
 )
+from reticent.service.requests.problems import ProblemError
+from reticent.service.service import Service
 from reticent.service.v2.tensors import (
     LENGTH_HEADER,
     column_type,
@@ -108,7 +108,7 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 _KEYED = _errors(401, 404, 429, 503)
 
 
-def inference_routes(parts: Parts) -> APIRouter:
+def inference_routes(service: Service) -> APIRouter:
     """Return the routes of ``/v2``."""
     router = APIRouter(prefix="/v2", tags=["open inference protocol"])
 
@@ -129,23 +129,25 @@ def inference_routes(parts: Parts) -> APIRouter:
     @router.get("/health/ready", responses=_errors(503))
     async def ready() -> dict[str, bool]:
         """Say whether answers can be charged for."""
-        if parts.gate.closing or not await asyncio.to_thread(_ledger_answers, parts):
+        if service.gate.closing or not await asyncio.to_thread(
+            _ledger_answers, service
+        ):
             raise ProblemError(503, "not_ready", "the service is not ready.")
         return {"ready": True}
 
     async def metadata(request: Request, name: str, version: str | None = None) -> Any:
         """Name a model's inputs and outputs."""
-        return JSONResponse(_metadata(await _model(parts, request, name, version)))
+        return JSONResponse(_metadata(await _model(service, request, name, version)))
 
     async def model_ready(
         request: Request, name: str, version: str | None = None
     ) -> Any:
         """Say whether a model can be asked."""
-        model = await _model(parts, request, name, version)
+        model = await _model(service, request, name, version)
         return JSONResponse({"name": model.name, "ready": True})
 
     async def infer(request: Request) -> Response:
-        return await _infer(parts, request)
+        return await _infer(service, request)
 
     for path, numbered in (
         ("/models/{name}", False),
@@ -162,7 +164,7 @@ def inference_routes(parts: Parts) -> APIRouter:
 def _add_infer(router: APIRouter, path: str, infer: Any, *, numbered: bool) -> None:
     """Add the route that answers, with its documentation."""
     extra = {**NAME_PARAMETER, "name": "version"} if numbered else None
-    direct(
+    add_direct_route(
         router,
         f"{path}/infer",
         infer,
@@ -185,11 +187,11 @@ def _add_infer(router: APIRouter, path: str, infer: Any, *, numbered: bool) -> N
     )
 
 
-def _ledger_answers(parts: Parts) -> bool:
+def _ledger_answers(service: Service) -> bool:
     try:
-        for model in parts.registry:
+        for model in service.registry:
             for account in model.accounts[:1]:
-                parts.ledger.balance(account)
+                service.ledger.balance(account)
                 return True
     except LedgerError:
         return False
@@ -197,10 +199,10 @@ def _ledger_answers(parts: Parts) -> bool:
 
 
 async def _model(
-    parts: Parts, request: Request, name: str, version: str | None
+    service: Service, request: Request, name: str, version: str | None
 ) -> ServedModel:
-    record = await parts.access.caller(request)
-    return _of_version(parts.access.model(record, name), version)
+    record = await service.access.caller(request)
+    return _of_version(service.access.model(record, name), version)
 
 
 def _of_version(model: ServedModel, version: str | None) -> ServedModel:
@@ -234,23 +236,21 @@ def _label(model: ServedModel) -> str:
     return "answer" if label is None else label.name
 
 
-async def _infer(parts: Parts, request: Request) -> Response:
-    record = await parts.access.caller(request)
-    model = parts.access.model(record, request.path_params["name"])
+async def _infer(service: Service, request: Request) -> Response:
+    record = await service.access.caller(request)
+    model = service.access.model(record, request.path_params["name"])
     _of_version(model, request.path_params.get("version"))
-    body = await read_body(request, parts.settings.max_body_bytes)
+    body = await read_body(request, service.settings.max_body_bytes)
     schema = model.stored.schema
     wanted = read_request(
         body,
         request.headers.get(LENGTH_HEADER),
         schema,
         _label(model),
-        parts.settings.max_rows,
+        service.settings.max_rows,
     )
     table = schema.rows(wanted.rows)
-    key = idempotency_key(record, request.headers.get("idempotency-key"))
-    answered = await parts.desk.answer(model, record, table, key)
-    note_answer(request, model, answered)
+    answered = await answer_request(service, request, record, model, table)
     head = {
         "model_name": model.name,
         "model_version": model.stored.id,
@@ -270,7 +270,7 @@ async def _infer(parts: Parts, request: Request) -> Response:
     return Response(content, headers=headers, media_type="application/octet-stream")
 
 
-def _parameters(model: ServedModel, answered: Answered) -> dict[str, Any]:
+def _parameters(model: ServedModel, answered: PaidAnswers) -> dict[str, Any]:
     """Return what the answers cost; the protocol knows no null."""
     facts = {
         "certificate_id": model.certificate.id,

@@ -12,8 +12,8 @@ import numpy as np
 
 from reticent.schemas import Categorical, Numeric, Schema
 from reticent.service.requests.bodies import strict_json
+from reticent.service.requests.direct_routes import check_count
 from reticent.service.requests.problems import ProblemError
-from reticent.service.v1.routes import check_count
 
 #: The header that says where JSON ends and raw bytes begin.
 LENGTH_HEADER = "inference-header-content-length"
@@ -106,7 +106,7 @@ def _columns(
     inputs: Any, raw: bytes, schema: Schema, most: int
 ) -> dict[str, list[Any]]:
     if not isinstance(inputs, list) or not inputs:
-        raise _wrong("inputs must list one tensor a column.")
+        raise _wrong("inputs must list one tensor per column.")
     columns: dict[str, list[Any]] = {}
     for place, tensor in enumerate(inputs):
         where = f"inputs[{place}]"
@@ -263,5 +263,5 @@ def write_response(
 def _raw_values(values: list[Any], datatype: str) -> bytes:
     if datatype != "BYTES":
         return np.array(values, dtype=_RAW[datatype]).tobytes()
-    spelt = [value.encode() for value in values]
-    return b"".join(len(text).to_bytes(4, "little") + text for text in spelt)
+    texts = [value.encode() for value in values]
+    return b"".join(len(text).to_bytes(4, "little") + text for text in texts)

@@ -1,13 +1,17 @@
-"""Consensus answers in service: one session a process, paid before its first answer."""
+"""Consensus answers: one session per process, paid for before its first answer."""
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from typing import TYPE_CHECKING
+import threading
 
-from reticent.errors import BudgetExhaustedError, InvalidParameterError
+from reticent.errors import (
+    BudgetExhaustedError,
+    ConsensusExhaustedError,
+    InvalidParameterError,
+)
 from reticent.guarantees import Budget
+from reticent.home.model_settings import ConsensusSettings
 from reticent.ledger import (
     AccountId,
     AccountScope,
@@ -15,20 +19,15 @@ from reticent.ledger import (
     Charge,
     Ledger,
     Method,
-    Receipt,
     Request,
 )
 from reticent.prediction import ConsensusInterface, PrivateVotingClassifier
-from reticent.service.requests.problems import ProblemError
-from reticent.service.settings import ConsensusSettings
-
-if TYPE_CHECKING:
-    from reticent.schemas import Table
-    from reticent.storage import StoredModel
+from reticent.schemas import Table
+from reticent.storage import StoredModel
 
 
-class ConsensusDesk:
-    """Answers by consensus (P9).
+class ConsensusSession:
+    """Answers of one process by consensus (P9).
 
     Parameters
     ----------
@@ -68,7 +67,7 @@ class ConsensusDesk:
         self.certificate = self._interface.certificate
         self.charge = Charge.of(self.certificate)
         self._session = secrets.token_hex(8)
-        self._account = AccountId(AccountScope.MODEL, f"{name}/session/{self._session}")
+        self.account = AccountId(AccountScope.MODEL, f"{name}/session/{self._session}")
         self._cap = Cap(
             method=Method.COUNT,
             relation=self.charge.relation,
@@ -78,35 +77,34 @@ class ConsensusDesk:
             certificate=self.certificate.id,
         )
         self.memory = f"{place}/{self._session}"
-        self._paid: set[str] = set()
-        self._lock = asyncio.Lock()
+        self._paid: set[AccountId] = set()
+        self._lock = threading.Lock()
 
-    async def admit(
+    def admits(self, client: AccountId) -> bool:
+        """Return whether a client has paid for this session."""
+        return client in self._paid
+
+    def admit(
         self, ledger: Ledger, accounts: tuple[AccountId, ...], client: AccountId
-    ) -> tuple[AccountId, ...]:
-        """Have the session paid for by dataset and client; return what counts queries.
+    ) -> None:
+        """Charge the session to its dataset and to a client, each of them once.
 
         Raises
         ------
         BudgetExhaustedError
             If one of them cannot pay.
         """
-        if str(client) not in self._paid:
-            async with self._lock:
-                if not self._paid:
-                    await self._pay(ledger, "session", accounts)
-                    await asyncio.to_thread(
-                        ledger.open_account, self._account, self._cap
-                    )
-                await self._pay(ledger, f"client/{client.name}", (client,))
-                self._paid.add(str(client))
-        return (self._account,)
+        with self._lock:
+            if not self._paid:
+                self._pay(ledger, "session", accounts)
+                ledger.open_account(self.account, self._cap)
+            if client not in self._paid:
+                self._pay(ledger, f"client/{client.name}", (client,))
+                self._paid.add(client)
 
-    async def _pay(
-        self, ledger: Ledger, payer: str, accounts: tuple[AccountId, ...]
-    ) -> Receipt:
+    def _pay(self, ledger: Ledger, payer: str, accounts: tuple[AccountId, ...]) -> None:
         # Charged once however often this runs: the key names session and payer.
-        return await ledger.acharge(
+        ledger.charge(
             Request(
                 key=f"/consensus/{self._session}/{payer}",
                 accounts=accounts,
@@ -116,20 +114,18 @@ class ConsensusDesk:
         )
 
     def answer_json(self, table: Table) -> list[bytes]:
-        """Return one label a row, each as JSON.
+        """Return one label per row, each as JSON.
 
         Raises
         ------
-        ProblemError
-            If the session has no doubtful answers left; that it says so is part of
-            what it paid for.
+        ConsensusExhaustedError
+            If the session has no answers in doubt left. The price of the session
+            covers that it says so.
         """
         try:
             labels = self._interface.predict(self._stored.encoder.transform(table))
         except BudgetExhaustedError:
-            raise ProblemError(
-                403,
-                "consensus_exhausted",
-                "this consensus session has used up its answers in doubt.",
+            raise ConsensusExhaustedError(
+                "this consensus session has used up its answers in doubt."
             ) from None
         return self._stored.as_json(labels)

@@ -31,7 +31,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRecord:
-    """What is known about a key; nothing in it opens anything.
+    """What is known about a key; nothing in it grants access.
 
     Attributes
     ----------
@@ -44,8 +44,8 @@ class KeyRecord:
     models : tuple of str or None
         The models it may ask; None for all.
     digest : str
-        Keyed hash of the secret part together with all of the above: editing a role
-        in the database makes the key useless instead of mighty.
+        Keyed hash of the secret part together with all of the above: a record whose
+        role is edited in the database matches no key any more.
     created : int
         When, in seconds since 1970.
     revoked : bool
@@ -96,7 +96,7 @@ class KeyStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
@@ -126,7 +126,7 @@ class MemoryKeys:
         return list(self._records.values())
 
     def close(self) -> None:
-        """Forget nothing; there is nothing to let go of."""
+        """Do nothing: there are no connections."""
 
 
 class Keyring:
@@ -137,7 +137,7 @@ class Keyring:
     store : KeyStore
         Where records are kept.
     pepper : bytes
-        The secret of the keyed hash; without it, records cannot even be guessed at.
+        The secret of the keyed hash; without it nobody can test a guess.
     cache_seconds : float
         How long a record is trusted before it is read again.
     clock : callable
@@ -145,9 +145,9 @@ class Keyring:
 
     Guarantee
     ---------
-    A key is 256 bits of the operating system's randomness. Neither it nor anything
-    that opens is stored. It is recognised by comparing hashes in constant time; an
-    unknown, a wrong and a revoked key look the same from outside.
+    A key is 256 bits of the operating system's randomness. Neither the key nor
+    anything that grants access is stored. It is recognised by comparing hashes in
+    constant time; an unknown, a wrong and a revoked key look the same from outside.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Keyring:
         if models is not None and not models:
             raise InvalidParameterError("models must name at least one model, or none.")
         key_id, secret = secrets.token_hex(8), secrets.token_bytes(32)
-        spelt = base64.urlsafe_b64encode(secret).decode("ascii").rstrip("=")
+        text = base64.urlsafe_b64encode(secret).decode("ascii").rstrip("=")
         record = KeyRecord(
             id=key_id,
             client=checked_name("client", client),
@@ -184,9 +184,9 @@ class Keyring:
             digest="",
             created=int(time.time()),
         )
-        record = replace(record, digest=self._digest(record, spelt))
+        record = replace(record, digest=self._digest(record, text))
         self.store.add(record)
-        return f"rk_{key_id}_{spelt}", record
+        return f"rk_{key_id}_{text}", record
 
     def cached(self, key: str) -> KeyRecord | None:
         """Recognise a key seen a moment ago, without asking the store."""

@@ -6,22 +6,17 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from reticent.errors import InvalidParameterError
-from reticent.ledger import Ledger
-from reticent.service import (
-    KeyRecord,
-    Keyring,
-    Role,
-    Settings,
-    SQLKeys,
-    client_account,
-    open_keyring,
-    open_ledger,
-)
+from reticent.guarantees import Budget
+from reticent.home.accounts import open_accounts, open_client
+from reticent.home.api_keys import KeyRecord, Role
+from reticent.home.served_models import ServedModel, open_registry
+from reticent.home.settings import Settings, read_settings
+from reticent.ledger import SQLLedger
 from reticent.signing import new_key, read_key_file, write_key_file
 
 DEFAULT_HOME = ".reticent"
@@ -29,7 +24,7 @@ DEFAULT_HOME = ".reticent"
 
 @dataclass(frozen=True)
 class Home:
-    """Where one installation keeps everything that is secret.
+    """Where one settings keeps everything that is secret.
 
     Parameters
     ----------
@@ -73,7 +68,7 @@ class Home:
 
     @property
     def config(self) -> Path:
-        """The service's settings."""
+        """The settings, those of the service included."""
         return self.path / "service.json"
 
     def key_file(self, name: str) -> Path:
@@ -84,78 +79,71 @@ class Home:
         """Return the key that signs models."""
         return read_key_file(self.key_file("signing"))
 
-    def open_dataset(self, dataset: str, budget: dict[str, float]) -> None:
-        """Note the budget of a dataset in the settings, unless it has one."""
-        found = self._read() if self.config.exists() else self._blank()
-        found["datasets"].setdefault(dataset, budget)
-        found.setdefault("client_budget", budget)
+    def settings(self) -> Settings:
+        """Return the settings, those of the environment included."""
+        return Settings.load(self.config)
+
+    def open_dataset(self, dataset: str, budget: Budget) -> None:
+        """Write the budget of a dataset into the settings, unless it has one."""
+        found = read_settings(self.config) if self.config.exists() else self._blank()
+        found["datasets"].setdefault(dataset, asdict(budget))
+        found.setdefault("client_budget", asdict(budget))
         self._write(found)
 
-    def budgets(self) -> dict[str, Any]:
-        """Return the budgets of datasets that the settings note."""
-        found: dict[str, Any] = self._read()["datasets"] if self.config.exists() else {}
-        return found
-
-    def has_ledger(self) -> bool:
-        """Return whether anything may have been charged here."""
-        if not self.config.exists():
-            return False
-        url = str(self._read()["ledger"])
-        file = url.removeprefix("sqlite:///")
-        return file == url or Path(file).exists()
-
-    def set_budget(self, dataset: str, budget: dict[str, float]) -> None:
+    def set_budget(self, dataset: str, budget: Budget) -> None:
         """Change the budget of a dataset, and of new clients if it was the same."""
-        found = self._read()
+        found = read_settings(self.config)
         if found.get("client_budget") == found["datasets"].get(dataset):
-            found["client_budget"] = budget
-        found["datasets"][dataset] = budget
+            found["client_budget"] = asdict(budget)
+        found["datasets"][dataset] = asdict(budget)
         self._write(found)
 
     def register(self, name: str) -> None:
-        """Note a model in the settings."""
-        found = self._read()
+        """Write a model into the settings."""
+        found = read_settings(self.config)
         found["models"][name] = str((self.models / name).resolve())
         self._write(found)
-
-    def _write(self, found: dict[str, Any]) -> None:
-        scratch = self.config.with_suffix(".new")
-        scratch.touch(mode=0o600)
-        scratch.write_text(json.dumps(found, indent=1) + "\n")
-        scratch.replace(self.config)
-
-    def settings(self, **given: Any) -> Settings:
-        """Return the service's settings."""
-        return Settings.load(self.config, **given)
-
-    @contextmanager
-    def keyring(self) -> Iterator[Keyring]:
-        """Hold the API keys of this home."""
-        settings = self.settings()
-        keyring = open_keyring(settings, SQLKeys(settings.ledger))
-        try:
-            yield keyring
-        finally:
-            keyring.store.close()
 
     def new_key(
         self, client: str, role: Role, *, models: tuple[str, ...] | None = None
     ) -> tuple[str, KeyRecord]:
         """Make an API key and open the account that it is charged to."""
         settings = self.settings()
-        with open_ledger(settings) as ledger:
-            open_client(ledger, settings, client)
-        with self.keyring() as keyring:
+        with settings.open_ledger() as ledger:
+            open_client(ledger, settings.client_budget, client)
+        with settings.open_keyring() as keyring:
             return keyring.create(client, role, models=models)
 
-    def _read(self) -> dict[str, Any]:
-        try:
-            found: dict[str, Any] = json.loads(self.config.read_text())
-        except ValueError:
+    @contextmanager
+    def open_model(
+        self, name: str, *, client: str
+    ) -> Iterator[tuple[SQLLedger, ServedModel]]:
+        """Hold a model and the ledger that its answers are charged to.
+
+        Parameters
+        ----------
+        name : str
+            The model.
+        client : str
+            Whose account is opened, if it is not open. See `reticent.home.answer_rows`.
+        """
+        settings = self.settings()
+        if name not in settings.models:
             raise InvalidParameterError(
-                f"{str(self.config)!r} is not valid JSON; mend it or make a new home."
-            ) from None
-        return found
+                f"there is no model {name!r}; this home has "
+                f"{', '.join(sorted(settings.models))}."
+            )
+        registry = open_registry(settings, name)
+        with settings.open_ledger() as ledger:
+            open_accounts(ledger, registry, settings)
+            open_client(ledger, settings.client_budget, client)
+            yield ledger, registry.models[name]
+
+    def _write(self, found: dict[str, Any]) -> None:
+        scratch = self.config.with_suffix(".new")
+        scratch.touch(mode=0o600)
+        scratch.write_text(json.dumps(found, indent=1) + "\n")
+        scratch.replace(self.config)
 
     def _blank(self) -> dict[str, Any]:
         here = self.path.resolve()
@@ -169,11 +157,3 @@ class Home:
             # The service listens on this machine alone unless told otherwise.
             "secure_cookies": False,
         }
-
-
-def open_client(ledger: Ledger, settings: Settings, client: str) -> None:
-    """Open the account of a client under the settings' budget, if it is not open."""
-    account = client_account(client)
-    known = {balance.account for balance in ledger.balances()}
-    if account not in known and settings.client_budget is not None:
-        ledger.open_account(account, settings.client_budget.cap())

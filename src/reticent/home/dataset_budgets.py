@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from reticent.cli.home import Home
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
 from reticent.guarantees import (
     ZCDP,
@@ -20,8 +19,10 @@ from reticent.guarantees import (
     claim,
     rho_within,
 )
+from reticent.home.accounts import price_problem
+from reticent.home.home import Home
+from reticent.home.served_models import dataset_account
 from reticent.ledger import AccountScope, Balance, Cap, Charge, SQLLedger
-from reticent.service import BudgetSettings, dataset_account, open_ledger, price_problem
 
 #: The budget of a dataset that has none yet and for which none is given.
 EPSILON, DELTA = 50.0, 1e-6
@@ -33,27 +34,26 @@ class DatasetBudget:
 
     Parameters
     ----------
-    place : Home
+    home : Home
         The home.
     dataset : str
         The dataset.
     """
 
-    place: Home
+    home: Home
     dataset: str
 
     def balance(self) -> Balance | None:
         """Return what is enforced: the account in the ledger, else the settings."""
-        account = dataset_account(self.dataset)
-        found = self.place.budgets()
-        if self.place.has_ledger():
-            with self._ledger() as ledger:
-                for balance in ledger.balances():
-                    if balance.account == account:
-                        return balance
-        if self.dataset not in found:
+        if not self.home.config.exists():
             return None
-        return Balance(account, BudgetSettings(**found[self.dataset]).cap())
+        account = dataset_account(self.dataset)
+        with self.ledger() as ledger:
+            for balance in ledger.balances():
+                if balance.account == account:
+                    return balance
+        noted = self.home.settings().datasets.get(self.dataset)
+        return None if noted is None else Balance(account, noted.cap())
 
     def settle(
         self, epsilon: float | None, delta: float | None, *, change: bool
@@ -78,8 +78,8 @@ class DatasetBudget:
         if not change:
             raise InvalidParameterError(
                 f"the dataset {self.dataset!r} has a budget of {there} already, not "
-                f"{asked}. Leave --budget and --delta out, or pass --change-budget to "
-                "change it for all models on the dataset."
+                f"{asked}. Leave budget and delta out, or change it for all models on "
+                "the dataset: change_budget=True, --change-budget on the command line."
             )
         self._change(known, asked)
         return asked
@@ -87,14 +87,13 @@ class DatasetBudget:
     def _change(self, known: Balance, budget: Budget) -> None:
         """Set the caps of the dataset and of clients that had the same one."""
         cap = Cap.within(budget, relation=known.cap.relation)
-        if self.place.has_ledger():
-            with self._ledger() as ledger:
-                for balance in ledger.balances():
-                    same = balance.cap.promise == known.cap.promise
-                    client = balance.account.scope is AccountScope.CLIENT
-                    if balance.account == known.account or (client and same):
-                        ledger.set_cap(balance.account, cap)
-        self.place.set_budget(self.dataset, _numbers(budget))
+        with self.ledger() as ledger:
+            for balance in ledger.balances():
+                same = balance.cap.promise == known.cap.promise
+                client = balance.account.scope is AccountScope.CLIENT
+                if balance.account == known.account or (client and same):
+                    ledger.set_cap(balance.account, cap)
+        self.home.set_budget(self.dataset, budget)
 
     def check(self, certificate: Certificate[Any], budget: Budget) -> None:
         """Refuse a model of which the dataset can never pay for an answer.
@@ -119,24 +118,18 @@ class DatasetBudget:
             )
 
     def open(self, budget: Budget, relation: str) -> Balance:
-        """Note the budget in the settings and open the account, unless it is open."""
-        self.place.open_dataset(self.dataset, _numbers(budget))
+        """Write the budget into the settings and open the account, if they are new."""
+        self.home.open_dataset(self.dataset, budget)
         known = self.balance()
         cap = Cap.within(budget, relation=relation) if known is None else known.cap
-        with self._ledger() as ledger:
-            account = dataset_account(self.dataset)
-            return ledger.open_account(account, cap)
+        with self.ledger() as ledger:
+            return ledger.open_account(dataset_account(self.dataset), cap)
 
     @contextmanager
-    def _ledger(self) -> Iterator[SQLLedger]:
-        # The settings may name no model yet; the ledger does not mind.
-        settings = self.place.settings(models={"model": str(self.place.models)})
-        with open_ledger(settings) as ledger:
+    def ledger(self) -> Iterator[SQLLedger]:
+        """Hold the ledger of the home."""
+        with self.home.settings().open_ledger() as ledger:
             yield ledger
-
-
-def _numbers(budget: Budget) -> dict[str, float]:
-    return {"epsilon": budget.epsilon, "delta": budget.delta}
 
 
 def planned(

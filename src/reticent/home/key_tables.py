@@ -21,8 +21,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 
 from reticent.errors import LedgerError
+from reticent.home.api_keys import KeyRecord, Role
 from reticent.ledger import WRITES, fault_of, open_engine
-from reticent.service.keys import KeyRecord, Role
 
 _metadata = MetaData()
 _keys = Table(
@@ -82,7 +82,7 @@ class SQLKeys:
         return self._read(select(_keys).order_by(_keys.c.created, _keys.c.id))
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._engine.dispose()
 
     def _write(self, statement: object) -> int:

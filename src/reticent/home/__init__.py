@@ -1,0 +1,70 @@
+"""One installation on disk: its models, its ledger, its keys and its settings.
+
+The command line and the service are two ways to use it. `train_and_store` makes a model
+in a `Home`, `charge_release` pays for a released one, and `answer_rows` answers rows.
+"""
+
+from reticent.home.accounts import (
+    cap_of,
+    charge_release,
+    check_prices,
+    open_accounts,
+    open_client,
+    price_problem,
+)
+from reticent.home.api_keys import KeyRecord, Keyring, KeyStore, MemoryKeys, Role
+from reticent.home.consensus_sessions import ConsensusSession
+from reticent.home.dataset_budgets import DatasetBudget
+from reticent.home.home import DEFAULT_HOME, Home
+from reticent.home.key_tables import SQLKeys
+from reticent.home.model_settings import (
+    BudgetSettings,
+    ConsensusSettings,
+    ModelSettings,
+)
+from reticent.home.served_models import (
+    Registry,
+    ServedModel,
+    answer_rows,
+    client_account,
+    dataset_account,
+    open_registry,
+    registry_of,
+    request_key,
+)
+from reticent.home.settings import Settings
+from reticent.home.train_and_store import LEARNERS, FitOptions, train_and_store
+
+__all__ = [
+    "DEFAULT_HOME",
+    "LEARNERS",
+    "BudgetSettings",
+    "ConsensusSession",
+    "ConsensusSettings",
+    "DatasetBudget",
+    "FitOptions",
+    "Home",
+    "KeyRecord",
+    "KeyStore",
+    "Keyring",
+    "MemoryKeys",
+    "ModelSettings",
+    "Registry",
+    "Role",
+    "SQLKeys",
+    "ServedModel",
+    "Settings",
+    "answer_rows",
+    "cap_of",
+    "charge_release",
+    "check_prices",
+    "client_account",
+    "dataset_account",
+    "open_accounts",
+    "open_client",
+    "open_registry",
+    "price_problem",
+    "registry_of",
+    "request_key",
+    "train_and_store",
+]

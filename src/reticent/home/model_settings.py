@@ -1,0 +1,141 @@
+"""Settings of budgets, models and consensus sessions, as plain data."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeVar
+
+from reticent._numbers import probability, whole
+from reticent.errors import InvalidParameterError
+from reticent.ledger import Cap
+
+Kind = TypeVar("Kind", "BudgetSettings", "ConsensusSettings", "ModelSettings")
+
+_METHODS = ("auto", "either", "basic", "zcdp")
+# pydantic reads this where the service takes budgets out of requests.
+_REFUSE_UNKNOWN = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetSettings:
+    """The most that an account may spend.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        What all answers together may cost.
+    method : {"auto", "either", "basic", "zcdp"}
+        How answers add up; auto takes "either" where there is a delta to use: sums of
+        epsilon or of zCDP, whichever last longer.
+    slack : float or None
+        Part of delta kept for answers that bring a delta of their own, as consensus
+        sessions do; None keeps one twentieth where `method` is "either", else nothing.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _REFUSE_UNKNOWN
+
+    epsilon: float
+    delta: float = 0.0
+    method: Literal["auto", "either", "basic", "zcdp"] = "auto"
+    slack: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in _METHODS:
+            raise InvalidParameterError(f"method must be one of {', '.join(_METHODS)}.")
+        for name in ("epsilon", "delta", "slack"):
+            value = getattr(self, name)
+            if value is not None and type(value) not in (int, float):
+                raise InvalidParameterError(f"{name} must be a number.")
+        self.cap()
+
+    def cap(self) -> Cap:
+        """Return the cap that this budget sets."""
+        numbers: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta}
+        if self.method == "zcdp":
+            return Cap.zcdp(**numbers, slack=self.slack or 0.0)
+        if self.method == "either" or (self.method == "auto" and self.delta > 0):
+            return Cap.either(**numbers, slack=self.slack)
+        return Cap.basic(**numbers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsensusSettings:
+    """Consensus answers (P9): one price for many queries on which shards agree.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The price of one session; each worker process opens its own at its first
+        query and pays for it.
+    queries, unstable : int
+        How many queries a session answers, and how many of them may be in doubt.
+    vote_share : float
+        Part of the price that pays for the queries in doubt.
+    """
+
+    epsilon: float
+    delta: float
+    queries: int
+    unstable: int = 1
+    vote_share: float = 0.3
+
+    def __post_init__(self) -> None:
+        for name in ("delta", "vote_share"):
+            probability("consensus", name, getattr(self, name))
+        for name in ("queries", "unstable"):
+            whole("consensus", name, getattr(self, name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """A model under its public name.
+
+    Attributes
+    ----------
+    path : path
+        Its directory, made by `reticent.storage.save_model`.
+    remember : bool
+        Whether a query asked before gets the same answer again, free for whoever
+        has paid for it.
+    budget : BudgetSettings or None
+        A cap of its own, beside those of its dataset and of the client.
+    consensus : ConsensusSettings or None
+        Answer by consensus instead of by one charged vote per answer.
+    """
+
+    path: Path
+    remember: bool = True
+    budget: BudgetSettings | None = None
+    consensus: ConsensusSettings | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.remember, bool):
+            raise InvalidParameterError("remember must be true or false.")
+        put(self, "path", Path(self.path))
+        put(self, "budget", made(BudgetSettings, "budget", self.budget))
+        consensus = made(ConsensusSettings, "consensus", self.consensus)
+        put(self, "consensus", consensus)
+
+
+def put(settings: object, name: str, value: Any) -> None:
+    """Set a field of frozen settings, while they are made."""
+    object.__setattr__(settings, name, value)
+
+
+def made(kind: type[Kind], name: str, value: Any) -> Kind | None:
+    """Return nested settings that may come as plain data."""
+    if value is None or isinstance(value, kind):
+        return value
+    if kind is ModelSettings and isinstance(value, str | os.PathLike):
+        value = {"path": value}
+    try:
+        return kind(**value)
+    except TypeError:
+        known = ", ".join(each.name for each in fields(kind))
+        raise InvalidParameterError(
+            f"{name} must have values for some of {known}, and for nothing else."
+        ) from None
+    except InvalidParameterError as error:
+        raise InvalidParameterError(f"{name}: {error}") from None

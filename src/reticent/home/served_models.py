@@ -1,0 +1,311 @@
+"""Models under their public names, with the accounts that pay for their answers."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from reticent.errors import IdempotencyKeyError, NotDeployableError
+from reticent.guarantees import Certificate
+from reticent.home.consensus_sessions import ConsensusSession
+from reticent.home.model_settings import ModelSettings
+from reticent.home.settings import Settings
+from reticent.ledger import (
+    DELTA_UNITS,
+    EPSILON_UNITS,
+    RHO_UNITS,
+    AccountId,
+    AccountScope,
+    Charge,
+    Ledger,
+    Request,
+    as_float,
+)
+from reticent.mechanisms import SystemSource
+from reticent.prediction import PaidAnswers, answer
+from reticent.schemas import Table
+from reticent.storage import StoredModel
+
+_KEY = re.compile(r"[!-~]{1,100}")
+# Buffered, so that a request does not cost a system call.
+_bits = SystemSource()
+
+
+def dataset_account(name: str) -> AccountId:
+    """Return the account of a dataset. All its versions share it: they share people."""
+    return AccountId(AccountScope.DATASET, name)
+
+
+def client_account(name: str) -> AccountId:
+    """Return the account of a client."""
+    return AccountId(AccountScope.CLIENT, name)
+
+
+def request_key(client: str, given: str | None = None) -> str:
+    """Return the ledger's key of a client's request; no two clients share one.
+
+    Keys that we choose begin with the time, in milliseconds. New ones then lie next to
+    each other in the ledger's index, and a commit has fewer pages of it to write.
+
+    Parameters
+    ----------
+    client : str
+        Who asks.
+    given : str or None, default=None
+        The idempotency key that the client chose; None makes a new one.
+    """
+    if given is None:
+        moment = time.time_ns() // 1_000_000
+        return f"{client}/r/{moment:012x}{_bits.bytes(16).hex()}"
+    if not _KEY.fullmatch(given):
+        raise IdempotencyKeyError(
+            "an idempotency key must be 1 to 100 visible ASCII characters."
+        )
+    return f"{client}/k/{given}"
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """A model under its public name.
+
+    Attributes
+    ----------
+    name : str
+        What clients call it.
+    stored : StoredModel
+        What answers.
+    charge : Charge or None
+        The loss of one answer; None if the model itself was released, so that its
+        answers cost nothing more.
+    accounts : tuple of AccountId
+        Whose accounts pay, besides the client's.
+    memory : str or None
+        Names the answers that are remembered.
+    consensus : ConsensusSession or None
+        Answers by consensus, where that is configured.
+    """
+
+    name: str
+    stored: StoredModel
+    charge: Charge | None
+    accounts: tuple[AccountId, ...]
+    memory: str | None
+    consensus: ConsensusSession | None = None
+
+    @property
+    def certificate(self) -> Certificate[Any]:
+        """What its answers promise: one of them, or a whole consensus session."""
+        if self.consensus is not None:
+            return self.consensus.certificate
+        return self.stored.certificate
+
+    @property
+    def price(self) -> Charge | None:
+        """What is charged for an answer or a session; None if answers are free."""
+        return self.charge if self.consensus is None else self.consensus.charge
+
+    @cached_property
+    def draw(self) -> Callable[[Table], list[bytes]]:
+        """Draws one answer per row, as JSON; always the same object."""
+        if self.consensus is not None:
+            return self.consensus.answer_json
+        return self.stored.answer_json
+
+    def request(self, client: AccountId, table: Table, key: str) -> Request:
+        """Return what the ledger is asked for rows of a client; the client pays last.
+
+        Only for models whose answers are charged.
+        """
+        accounts, charge, memory = (*self.accounts, client), self.charge, self.memory
+        if self.consensus is not None:
+            accounts = (self.consensus.account,)
+            charge, memory = self.consensus.charge, self.consensus.memory
+        if charge is None:
+            raise NotDeployableError(f"answers of model {self.name!r} are free.")
+        return Request(
+            key=key,
+            accounts=accounts,
+            charge=charge,
+            queries=tuple(self.stored.queries(table)),
+            memory=memory,
+        )
+
+    @cached_property
+    def loss(self) -> dict[str, Any]:
+        """What is charged, and for what: each answer, a session, or nothing."""
+        if self.price is None:
+            return {"per": "nothing", "epsilon": 0.0, "delta": 0.0, "rho": 0.0}
+        per = "answer" if self.consensus is None else "session"
+        return {
+            "per": per,
+            "epsilon": _float(self.price.epsilon, EPSILON_UNITS),
+            "delta": _float(self.price.delta, DELTA_UNITS),
+            "rho": _float(self.price.rho, RHO_UNITS),
+        }
+
+    @cached_property
+    def loss_json(self) -> bytes:
+        """The loss as JSON."""
+        return json.dumps(self.loss).encode()
+
+    def describe(self) -> dict[str, Any]:
+        """Return what clients may know."""
+        stored = self.stored
+        return {
+            "name": self.name,
+            "id": stored.id,
+            "dataset": stored.dataset.name,
+            "dataset_version": stored.dataset.version,
+            "method": stored.kind + ("/consensus" if self.consensus else ""),
+            "answers": _answers(stored),
+            "certificate": self.certificate.id,
+            "promise": self.certificate.headline(),
+            "loss": self.loss,
+            "columns": stored.schema.as_dict()["columns"],
+        }
+
+
+def _answers(stored: StoredModel) -> dict[str, Any]:
+    if stored.classes is not None:
+        return {"kind": "classes", "classes": list(stored.classes)}
+    label = stored.schema.label
+    low, high = getattr(label, "low", None), getattr(label, "high", None)
+    return {"kind": "number", "low": low, "high": high}
+
+
+def _float(count: int | None, units: int) -> float | None:
+    return None if count is None else as_float(count, units)
+
+
+def answer_rows(
+    ledger: Ledger,
+    model: ServedModel,
+    table: Table,
+    *,
+    client: str,
+    key: str | None = None,
+) -> PaidAnswers:
+    """Answer rows for a client, charged before anything is drawn.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        In which the accounts of the model and of the client are open.
+    model : ServedModel
+        What is asked.
+    table : Table
+        Rows that its schema has checked.
+    client : str
+        Whose account pays, besides those of the model.
+    key : str or None, default=None
+        Idempotency key: the same key and rows again cost nothing more.
+
+    Raises
+    ------
+    BudgetExhaustedError
+        If an account cannot pay; nothing is charged then.
+    AnswerLostError
+        If the key was charged before and its answer was lost.
+    """
+    if model.charge is None:
+        return PaidAnswers(model.draw(table))
+    account = client_account(client)
+    if model.consensus is not None:
+        model.consensus.admit(ledger, model.accounts, account)
+    request = model.request(account, table, request_key(client, key))
+    receipt = answer(
+        ledger, request, lambda places: model.draw(table.take(list(places)))
+    )
+    return PaidAnswers.of(receipt, request.accounts[-1])
+
+
+class Registry:
+    """All served models.
+
+    Parameters
+    ----------
+    models : mapping of str to ServedModel
+        The models by name.
+    relation : str
+        The neighbouring relation of every charge.
+    """
+
+    def __init__(self, models: Mapping[str, ServedModel], relation: str) -> None:
+        self.models = dict(models)
+        self.relation = relation
+
+    def __iter__(self) -> Iterator[ServedModel]:
+        return iter(self.models.values())
+
+    def certificates(self) -> dict[str, tuple[Certificate[Any], frozenset[str]]]:
+        """Return every certificate with the models that rest on it."""
+        found: dict[str, tuple[Certificate[Any], frozenset[str]]] = {}
+        for model in self:
+            roots = {model.certificate.id: model.certificate}
+            roots[model.stored.certificate.id] = model.stored.certificate
+            for root in roots.values():
+                for node in root.walk():
+                    _, names = found.get(node.id, (node, frozenset()))
+                    found[node.id] = (node, names | {model.name})
+        return found
+
+
+def open_registry(settings: Settings, *names: str) -> Registry:
+    """Load models, all of them or those named; refuse what must not be served."""
+    stored = {name: settings.load_model(name) for name in names or settings.models}
+    return registry_of(stored, settings)
+
+
+def registry_of(stored: Mapping[str, StoredModel], settings: Settings) -> Registry:
+    """Return loaded models as served ones; every one must have a budget."""
+    models = {
+        name: _served(name, model, settings.models.get(name), settings)
+        for name, model in stored.items()
+    }
+    relations = {
+        model.charge.relation for model in models.values() if model.charge is not None
+    }
+    if len(relations) > 1:
+        raise NotDeployableError(
+            f"the models' charges are under different relations "
+            f"({', '.join(sorted(relations))}), which one account cannot add up. Serve "
+            "them separately."
+        )
+    return Registry(models, *(relations or {"replace-one"}))
+
+
+def _served(
+    name: str,
+    stored: StoredModel,
+    wanted: ModelSettings | None,
+    settings: Settings,
+) -> ServedModel:
+    dataset = stored.dataset
+    if dataset.name not in settings.datasets:
+        raise NotDeployableError(
+            f"model {name!r} is on the dataset {dataset.name!r}, which has no budget. "
+            f"Set datasets.{dataset.name}.epsilon."
+        )
+    if not stored.charged:
+        return ServedModel(name, stored, None, (), None)
+    accounts = [dataset_account(dataset.name)]
+    if wanted is not None and wanted.budget is not None:
+        accounts.append(AccountId(AccountScope.MODEL, name))
+    place = f"{dataset.name}@{dataset.version}/{name}/{stored.id}"
+    consensus = None
+    if wanted is not None and wanted.consensus is not None:
+        consensus = ConsensusSession(name, stored, wanted.consensus, place)
+    remembers = wanted is None or wanted.remember
+    return ServedModel(
+        name,
+        stored,
+        Charge.of(stored.certificate),
+        tuple(accounts),
+        place if remembers else None,
+        consensus,
+    )

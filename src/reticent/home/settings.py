@@ -1,0 +1,319 @@
+"""Settings of an settings: from the environment or a file, or given in Python."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from reticent.errors import InvalidParameterError
+from reticent.home.api_keys import Keyring, KeyStore
+from reticent.home.key_tables import SQLKeys
+from reticent.home.model_settings import BudgetSettings, ModelSettings, made, put
+from reticent.ledger import SQLLedger, end_process
+from reticent.signing import HMAC, key_from, secret_bytes
+from reticent.storage import StoredModel, checked_name, load_model
+
+#: Names the file of settings, where none is given.
+CONFIG_VARIABLE = "RETICENT_CONFIG"
+_PREFIX = "reticent_"
+_SWITCHES = {
+    **dict.fromkeys(("true", "on", "yes", "1"), True),
+    **dict.fromkeys(("false", "off", "no", "0"), False),
+}
+_SECRETS = ("secret", "model_key", "encryption_key")
+_RANGES = {
+    "checkpoint_every": (1, math.inf),
+    "port": (0, 65535),
+    "workers": (1, 256),
+    "metrics_port": (0, 65535),
+    "session_minutes": (1, 24 * 60),
+    "max_body_bytes": (1024, 2**30),
+    "max_rows": (1, 100_000),
+    "rate": (0, 1e9),
+    "burst": (1, math.inf),
+    "max_in_flight": (1, math.inf),
+    "shutdown_seconds": (1, math.inf),
+    "key_cache_seconds": (0, 60),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that an installation, and a service on it, needs to know.
+
+    `Settings.load` reads each setting from ``RETICENT_<NAME>`` in the environment
+    (nested ones with ``__`` between names, or as JSON), else from the file. The
+    constructor reads neither.
+
+    Attributes
+    ----------
+    models : mapping of str to ModelSettings
+        The models by name; a bare path takes the defaults.
+    datasets : mapping of str to BudgetSettings
+        What all clients together may learn about each dataset. Every dataset that a
+        model names must be here.
+    client_budget : BudgetSettings or None
+        What a client may learn, unless its key was made with another budget.
+    ledger : str
+        ``sqlite:///path`` or ``postgresql://...``: where spending, answers and API
+        keys are kept.
+    checkpoints : path or "none"
+        The second place for signed checkpoints; with "none" nobody notices a restored
+        backup of the ledger.
+    checkpoint_every : int
+        Entries from one checkpoint to the next.
+    start : {"full", "tail"}
+        How much of the ledger is verified when it is opened.
+    secret, secret_file : str, path
+        An ``hmac-sha256`` key, from which those for API keys, sessions and checkpoints
+        are derived.
+    model_key, model_key_file : str, path
+        Checks the signatures of models: ``hmac-sha256`` or ``ed25519-public``.
+    encryption_key, encryption_key_file : str, path
+        Opens encrypted models: ``aes-256-gcm``.
+    host, port, workers : str, int, int
+        Where the service listens, with how many processes.
+    metrics_host, metrics_port : str, int or None
+        The listener for Prometheus; without a port there is none.
+    forwarded : str
+        Addresses of proxies that are trusted to name the scheme, as uvicorn reads
+        them.
+    secure_cookies : bool
+        Whether browsers send the dashboard's cookie over HTTPS only.
+    dashboard : bool
+        Whether there is one.
+    session_minutes : int
+        How long a dashboard's login lasts.
+    max_body_bytes, max_rows : int
+        Larger requests are refused.
+    rate, burst : float, int
+        Requests per second that one client may send to one worker, and how many at
+        once. 0 sets no limit.
+    max_in_flight : int
+        Requests that one worker answers at a time; more are refused with 503.
+    shutdown_seconds : int
+        How long requests may take to finish when the service stops.
+    key_cache_seconds : float
+        How long a worker may go on accepting a key that another has revoked.
+    debug : bool
+        Must be off. It is here so that switching it on is refused, not ignored.
+    """
+
+    models: Mapping[str, ModelSettings]
+    datasets: Mapping[str, BudgetSettings]
+    client_budget: BudgetSettings | None = None
+    ledger: str
+    checkpoints: Path
+    checkpoint_every: int = 1
+    start: Literal["full", "tail"] = "full"
+    secret: str | None = field(default=None, repr=False)
+    secret_file: Path | None = None
+    model_key: str | None = field(default=None, repr=False)
+    model_key_file: Path | None = None
+    encryption_key: str | None = field(default=None, repr=False)
+    encryption_key_file: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
+    forwarded: str = "127.0.0.1"
+    secure_cookies: bool = True
+    dashboard: bool = True
+    session_minutes: int = 60
+    max_body_bytes: int = 2**20
+    max_rows: int = 1000
+    rate: float = 100.0
+    burst: int = 200
+    max_in_flight: int = 512
+    shutdown_seconds: int = 30
+    key_cache_seconds: float = 1.0
+    debug: bool = False
+
+    def __post_init__(self) -> None:
+        models = {
+            checked_name("a name", name): made(ModelSettings, f"models.{name}", given)
+            for name, given in self.models.items()
+        }
+        budgets = {
+            checked_name("a name", name): made(
+                BudgetSettings, f"datasets.{name}", given
+            )
+            for name, given in self.datasets.items()
+        }
+        put(self, "models", models)
+        put(self, "datasets", budgets)
+        budget = made(BudgetSettings, "client_budget", self.client_budget)
+        put(self, "client_budget", budget)
+        for name in ("checkpoints", *(f"{secret}_file" for secret in _SECRETS)):
+            value = getattr(self, name)
+            put(self, name, None if value is None else Path(value))
+        self._check()
+
+    def _check(self) -> None:
+        for each in fields(self):
+            _check_plain(each.name, getattr(self, each.name), each.default)
+        if self.start not in ("full", "tail"):
+            raise InvalidParameterError("start must be 'full' or 'tail'.")
+        if self.debug:
+            raise InvalidParameterError(
+                "debug=True shows records to whoever provokes an error; switch it off."
+            )
+        for name in ("secret", "model_key"):
+            file = f"{name}_file"
+            if (getattr(self, name) is None) == (getattr(self, file) is None):
+                raise InvalidParameterError(f"give one of {name} and {file}.")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | None = None, **given: Any) -> Settings:
+        """Read the settings; the environment goes before the file.
+
+        Parameters
+        ----------
+        path : path or None, default=None
+            A TOML or JSON file; None is the one that ``RETICENT_CONFIG`` names, if it
+            is set.
+        **given
+            Settings that go before both.
+        """
+        chosen = os.environ.get(CONFIG_VARIABLE) if path is None else path
+        found = {} if chosen is None else read_settings(Path(chosen))
+        found = {**_with_environment(found), **given}
+        names = {each.name for each in fields(cls)}
+        needed = {each.name for each in fields(cls) if each.default is MISSING}
+        for wrong, text in (
+            (set(found) - names, "unknown"),
+            (needed - set(found), "missing"),
+        ):
+            if wrong:
+                raise InvalidParameterError(f"{min(wrong)}: this setting is {text}.")
+        return cls(**found)
+
+    def master(self) -> bytes:
+        """Return the master secret."""
+        text = key_from(self.secret, self.secret_file, "secret")
+        return secret_bytes(text or "", HMAC)
+
+    def derived(self, purpose: str) -> bytes:
+        """Return the key for one purpose; none of them tells about the others."""
+        message = b"reticent-service/" + purpose.encode()
+        return hmac.new(self.master(), message, hashlib.sha256).digest()
+
+    @property
+    def second_place(self) -> Path | None:
+        """Where checkpoints go, None if nowhere."""
+        return None if str(self.checkpoints) == "none" else self.checkpoints
+
+    def load_model(self, name: str) -> StoredModel:
+        """Load one of the models; refuse one that must not be used."""
+        encryption = key_from(
+            self.encryption_key, self.encryption_key_file, "encryption_key"
+        )
+        return load_model(
+            self.models[name].path,
+            signing_key=str(key_from(self.model_key, self.model_key_file, "model_key")),
+            encryption_key=encryption,
+        )
+
+    def open_ledger(self) -> SQLLedger:
+        """Open the ledger; a failed write ends the process."""
+        second = self.second_place
+        return SQLLedger(
+            self.ledger,
+            checkpoints=second,
+            signer=None if second is None else self.derived("checkpoints"),
+            checkpoint_every=self.checkpoint_every,
+            start=self.start,
+            on_fatal=end_process,
+        )
+
+    def keyring(self, store: KeyStore) -> Keyring:
+        """Return what makes and recognises the API keys in a store."""
+        seconds = self.key_cache_seconds
+        return Keyring(store, self.derived("api-keys"), cache_seconds=seconds)
+
+    @contextmanager
+    def open_keyring(self) -> Iterator[Keyring]:
+        """Hold the API keys that are kept in the ledger's database."""
+        keyring = self.keyring(SQLKeys(self.ledger))
+        try:
+            yield keyring
+        finally:
+            keyring.store.close()
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return what a TOML or JSON file holds; refuse secrets that others can read."""
+    if path.suffix not in {".toml", ".json"}:
+        raise InvalidParameterError(f"{str(path)!r} must be a .toml or a .json file.")
+    if not path.is_file():
+        raise InvalidParameterError(f"the settings file {str(path)!r} is not there.")
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidParameterError(
+            f"the settings file {str(path)!r} is not valid {path.suffix[1:]}."
+        )
+    secrets = [name for name in _SECRETS if name in found]
+    if secrets and path.stat().st_mode & 0o077:
+        raise InvalidParameterError(
+            f"{str(path)!r} holds {secrets[0]!r} and others can read it; set its mode "
+            "to 600."
+        )
+    return found
+
+
+def _with_environment(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with those of the environment laid over them."""
+    defaults = {each.name: each.default for each in fields(Settings)}
+    merged = dict(found)
+    for variable, text in os.environ.items():
+        name, *inner = variable.lower().removeprefix(_PREFIX).split("__")
+        if variable.lower().startswith(_PREFIX) and name in defaults:
+            switch = isinstance(defaults[name], bool)
+            value = _SWITCHES.get(text.lower(), text) if switch else _value(text)
+            merged[name] = _laid_over(merged.get(name), inner, value)
+    return merged
+
+
+def _value(text: str) -> Any:
+    """Return what a text says as JSON, else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _laid_over(known: Any, inner: list[str], value: Any) -> Any:
+    if not inner:
+        return value
+    table = dict(known) if isinstance(known, Mapping) else {}
+    table[inner[0]] = _laid_over(table.get(inner[0]), inner[1:], value)
+    return table
+
+
+def _check_plain(name: str, value: Any, default: Any) -> None:
+    """Refuse a setting of another type than its default, or outside its range."""
+    numeric = name in _RANGES
+    if numeric and not (value is None and default is None):
+        low, high = _RANGES[name]
+        allowed = (int, float) if isinstance(default, float) else (int,)
+        if not (type(value) in allowed and low <= value <= high):
+            raise InvalidParameterError(
+                f"{name} must be a number from {low} to {high}."
+            )
+    kind = str if name == "ledger" else type(default)
+    if kind in (bool, str) and not isinstance(value, kind):
+        raise InvalidParameterError(f"{name} must be of type {kind.__name__}.")

@@ -1,0 +1,93 @@
+"""Every command that needs no server, run in one process after the other.
+
+Run as a program, this file takes a folder and the names of packages to block. It runs
+the commands in the folder and prints their exit codes and outputs as JSON. It imports
+nothing of the tests, so that another environment can run it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+from importlib.abc import MetaPathFinder
+
+ROW = '{"age": 40}'
+COMMANDS = [
+    "--version",
+    "demo --export exported",
+    "schema draft public.csv --public --label sick -o schema.json",
+    "schema show schema.json",
+    "schema check rows.csv --schema schema.json",
+    "plan --rows 60 --schema schema.json --epsilon 1",
+    "fit rows.csv --schema schema.json --learner linear --shards 3 --name asked",
+    "fit rows.csv --schema schema.json --release --name released",
+    f"predict asked --row {ROW!r}",
+    f"predict asked --row {ROW!r} --client somebody --key visit-1",
+    "predict asked queries.csv",
+    "predict released queries.csv",
+    "certificate show asked --answers 5 --delta 1e-6",
+    "certificate check released",
+    "audit asked --data rows.csv --quick",
+    "audit released --quick",
+    "keys create ward-7",
+    "keys list",
+    "keys revoke KEY",
+    "ledger show",
+    "ledger verify",
+]
+SERVER_COMMANDS = ["serve", "demo --once"]
+
+
+class Block(MetaPathFinder):
+    """Makes packages look as if they were not installed."""
+
+    def __init__(self, names):
+        self.names = set(names)
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname.partition(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+        return
+
+
+def write_rows():
+    ages = [(37 * n) % 100 for n in range(60)]
+    rows = [f"{age},{'yes' if age > 50 else 'no'}" for age in ages]
+    for name, lines in {
+        "rows.csv": ["age,sick", *rows],
+        "public.csv": ["age,sick", "0,no", "100,yes", "50,no"],
+        "queries.csv": ["age", "10", "90"],
+    }.items():
+        with open(name, "w") as file:
+            file.write("\n".join(lines) + "\n")
+
+
+def run(command):
+    """Return the exit code of a command and what it printed."""
+    import shlex
+
+    from reticent.cli.main import main
+
+    said = io.StringIO()
+    code = None
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            main(shlex.split(command))
+        except SystemExit as ended:
+            code = ended.code
+    return code, said.getvalue()
+
+
+if __name__ == "__main__":
+    folder, *blocked = sys.argv[1:]
+    os.chdir(folder)
+    sys.meta_path.insert(0, Block(blocked))
+    write_rows()
+    results = {}
+    for command in COMMANDS + (SERVER_COMMANDS if blocked else []):
+        made = results.get("keys create ward-7", (0, "rk__"))[1]
+        results[command] = run(command.replace("KEY", made.split("_")[1]))
+    sys.stdout.write(json.dumps(results))
