@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from reticent._numbers import ceil_float, exact, probability, whole
+from reticent._search import doubled_until, last_whole_that_holds
 from reticent.errors import RelationMismatchError, RuleError
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
@@ -378,14 +379,7 @@ def answers_within(certificate: Certificate[Any], budget: Budget) -> int:
             return False
         return budget.covers(total.guarantee)
 
-    if not fits(1):
-        return 0
-    low, high = 1, 2
-    while fits(high):
-        if high >= _MOST_ANSWERS:
-            return _MOST_ANSWERS
-        low, high = high, min(2 * high, _MOST_ANSWERS)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    low, high = doubled_until(lambda times: times > _MOST_ANSWERS or not fits(times), 1)
+    if high > _MOST_ANSWERS and fits(_MOST_ANSWERS):
+        return _MOST_ANSWERS
+    return last_whole_that_holds(fits, low, min(high, _MOST_ANSWERS))

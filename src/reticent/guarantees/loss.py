@@ -17,6 +17,7 @@ from scipy.special import betainc
 from scipy.stats import binom
 
 from reticent._numbers import up
+from reticent._search import last_that_holds
 from reticent.guarantees.convert import sigmoid
 
 #: Kind ("pure", also with a delta, or "range"), epsilon, delta, count.
@@ -83,19 +84,16 @@ def pure_epsilon(step: float, count: int, delta: float) -> float:
     """Return the total epsilon of `count` pure steps at `delta`, rounded up."""
     if step == 0:
         return 0.0
-    low, high = 0.0, up(step * count)
-    if not math.isfinite(high):
+    most = up(step * count)
+    if not math.isfinite(most):
         return math.inf
-    if pure_delta(low, step, count) <= delta:
+
+    def enough(epsilon: float) -> bool:  # delta falls in epsilon
+        return pure_delta(epsilon, step, count) <= delta
+
+    if enough(0.0):
         return 0.0
-    # delta falls in epsilon; keep the side that is surely enough.
-    for _ in range(64):
-        middle = (low + high) / 2
-        if pure_delta(middle, step, count) <= delta:
-            high = middle
-        else:
-            low = middle
-    return up(high)
+    return up(last_that_holds(enough, most, 0.0, halvings=64))
 
 
 def delta_left(delta: float, slack: float, count: int) -> float:

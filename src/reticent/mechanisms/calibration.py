@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reticent._numbers import probability
+from reticent._search import slightly_larger
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import (
     Certificate,
@@ -65,7 +66,7 @@ def calibrate_laplace(
     rounded = round_to_grid(
         premise, grid=step, dimension=dimension, on_grid=on_grid, seeded=seeded
     )
-    certificate, scale = _smallest(
+    scale, certificate = _smallest(
         rounded.guarantee.l1 / epsilon,
         step,
         lambda scale: laplace_noise(rounded, scale=scale),
@@ -114,7 +115,7 @@ def calibrate_gaussian(
         premise, grid=step, dimension=dimension, on_grid=on_grid, seeded=seeded
     )
     continuous = rounded.guarantee.l2 / ratio / step
-    certificate, scale = _smallest(
+    scale, certificate = _smallest(
         math.sqrt(continuous**2 + ROUNDING_VARIANCE) * step,
         step,
         lambda scale: gaussian_noise_analytic(
@@ -161,7 +162,7 @@ def calibrate_gaussian_zcdp(
     rounded = round_to_grid(
         premise, grid=step, dimension=dimension, on_grid=on_grid, seeded=seeded
     )
-    certificate, scale = _smallest(
+    scale, certificate = _smallest(
         rounded.guarantee.l2 / math.sqrt(2 * rho),
         step,
         lambda scale: gaussian_noise(rounded, scale=scale),
@@ -182,7 +183,7 @@ def _smallest(
     grid: float,
     certify: Callable[[float], Certificate[Any]],
     enough: Callable[[Any], bool],
-) -> tuple[Certificate[Any], float]:
+) -> tuple[float, Certificate[Any]]:
     """Raise a scale, a little, until its certificate says what is needed."""
     if not 0 < scale < math.inf:
         raise InvalidParameterError(
@@ -190,20 +191,20 @@ def _smallest(
             "sensitivity and the privacy parameters."
         )
     checked_scale(scale / grid)
-    growth = 2.0**-48
-    while growth < 1e-3:
-        candidate = scale * (1 + growth)
+
+    def certified(candidate: float) -> Certificate[Any] | None:
         try:
             certificate = certify(candidate)
         except RuleError:
-            growth *= 2
-            continue
-        if enough(certificate.guarantee):
-            return certificate, candidate
-        growth *= 2
-    raise InvalidParameterError(
-        f"no noise scale near {scale!r} reaches the target; use a finer grid."
-    )
+            return None
+        return certificate if enough(certificate.guarantee) else None
+
+    found = slightly_larger(scale, certified)
+    if found is None:
+        raise InvalidParameterError(
+            f"no noise scale near {scale!r} reaches the target; use a finer grid."
+        )
+    return found
 
 
 def _move(premise: Any) -> Sensitivity:

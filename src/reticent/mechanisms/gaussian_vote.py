@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent._numbers import nonnegative, positive, probability, up
+from reticent._search import doubled_until, last_that_holds
 from reticent.errors import RuleError
 from reticent.guarantees import (
     ZCDP,
@@ -223,16 +224,12 @@ def gaussian_vote_scale(epsilon: float, delta: float) -> float:
     """
     epsilon = positive("Gaussian vote", "epsilon", epsilon)
     delta = probability("Gaussian vote", "delta", delta)
-    low, high = 0.0, 1.0
-    while gaussian_vote_delta(high, epsilon) > delta:
-        low, high = high, 2 * high
-    for _ in range(40):
-        middle = (low + high) / 2
-        if middle >= 2.0**-10 and gaussian_vote_delta(middle, epsilon) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+
+    def enough(scale: float) -> bool:
+        return scale >= 2.0**-10 and gaussian_vote_delta(scale, epsilon) <= delta
+
+    low, high = doubled_until(enough, 1.0)
+    return last_that_holds(enough, high, low, halvings=40)
 
 
 @rule(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._numbers import probability, whole
+from reticent._search import last_that_holds
 from reticent._sklearn import MatrixLike
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
 from reticent.guarantees import (
@@ -241,7 +242,6 @@ class ConsensusInterface:
 
 def _largest_vote(count: int, epsilon: float, delta: float) -> float:
     """Return the largest epsilon of `count` soft votes that total `epsilon`."""
-    low, high = epsilon / count, 8 * epsilon
 
     def fits(vote: float) -> bool:
         total = repeat(
@@ -252,8 +252,5 @@ def _largest_vote(count: int, epsilon: float, delta: float) -> float:
         )
         return bool(total.guarantee.epsilon <= epsilon)
 
-    low *= 1 - 1e-12
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    least = epsilon / count * (1 - 1e-12)
+    return last_that_holds(fits, least, 8 * epsilon, halvings=40)

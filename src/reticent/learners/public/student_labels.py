@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from reticent._numbers import whole
+from reticent._search import doubled_until, last_that_holds
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.errors import BudgetExhaustedError, InvalidParameterError, RuleError
 from reticent.guarantees import (
@@ -156,18 +157,15 @@ def _largest(
 
     low, high = 0.0, 1.01 * budget.epsilon
     if fits(high):  # noise that is analysed for many answers at once
-        while fits(2 * high) and high < 2.0**10:
-            high *= 2
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    if not low > 0:
+        _, high = doubled_until(lambda e: e >= 2.0**11 or not fits(e), 2 * high)
+        low = high / 2
+    largest = last_that_holds(fits, low, high, halvings=60)
+    if not largest > 0:
         raise BudgetExhaustedError(
             f"n_labels={asked} private labels do not fit into {budget}. Ask for fewer, "
             "or raise the budget."
         )
-    return low * (1 - 2.0**-40)
+    return largest * (1 - 2.0**-40)
 
 
 def separate_answers(
