@@ -4,7 +4,6 @@ No randomness and no data live here. A certificate is derived by a rule from pre
 it prints its derivation as a tree and survives a round trip through JSON.
 """
 
-from reticent.guarantees.account import Account
 from reticent.guarantees.amplify import (
     any_on_subsample,
     average_of_shards,
@@ -141,7 +140,6 @@ __all__ = [
     "SLACK_SHARE",
     "TOTALS_SHARE",
     "ZCDP",
-    "Account",
     "AddRemove",
     "ApproxDP",
     "Assumption",

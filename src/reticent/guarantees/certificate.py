@@ -30,7 +30,7 @@ Detail: TypeAlias = Scalar | tuple[Scalar, ...]
 FORMAT = 1
 # What can be built can be written, read, printed and compared without running out of
 # stack. Derivations have a handful of levels; a loop that composes its own result
-# grows without end and should use `compose` once, or an `Account`.
+# grows without end and should use `compose` once.
 _DEEPEST = 64
 
 

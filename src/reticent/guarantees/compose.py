@@ -2,7 +2,7 @@
 
 `compose` tries every method that fits and returns the smallest; the rule on the
 result names the method. Basic composition and zCDP also hold when each step's
-parameters are chosen after seeing earlier answers (see `Account`); the exact and the
+parameters are chosen after seeing earlier answers (see `totals`); the exact and the
 PLD method need parameters fixed in advance, though the steps themselves may adapt.
 """
 
