@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -12,8 +11,10 @@ from typing import Any
 
 from sklearn.linear_model import LogisticRegression
 
+from reticent._text import checked_name
 from reticent.cli.budgets import DatasetBudget, planned, release_delta
 from reticent.cli.home import Home
+from reticent.ensembles import SHARD_TREES
 from reticent.errors import InvalidParameterError, ReticentError
 from reticent.guarantees import Budget
 from reticent.learners import (
@@ -30,7 +31,6 @@ from reticent.service import build
 from reticent.storage import save_model
 
 LEARNERS = ("boosting", "linear")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # Public knots of a numeric column in a released additive model.
 _KNOTS = 8
 
@@ -88,11 +88,7 @@ def train_and_store(place: Home, data: Path, schema: Schema, order: Order) -> An
         raise InvalidParameterError(
             "the schema declares no label; name the column to be predicted."
         )
-    if not _NAME.fullmatch(order.name):
-        raise InvalidParameterError(
-            f"--name {order.name!r} must be at most 64 letters, digits, '-', '_' or "
-            "'.', beginning with a letter or digit."
-        )
+    checked_name(f"--name {order.name!r}", order.name)
     if (place.models / order.name).exists() and not order.replace:
         raise InvalidParameterError(
             f"there is a model {order.name!r} already; give another --name, or "
@@ -244,7 +240,7 @@ def _classifier(linear: bool) -> Any:
         return LogisticRegression()
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    return HistGradientBoostingClassifier(**_trees())
+    return HistGradientBoostingClassifier(**SHARD_TREES)
 
 
 def _regressor(linear: bool) -> Any:
@@ -254,15 +250,4 @@ def _regressor(linear: bool) -> Any:
         return Ridge()
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    return HistGradientBoostingRegressor(**_trees())
-
-
-def _trees() -> dict[str, Any]:
-    """Return settings for a shard's few rows; category codes are split as numbers."""
-    return {
-        "max_iter": 60,
-        "max_leaf_nodes": 8,
-        "min_samples_leaf": 10,
-        "l2_regularization": 1.0,
-        "early_stopping": False,
-    }
+    return HistGradientBoostingRegressor(**SHARD_TREES)

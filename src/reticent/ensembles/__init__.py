@@ -18,7 +18,7 @@ from reticent.ensembles.fusion.encoding import Encoded, Encoding
 from reticent.ensembles.fusion.linear import FusedLinear
 from reticent.ensembles.fusion.pipelines import Block
 from reticent.ensembles.fusion.trees import FusedTrees
-from reticent.ensembles.recipe import LinearRecipe, linear_recipe
+from reticent.ensembles.recipe import SHARD_TREES, LinearRecipe, linear_recipe
 from reticent.ensembles.spool import DealtRows, RowSpool
 from reticent.ensembles.steps import (
     STEPS,
@@ -35,6 +35,7 @@ from reticent.ensembles.training import (
 )
 
 __all__ = [
+    "SHARD_TREES",
     "STEPS",
     "Block",
     "ClassifierEnsemble",

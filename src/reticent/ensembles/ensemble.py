@@ -11,7 +11,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from reticent._sklearn import MatrixLike
 from reticent.ensembles.fusion.base import Doubts
-from reticent.ensembles.fusion.choice import Fusion, fuse
+from reticent.ensembles.fusion.choice import FusedModels, Fusion, fuse
 from reticent.ensembles.fusion.encoding import Encoded
 from reticent.ensembles.looped import (
     model_ballots,
@@ -23,7 +23,7 @@ from reticent.ensembles.steps import check_bounds, output_steps, probability_ste
 from reticent.errors import InternalError, InvalidParameterError
 from reticent.estimators import NO_BALLOT, Columns, Labels, fixed_ballots
 
-# Answers of so many models per worker are held at once before they are added up.
+# As many models' answers per worker are held at once before they are added up.
 _ANSWERS_PER_WORKER = 8
 
 
@@ -107,6 +107,39 @@ class _Ensemble:
                 yield asked, settle(mine, int(place))
             else:
                 yield asked, ask(int(self._present_fusion().shards[place]))[asked]
+
+    def _step_sums(
+        self,
+        count: int,
+        encoded: Encoded | None,
+        ask: Callable[[int], NDArray[np.int64]],
+        *,
+        failed: NDArray[np.int64],
+        add: Callable[[FusedModels, Encoded], tuple[NDArray[np.int64], Doubts]],
+        settle: Callable[[FusedModels, Any, NDArray[np.int64], int], NDArray[np.int64]],
+    ) -> NDArray[np.int64]:
+        """Add up what all shards say about `count` rows, in whole steps.
+
+        `ask` is for models that are not fused, `add` and `settle` for those that are;
+        `failed` is what a shard adds whose model fails.
+        """
+        sums = np.zeros((count, *failed.shape), dtype=np.int64)
+        shards: Iterable[Any] = range(self.n_shards)
+        if encoded is not None:
+            fusion = self._present_fusion()
+            sums += len(fusion.shards) * failed
+            sums[encoded.rows], doubts = add(fusion.models, encoded)
+            for rows, steps in self._doubtful(
+                encoded,
+                doubts,
+                ask,
+                lambda own, place: settle(fusion.models, encoded.values, own, place),
+            ):
+                sums[rows] += steps
+            shards = self._unfused_shards()
+        for _, steps in self._each(ask, shards):
+            sums += steps
+        return sums
 
     def _each(
         self, ask: Callable[[int], NDArray[Any]], shards: Iterable[Any]
@@ -242,33 +275,22 @@ class ClassifierEnsemble(_Ensemble):
         """
         X = self.columns.read(X)
         n_classes = len(self.labels)
-        sums = np.zeros((n_rows(X), n_classes), dtype=np.int64)
 
         def ask(shard: int) -> NDArray[np.int64]:
             given = model_probabilities(self.models[shard], X, self.labels)
             return probability_steps(given)
 
         fusable = self.fusion is None or self.fusion.models.gives_probabilities
-        encoded = self._encoded(X, fused and fusable)
-        if encoded is None:
-            shards: Iterable[Any] = range(self.n_shards)
-        else:
-            fusion = self._present_fusion()
-            sums += len(fusion.shards) * probability_steps(np.full(n_classes, np.nan))
-            given, doubts = fusion.models.probability_sums(encoded, n_classes)
-            sums[encoded.rows] = given
-            settle = fusion.models.settle_probabilities
-            for rows, steps in self._doubtful(
-                encoded,
-                doubts,
-                ask,
-                lambda own, place: settle(encoded.values, own, place, n_classes),
-            ):
-                sums[rows] += steps
-            shards = self._unfused_shards()
-        for _, steps in self._each(ask, shards):
-            sums += steps
-        return sums
+        return self._step_sums(
+            n_rows(X),
+            self._encoded(X, fused and fusable),
+            ask,
+            failed=probability_steps(np.full(n_classes, np.nan)),
+            add=lambda models, encoded: models.probability_sums(encoded, n_classes),
+            settle=lambda models, values, rows, place: models.settle_probabilities(
+                values, rows, place, n_classes
+            ),
+        )
 
     def _fixed_counts(self, shards: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.bincount(self._fixed[shards], minlength=len(self.labels))
@@ -348,28 +370,17 @@ class RegressorEnsemble(_Ensemble):
         Fused or not, they are the same.
         """
         X = self.columns.read(X)
-        sums = np.zeros(n_rows(X), dtype=np.int64)
 
         def ask(shard: int) -> NDArray[np.int64]:
             return output_steps(model_outputs(self.models[shard], X), self.bounds)
 
-        encoded = self._encoded(X, fused)
-        if encoded is None:
-            shards: Iterable[Any] = range(self.n_shards)
-        else:
-            fusion = self._present_fusion()
-            sums += len(fusion.shards) * output_steps(np.array(np.nan), self.bounds)
-            given, doubts = fusion.models.output_sums(encoded, self.bounds)
-            sums[encoded.rows] = given
-            settle = fusion.models.settle_outputs
-            for rows, steps in self._doubtful(
-                encoded,
-                doubts,
-                ask,
-                lambda own, place: settle(encoded.values, own, place, self.bounds),
-            ):
-                sums[rows] += steps
-            shards = self._unfused_shards()
-        for _, steps in self._each(ask, shards):
-            sums += steps
-        return sums
+        return self._step_sums(
+            n_rows(X),
+            self._encoded(X, fused),
+            ask,
+            failed=output_steps(np.array(np.nan), self.bounds),
+            add=lambda models, encoded: models.output_sums(encoded, self.bounds),
+            settle=lambda models, values, rows, place: models.settle_outputs(
+                values, rows, place, self.bounds
+            ),
+        )

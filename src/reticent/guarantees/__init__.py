@@ -15,6 +15,7 @@ from reticent.guarantees.amplify import (
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.compose import (
+    CLOSED_FORMS,
     answers_within,
     basic_composition,
     compose,
@@ -130,6 +131,7 @@ from reticent.guarantees.types import (
 )
 
 __all__ = [
+    "CLOSED_FORMS",
     "EXACT_ORACLE",
     "INDEPENDENT_RUNS",
     "MPMATH_LOCK",

@@ -33,6 +33,10 @@ _PLD_STEPS = 10_000
 _PLD_KINDS = 8
 _MOST_ANSWERS = 10**12
 
+#: Methods of composition that are fast enough for the path of a request.
+CLOSED_FORMS = ("basic", "exact", "zcdp")
+_METHODS = (*CLOSED_FORMS, "pld")
+
 
 def joined(
     rule_id: str,
@@ -249,7 +253,7 @@ def compose(
     certificates: Iterable[Certificate[Any]],
     *,
     delta: float = 0.0,
-    methods: Sequence[str] = ("basic", "exact", "zcdp", "pld"),
+    methods: Sequence[str] = _METHODS,
 ) -> Certificate[Any]:
     """Return the smallest certificate for several uses of the same data.
 
@@ -299,7 +303,7 @@ def repeat(
     times: int,
     *,
     delta: float = 0.0,
-    methods: Sequence[str] = ("basic", "exact", "zcdp", "pld"),
+    methods: Sequence[str] = _METHODS,
 ) -> Certificate[Any]:
     """Return what `times` uses of one mechanism cost, each with fresh randomness."""
     times = whole("repeat", "times", times)
@@ -310,7 +314,7 @@ def _compose(
     tally: dict[Certificate[Any], int], delta: float, methods: Sequence[str]
 ) -> Certificate[Any]:
     premises, counts = tuple(tally), tuple(tally.values())
-    unknown = set(methods) - {"basic", "exact", "zcdp", "pld"}
+    unknown = set(methods) - set(_METHODS)
     if unknown:
         raise RuleError(f"methods={sorted(unknown)} are not known to compose().")
     concentrated = any(isinstance(p.guarantee, ZCDP) for p in premises)
@@ -373,7 +377,7 @@ def answers_within(certificate: Certificate[Any], budget: Budget) -> int:
                 certificate,
                 times,
                 delta=budget.delta,
-                methods=("basic", "exact", "zcdp"),
+                methods=CLOSED_FORMS,
             )
         except RuleError:
             return False

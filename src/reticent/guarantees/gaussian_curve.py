@@ -20,7 +20,7 @@ _PRECISION = 600
 # from continuous noise (see `reticent.mechanisms.sampling.gaussian_grid`).
 _MARGIN = 2.0**-48
 # Ratios and epsilons are searched to this share of themselves.
-_SEARCHED = 2.0**-45
+_SEARCH_PRECISION = 2.0**-45
 
 
 def gaussian_delta(ratio: float, epsilon: float) -> float:
@@ -99,7 +99,7 @@ def _ratio(epsilon: float, delta: float) -> float:
 
     # delta grows with the ratio.
     low, high = doubled_until(lambda ratio: not private(ratio), 1.0)
-    return last_that_holds(private, low, high, relative=_SEARCHED)
+    return last_that_holds(private, low, high, relative=_SEARCH_PRECISION)
 
 
 @lru_cache(maxsize=256)
@@ -122,4 +122,4 @@ def gaussian_epsilon(ratio: float, delta: float) -> float:
         return 0.0
     # delta falls in epsilon.
     low, high = doubled_until(enough, 1.0)
-    return last_that_holds(enough, high, low, relative=_SEARCHED)
+    return last_that_holds(enough, high, low, relative=_SEARCH_PRECISION)

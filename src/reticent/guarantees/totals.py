@@ -84,7 +84,13 @@ OTHER_CHARGES = Assumption(
     "what else was charged to the account keeps the promise of its own certificate",
 )
 
-_STEPS = (PureDP, BoundedRange, ApproxDP, ZCDP)
+_AT_EVERY_MOMENT: dict[str, Any] = {
+    "source": "RogersEtAl2016; WhitehouseEtAl2023; reticent.guarantees.totals",
+    "takes": (PureDP, BoundedRange, ApproxDP, ZCDP),
+    "gives": (PureDP, ApproxDP),
+    "relations": NEIGHBOURS,
+    "adaptivity": "fully adaptive",
+}
 
 
 # Caps are read, and totals worked out, far more often than caps change.
@@ -211,11 +217,7 @@ def _about(
     "G22-filter",
     name="a cap that holds at every moment",
     statement="sums of epsilon or of rho within the cap, whichever lasts longer",
-    source="RogersEtAl2016; WhitehouseEtAl2023; reticent.guarantees.totals",
-    takes=_STEPS,
-    gives=(PureDP, ApproxDP),
-    relations=NEIGHBOURS,
-    adaptivity="fully adaptive",
+    **_AT_EVERY_MOMENT,
 )
 def within_filter(
     *premises: Certificate[Any],
@@ -248,11 +250,7 @@ def within_filter(
     "G22-odometer",
     name="a total that holds at every moment",
     statement="the sum of epsilons, or the next level above the sum of rhos",
-    source="RogersEtAl2016; WhitehouseEtAl2023; reticent.guarantees.totals",
-    takes=_STEPS,
-    gives=(PureDP, ApproxDP),
-    relations=NEIGHBOURS,
-    adaptivity="fully adaptive",
+    **_AT_EVERY_MOMENT,
 )
 def running_total(
     *premises: Certificate[Any],

@@ -66,20 +66,12 @@ def calibrate_laplace(
     rounded = round_to_grid(
         premise, grid=step, dimension=dimension, on_grid=on_grid, seeded=seeded
     )
-    scale, certificate = _smallest(
-        rounded.guarantee.l1 / epsilon,
-        step,
-        lambda scale: laplace_noise(rounded, scale=scale),
-        lambda guarantee: guarantee.epsilon <= epsilon,
-    )
-    return GridNoise(
-        law=GridLaw.LAPLACE,
-        grid=step,
-        scale=scale,
-        dimension=dimension,
-        on_grid=on_grid,
-        certificate=certificate,
-    )
+
+    def certify(scale: float) -> Certificate[Any] | None:
+        found = laplace_noise(rounded, scale=scale)
+        return found if found.guarantee.epsilon <= epsilon else None
+
+    return _noise(GridLaw.LAPLACE, rounded, rounded.guarantee.l1 / epsilon, certify)
 
 
 def calibrate_gaussian(
@@ -114,23 +106,18 @@ def calibrate_gaussian(
     rounded = round_to_grid(
         premise, grid=step, dimension=dimension, on_grid=on_grid, seeded=seeded
     )
+
+    def certify(scale: float) -> Certificate[Any] | None:
+        try:
+            return gaussian_noise_analytic(
+                rounded, scale=scale, grid=step, epsilon=epsilon, delta=delta
+            )
+        except RuleError:
+            return None
+
     continuous = rounded.guarantee.l2 / ratio / step
-    scale, certificate = _smallest(
-        math.sqrt(continuous**2 + ROUNDING_VARIANCE) * step,
-        step,
-        lambda scale: gaussian_noise_analytic(
-            rounded, scale=scale, grid=step, epsilon=epsilon, delta=delta
-        ),
-        lambda guarantee: True,
-    )
-    return GridNoise(
-        law=GridLaw.GAUSSIAN,
-        grid=step,
-        scale=scale,
-        dimension=dimension,
-        on_grid=on_grid,
-        certificate=certificate,
-    )
+    least = math.sqrt(continuous**2 + ROUNDING_VARIANCE) * step
+    return _noise(GridLaw.GAUSSIAN, rounded, least, certify)
 
 
 def calibrate_gaussian_zcdp(
@@ -162,49 +149,42 @@ def calibrate_gaussian_zcdp(
     rounded = round_to_grid(
         premise, grid=step, dimension=dimension, on_grid=on_grid, seeded=seeded
     )
-    scale, certificate = _smallest(
-        rounded.guarantee.l2 / math.sqrt(2 * rho),
-        step,
-        lambda scale: gaussian_noise(rounded, scale=scale),
-        lambda guarantee: guarantee.rho <= rho,
-    )
-    return GridNoise(
-        law=GridLaw.GAUSSIAN,
-        grid=step,
-        scale=scale,
-        dimension=dimension,
-        on_grid=on_grid,
-        certificate=certificate,
-    )
+
+    def certify(scale: float) -> Certificate[Any] | None:
+        found = gaussian_noise(rounded, scale=scale)
+        return found if found.guarantee.rho <= rho else None
+
+    least = rounded.guarantee.l2 / math.sqrt(2 * rho)
+    return _noise(GridLaw.GAUSSIAN, rounded, least, certify)
 
 
-def _smallest(
+def _noise(
+    law: GridLaw,
+    rounded: Certificate[Sensitivity],
     scale: float,
-    grid: float,
-    certify: Callable[[float], Certificate[Any]],
-    enough: Callable[[Any], bool],
-) -> tuple[float, Certificate[Any]]:
-    """Raise a scale, a little, until its certificate says what is needed."""
+    certify: Callable[[float], Certificate[Any] | None],
+) -> GridNoise:
+    """Return noise of the first scale, a little above the given one, that certifies."""
     if not 0 < scale < math.inf:
         raise InvalidParameterError(
             f"noise needs a positive, finite scale; got scale={scale!r}. Check the "
             "sensitivity and the privacy parameters."
         )
-    checked_scale(scale / grid)
-
-    def certified(candidate: float) -> Certificate[Any] | None:
-        try:
-            certificate = certify(candidate)
-        except RuleError:
-            return None
-        return certificate if enough(certificate.guarantee) else None
-
-    found = slightly_larger(scale, certified)
+    public: dict[str, Any] = dict(rounded.details)
+    checked_scale(scale / public["grid"])
+    found = slightly_larger(scale, certify)
     if found is None:
         raise InvalidParameterError(
             f"no noise scale near {scale!r} reaches the target; use a finer grid."
         )
-    return found
+    return GridNoise(
+        law=law,
+        grid=public["grid"],
+        scale=found[0],
+        dimension=public["dimension"],
+        on_grid=public["on_grid"],
+        certificate=found[1],
+    )
 
 
 def _move(premise: Any) -> Sensitivity:

@@ -14,6 +14,7 @@ from reticent._search import last_that_holds
 from reticent._sklearn import MatrixLike
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
 from reticent.guarantees import (
+    CLOSED_FORMS,
     Budget,
     Certificate,
     basic_composition,
@@ -218,7 +219,7 @@ class ConsensusInterface:
             soft_vote_certificate(n=n, epsilon=self.vote_epsilon),
             self.unstable,
             delta=half,
-            methods=("basic", "exact", "zcdp"),
+            methods=CLOSED_FORMS,
         )
         total = basic_composition(consensus, votes, counts=(1, 1))
         # The shards, and what is assumed of them, are those of the predictor.
@@ -248,7 +249,7 @@ def _largest_vote(count: int, epsilon: float, delta: float) -> float:
             soft_vote_certificate(n=1, epsilon=vote),
             count,
             delta=delta,
-            methods=("basic", "exact", "zcdp"),
+            methods=CLOSED_FORMS,
         )
         return bool(total.guarantee.epsilon <= epsilon)
 

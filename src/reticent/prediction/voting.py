@@ -16,7 +16,7 @@ from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_
 from reticent.ensembles import ClassifierEnsemble, check_base_estimator
 from reticent.errors import InvalidParameterError
 from reticent.estimators import Labels, checked_labels
-from reticent.guarantees import Budget, Certificate, repeat
+from reticent.guarantees import CLOSED_FORMS, Budget, Certificate, repeat
 from reticent.mechanisms import (
     RandomSource,
     Response,
@@ -340,7 +340,7 @@ def _automatic_rule(asked: PrivateVotingClassifier, pure: str, epsilon: float) -
             _certificate(rule, 1, epsilon),
             int(asked.queries or 1),
             delta=asked.budget.delta if asked.budget else 0.0,
-            methods=("basic", "exact", "zcdp"),
+            methods=CLOSED_FORMS,
         )
         return float(answers.guarantee.epsilon)
 

@@ -25,10 +25,10 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from reticent._text import checked_name
 from reticent.errors import InvalidParameterError
 from reticent.ledger import Cap
 from reticent.signing import HMAC, key_from, secret_bytes
-from reticent.storage import checked_name
 
 #: The file that workers read their settings from.
 CONFIG_VARIABLE = "RETICENT_CONFIG"

@@ -26,7 +26,11 @@ from reticent.guarantees import (
     rule,
 )
 from reticent.hypotheses import HuberLoss, LinearBall
-from reticent.learners.linear.noise_plans import bounded_rows, unit_weights
+from reticent.learners.linear.noise_plans import (
+    LONGEST_ROW,
+    bounded_rows,
+    unit_weights,
+)
 from reticent.learners.linear.objective_noise import ObjectivePerturbationRegressor
 from reticent.mechanisms import (
     RandomSource,
@@ -39,8 +43,6 @@ _POSITIVE = Interval(Real, 0, None, closed="neither")
 _MOST_SUPPORTS = 5000
 _LARGEST_SCORE = 2**43
 _MOST_STEPS_OF_A_LOSS = 2**20
-# Rows with their constant are shorter than this.
-_LONGEST_ROW = 1.12
 
 
 @rule(
@@ -256,7 +258,7 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
         """Select a support by its least risk."""
         loss = HuberLoss(positive(type(self).__name__, "width", self.width))
         radius = positive(type(self).__name__, "radius", self.radius)
-        farthest = np.array([_LONGEST_ROW * radius + 1.0])
+        farthest = np.array([LONGEST_ROW * radius + 1.0])
         span = up(float(loss.value(farthest, np.zeros(1))[0]))
         weights, n = unit_weights(units, len(rows))
         steps = min(_MOST_STEPS_OF_A_LOSS, _LARGEST_SCORE // n)

@@ -22,7 +22,7 @@ from reticent.estimators import (
     two_labels,
 )
 from reticent.learners.linear.log_concave_draw import LogConcaveModel, Report
-from reticent.learners.linear.noise_plans import CONSTANT
+from reticent.learners.linear.noise_plans import CONSTANT, LONGEST_ROW
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _CONSTRAINTS: dict[str, list[Any]] = {
@@ -177,7 +177,7 @@ class LogConcaveClassifier(ReleasedLinearClassifier, LogConcaveModel):
         X = validate_data(self, X, dtype=np.float64)
         labels, y = two_labels("LogConcaveClassifier", self.classes, X, y)
         # The loss falls with the margin, so its extremes are at the largest margins.
-        far = np.array([1.12 * radius])
+        far = np.array([LONGEST_ROW * radius])
         low, high = (float(loss.loss.value(s, np.ones(1))[0]) for s in (far, -far))
         found = self._draw(
             X,
@@ -293,11 +293,11 @@ tv_error, random_state
         """
         radius = self._checked_radius()
         bounds = check_bounds(self.bounds)
-        loss = regression_loss(self.loss, self.width, 1.12 * radius)
+        loss = regression_loss(self.loss, self.width, LONGEST_ROW * radius)
         X = validate_data(self, X, dtype=np.float64)
         y = checked_targets(y)
         check_consistent_length(X, y)
-        farthest = np.array([1.12 * radius + 1.0])
+        farthest = np.array([LONGEST_ROW * radius + 1.0])
         high = up(float(loss.loss.value(farthest, np.zeros(1))[0]))
         found = self._draw(
             X,

@@ -40,6 +40,8 @@ Float = NDArray[np.float64]
 # The constant feature, for rows in the unit ball.
 CONSTANT = 0.5
 _LARGEST_NORM = 1.1180339887498950  # sqrt(1 + CONSTANT^2), rounded up
+# Rows with their constant are shorter than this, all rounding included.
+LONGEST_ROW = 1.12
 # Share of the sensitivity, or of epsilon, that the solver's tolerance may cost.
 _SOLVER_SHARE = 1e-3
 # Coefficients of about this size are looked for, for rows in the unit ball.

@@ -26,6 +26,7 @@ from reticent.estimators import (
 )
 from reticent.learners.linear.noise_plans import (
     CONSTANT,
+    LONGEST_ROW,
     OutputPlan,
     bounded_rows,
     unit_weights,
@@ -303,9 +304,8 @@ class OutputPerturbationRegressor(ReleasedLinearRegressor, _OutputPerturbation):
             If the preset tolerance is not reached.
         """
         bounds = check_bounds(self.bounds)
-        # Rows are shorter than 1.12, constant included.
         radius = positive(type(self).__name__, "radius", self.radius)
-        loss = regression_loss(self.loss, self.width, 1.12 * radius)
+        loss = regression_loss(self.loss, self.width, LONGEST_ROW * radius)
         X = validate_data(self, X, dtype=np.float64)
         y = checked_targets(y)
         check_consistent_length(X, y)

@@ -15,6 +15,7 @@ from reticent._search import doubled_until, last_that_holds
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.errors import BudgetExhaustedError, InvalidParameterError, RuleError
 from reticent.guarantees import (
+    CLOSED_FORMS,
     ZCDP,
     BoundedRange,
     Budget,
@@ -43,7 +44,6 @@ from reticent.prediction import (
 )
 
 # Closed forms of composition: PLD is no better for the votes, and takes seconds.
-_METHODS = ("basic", "exact", "zcdp")
 # The soft rule is taken if it may spend so much more on an answer than a pure one.
 _WORTH = 1.1
 # A query on which all shards agree should pass the noisy threshold nearly always.
@@ -149,7 +149,7 @@ def _largest(
     def fits(epsilon: float) -> bool:
         try:
             total = repeat(
-                certify(epsilon), asked, delta=budget.delta, methods=_METHODS
+                certify(epsilon), asked, delta=budget.delta, methods=CLOSED_FORMS
             )
         except RuleError:
             return False
@@ -186,7 +186,7 @@ def separate_answers(
             f"one answer costs {certificate.guarantee}; {budget} covers none. Raise "
             "the budget, or let it be spread: spread=True."
         )
-    total = repeat(certificate, count, delta=budget.delta, methods=_METHODS)
+    total = repeat(certificate, count, delta=budget.delta, methods=CLOSED_FORMS)
     asked = rows[:count]
     labels = teacher.predict(safe_indexing(public, asked))
     rho = None

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from reticent._text import NAME_PATTERN
 from reticent.service.settings import BudgetSettings, Name
 
 Cell = str | float | bool | None
@@ -209,7 +210,7 @@ class NewKey(_Document):
         Name,
         Field(
             description="Who will hold it; all keys of a client share an account.",
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+            pattern=NAME_PATTERN,
         ),
     ]
     role: Literal["analyst", "admin"] = "analyst"

@@ -15,7 +15,7 @@ from reticent.service.answering import Answered, idempotency_key
 from reticent.service.keys import KeyRecord, Role
 from reticent.service.parts import Parts
 from reticent.service.registry import ServedModel, client_account
-from reticent.service.requests.bodies import read_body, strict_json
+from reticent.service.requests.bodies import json_object, read_body
 from reticent.service.requests.problems import ProblemError, plain
 from reticent.service.v1 import documents as doc
 
@@ -86,7 +86,7 @@ def v1_routes(parts: Parts) -> APIRouter:
     async def predict(request: Request) -> Response:
         record = await parts.access.caller(request)
         model = parts.access.model(record, request.path_params["name"])
-        body = strict_json(await read_body(request, settings.max_body_bytes))
+        body = json_object(await read_body(request, settings.max_body_bytes))
         table = model.stored.schema.rows(_rows(body, settings.max_rows))
         key = idempotency_key(record, request.headers.get("idempotency-key"))
         answered = await parts.desk.answer(model, record, table, key)
