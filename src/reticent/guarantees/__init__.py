@@ -57,7 +57,6 @@ from reticent.guarantees.gaussian import (
     zeroing_to_replacing,
 )
 from reticent.guarantees.gaussian_curve import (
-    MPMATH_LOCK,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_ratio,
@@ -102,9 +101,9 @@ from reticent.guarantees.subject import (
     ZeroOut,
 )
 from reticent.guarantees.totals import (
+    DELTA_SHARE_FOR_SLACK,
+    DELTA_SHARE_FOR_TOTALS,
     OTHER_CHARGES,
-    SLACK_SHARE,
-    TOTALS_SHARE,
     Filter,
     Others,
     running_total,
@@ -132,15 +131,14 @@ from reticent.guarantees.types import (
 
 __all__ = [
     "CLOSED_FORMS",
+    "DELTA_SHARE_FOR_SLACK",
+    "DELTA_SHARE_FOR_TOTALS",
     "EXACT_ORACLE",
     "INDEPENDENT_RUNS",
-    "MPMATH_LOCK",
     "OTHER_CHARGES",
     "PUBLIC_BOUNDS",
     "PUBLIC_LABELS",
     "SEEDED_NOISE",
-    "SLACK_SHARE",
-    "TOTALS_SHARE",
     "ZCDP",
     "AddRemove",
     "ApproxDP",

@@ -9,6 +9,7 @@ from typing import Any
 from mpmath.ctx_mp import MPContext
 
 from reticent._numbers import (
+    MPMATH_LOCK,
     ceil_float,
     ceil_root,
     exact,
@@ -20,7 +21,7 @@ from reticent._numbers import (
 from reticent.errors import RelationMismatchError, RuleError
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.convert import NEIGHBOURS, keep
-from reticent.guarantees.gaussian_curve import MPMATH_LOCK, gaussian_epsilon
+from reticent.guarantees.gaussian_curve import gaussian_epsilon
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import ReplaceOne, Scope, ZeroOut
 from reticent.guarantees.types import (

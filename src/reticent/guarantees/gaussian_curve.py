@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from functools import lru_cache
 from typing import Any
 
 from mpmath.ctx_mp import MPContext
 
-from reticent._numbers import nonnegative, positive, probability
+from reticent._numbers import MPMATH_LOCK, nonnegative, positive, probability
 from reticent._search import doubled_until, last_that_holds
 from reticent.errors import InvalidParameterError
-
-#: mpmath keeps constants in tables that two threads must not grow at once.
-MPMATH_LOCK = threading.RLock()
 
 _PRECISION = 600
 # Against us: for turning results into floats, and for what noise on a grid differs

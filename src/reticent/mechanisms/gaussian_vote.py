@@ -31,7 +31,7 @@ from reticent.mechanisms.sampling.grid_noise import (
     log_theta,
 )
 from reticent.mechanisms.sampling.inputs import vote_counts
-from reticent.mechanisms.sampling.intervals import Intervals
+from reticent.mechanisms.sampling.intervals import IntervalArithmetic
 from reticent.mechanisms.sampling.listening import reach
 from reticent.mechanisms.sampling.randomness import RandomSource
 from reticent.mechanisms.votes import noise_assumptions
@@ -110,7 +110,7 @@ class GaussianArgmaxResponse(Response):
             logs[lead] = np.log1p(-others)
         return np.asarray(logs)
 
-    def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]:
+    def _log_intervals(self, row: int, arithmetic: IntervalArithmetic) -> list[Any]:
         votes = [int(count) for count in self.votes[row]]
         variance = Fraction(self.scale) ** 2
         # Beyond `edge` weights are below 2^-precision and at least halve each step,

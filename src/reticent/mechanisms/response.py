@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._numbers import whole
-from reticent.guarantees import MPMATH_LOCK
+from reticent._numbers import MPMATH_LOCK, whole
 from reticent.mechanisms.sampling.categorical import draw_categorical
-from reticent.mechanisms.sampling.intervals import Intervals, TooWideError
-from reticent.mechanisms.sampling.listening import heard
+from reticent.mechanisms.sampling.intervals import IntervalArithmetic, TooWideError
+from reticent.mechanisms.sampling.listening import audible
 from reticent.mechanisms.sampling.randomness import RandomSource
 
 _SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
@@ -40,7 +39,7 @@ class Response(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "draw" in vars(cls):
-            cls.draw = heard("label")(cls.draw)  # type: ignore[method-assign]
+            cls.draw = audible("label")(cls.draw)  # type: ignore[method-assign]
 
     @property
     @abstractmethod
@@ -54,7 +53,7 @@ class Response(ABC):
     def _log_probabilities(self) -> NDArray[np.float64]: ...
 
     @abstractmethod
-    def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]: ...
+    def _log_intervals(self, row: int, arithmetic: IntervalArithmetic) -> list[Any]: ...
 
     @abstractmethod
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
@@ -92,10 +91,10 @@ class Response(ABC):
     def _ends(self, row: int, precision: int) -> list[tuple[Fraction, Fraction]]:
         with MPMATH_LOCK:
             try:
-                intervals = self._log_intervals(row, Intervals(precision))
+                intervals = self._log_intervals(row, IntervalArithmetic(precision))
             except TooWideError:
                 return []
-            return [Intervals.ends(interval) for interval in intervals]
+            return [IntervalArithmetic.ends(interval) for interval in intervals]
 
 
 def frozen(values: NDArray[Any]) -> NDArray[Any]:
@@ -137,7 +136,7 @@ class SoftmaxResponse(Response):
         np.put_along_axis(others, lead, 0.0, axis=1)
         return np.asarray(gaps - np.log1p(others.sum(axis=1, keepdims=True)))
 
-    def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]:
+    def _log_intervals(self, row: int, arithmetic: IntervalArithmetic) -> list[Any]:
         weights = [Fraction(weight) for weight in self.log_weights[row].tolist()]
         lead = max(weights)
         gaps = [arithmetic.real(weight - lead) for weight in weights]

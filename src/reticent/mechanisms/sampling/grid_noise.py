@@ -23,7 +23,7 @@ from reticent.mechanisms.sampling.exact import draw_exp
 from reticent.mechanisms.sampling.fixed_point import exp_bounds, shifted_up
 from reticent.mechanisms.sampling.inputs import whole_numbers
 from reticent.mechanisms.sampling.inversion import Inversion
-from reticent.mechanisms.sampling.listening import heard
+from reticent.mechanisms.sampling.listening import audible
 from reticent.mechanisms.sampling.randomness import RandomSource
 
 # Within these scales every draw fits in 64 bits but for a probability below
@@ -129,7 +129,7 @@ def checked_scale(scale: Any) -> float:
     return value
 
 
-@heard("noise")
+@audible("noise")
 def _draw(
     law: GridLaw, location: ArrayLike, scale: float, source: RandomSource
 ) -> NDArray[np.int64]:

@@ -52,7 +52,7 @@ def exact_rate(epsilon: float, *, divisor: int = 1, bound: int) -> float:
     return float(target // unit * unit)
 
 
-def products(counts: NDArray[np.int64], rate: float) -> NDArray[np.float64]:
+def exact_products(counts: NDArray[np.int64], rate: float) -> NDArray[np.float64]:
     """Return counts times an `exact_rate`, which are floats without rounding."""
     return np.asarray(counts.astype(np.float64) * rate)
 

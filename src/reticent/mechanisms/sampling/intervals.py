@@ -17,7 +17,7 @@ class TooWideError(ArithmeticError):
     """An interval is too wide at this precision; a larger one will do."""
 
 
-class Intervals:
+class IntervalArithmetic:
     """Arithmetic at one precision, apart from mpmath's global contexts.
 
     Parameters

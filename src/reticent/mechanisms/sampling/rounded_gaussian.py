@@ -17,7 +17,7 @@ from reticent.mechanisms.sampling.fixed_point import normal_tail_bounds
 from reticent.mechanisms.sampling.grid_noise import checked_scale
 from reticent.mechanisms.sampling.inputs import whole_numbers
 from reticent.mechanisms.sampling.inversion import Inversion
-from reticent.mechanisms.sampling.listening import heard
+from reticent.mechanisms.sampling.listening import audible
 from reticent.mechanisms.sampling.randomness import RandomSource
 
 # SciPy's normal quantile has a relative error of a few 2^-52 (its own documentation
@@ -42,7 +42,7 @@ def rounded_gaussian_law(k: ArrayLike, scale: float) -> NDArray[np.float64]:
     return np.asarray(near + np.log1p(-np.exp(far - near)))
 
 
-@heard("rounded gaussian")
+@audible("rounded gaussian")
 def draw_rounded_gaussian(
     location: ArrayLike, scale: float, source: RandomSource
 ) -> NDArray[np.int64]:
