@@ -2,9 +2,9 @@
 
 Every bisection takes a number `inside` where the condition holds and a number
 `outside` where it fails, in either order, and returns a number at which the condition
-*was seen to hold* (or `inside` itself). So whoever needs the largest private scale and
-whoever needs the smallest sufficient one call the same function, and numerical doubt
-falls on the side where the condition holds.
+*was seen to hold* (or `inside` itself). One function finds the largest number that
+is private and the smallest that is enough, and numerical doubt falls on the side where
+the condition holds.
 """
 
 from __future__ import annotations

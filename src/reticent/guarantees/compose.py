@@ -81,7 +81,7 @@ def answers_in(
 
 
 def own_slack(premises: Sequence[Certificate[Any]], counts: Sequence[int]) -> Fraction:
-    """Sum the deltas that the steps bring themselves."""
+    """Sum the steps' own deltas."""
     return sum(
         (
             exact(premise.guarantee.delta) * count
@@ -186,7 +186,7 @@ def zcdp_composition(
 ) -> Conclusion[Any]:
     """Add up rho; with a `delta`, convert the total to (epsilon, delta)-DP.
 
-    A step that is only (epsilon, delta)-DP is pure but for its delta, which is added.
+    A step that is only (epsilon, delta)-DP counts as pure; its delta is added.
     """
     numbers, relation, scope = joined("G22-zcdp", premises, counts, answers)
     rho = ceil_float(

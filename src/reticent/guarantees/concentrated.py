@@ -30,7 +30,7 @@ _DOUBT = 2e-15
 
 
 def step_rho(guarantee: Any) -> float:
-    """Return the zCDP cost of one step, apart from its own delta."""
+    """Return the zCDP cost of one step, without its own delta."""
     if isinstance(guarantee, ZCDP):
         return guarantee.rho
     epsilon = exact(epsilon_delta(guarantee)[0])

@@ -50,7 +50,7 @@ def individual_filter(*, n: int, mu: float, scope: str) -> Conclusion[GaussianDP
     Round `t` releases :math:`\sum_i f_t(u_i) + N(0, \sigma_t^2)` over the active
     units. What shapes a round (:math:`f_t`, :math:`\sigma_t`) is a function of what
     was released before and of public facts, never of who is active. The caller's code
-    enforces this, and that nobody is told who is spent.
+    enforces this, and tells nobody which units are spent.
 
     Guarantee
     ---------

@@ -12,10 +12,10 @@ from reticent._search import doubled_until, last_that_holds
 from reticent.errors import InvalidParameterError
 
 _PRECISION = 600
-# Against us: for turning results into floats, and for what noise on a grid differs
-# from continuous noise (see `reticent.mechanisms.sampling.gaussian_grid`).
+# Against us: for turning results into floats, and for the difference between noise on
+# a grid and continuous noise (see `reticent.mechanisms.sampling.gaussian_grid`).
 _MARGIN = 2.0**-48
-# Ratios and epsilons are searched to this share of themselves.
+# Relative precision of ratios and epsilons that are found by bisection.
 _SEARCH_PRECISION = 2.0**-45
 
 
@@ -64,7 +64,7 @@ def _delta(context: Any, ratio: float, epsilon: float) -> float:
 
 
 def _context() -> Any:
-    context = MPContext()  # not the global one: its precision is everybody's
+    context = MPContext()  # not the global one, whose precision others set
     context.prec = _PRECISION
     return context
 

@@ -64,7 +64,7 @@ class AverageResponse(Response):
         return len(self.ones)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         # Draw the label of the smaller probability, whose interval is narrow.
         fewer = np.minimum(self.ones, self.voters - self.ones)
         chance = _smaller_half(fewer, self.voters, self.rate)
@@ -132,7 +132,7 @@ def average_vote(votes: ArrayLike, epsilon: float) -> Response:
     Parameters
     ----------
     votes : array-like of shape (n, 2)
-        How many models voted for each label, one row a query; every row holds the
+        How many models voted for each label, one row per query; every row holds the
         same number of votes.
     epsilon : float
         Epsilon of the noise. The answer costs less: see `average_vote_certificate`.

@@ -93,7 +93,7 @@ class FlippedResponse(Response):
         return len(self.base)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         labels = self.base.draw(source)
         if self.uniform:
             return replace_labels(labels, self.p, source, n_labels=self.n_labels)

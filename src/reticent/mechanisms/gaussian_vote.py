@@ -66,7 +66,7 @@ class GaussianArgmaxResponse(Response):
         return len(self.votes)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         noisy = draw_discrete_gaussian(self.votes, self.scale, source)
         return np.asarray(noisy.argmax(axis=1))
 
@@ -160,7 +160,7 @@ def gaussian_vote(
     Parameters
     ----------
     votes : array-like of shape (n, n_labels)
-        How many models voted for each label, one row a query.
+        How many models voted for each label, one row per query.
     scale : float
         Scale of the noise, in votes; see `gaussian_vote_scale`.
     voters : int, default=None

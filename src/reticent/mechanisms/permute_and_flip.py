@@ -47,7 +47,7 @@ class PermuteAndFlipResponse(Response):
         return len(self.gaps)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         accepted = draw_bernoulli_exp(self.gaps, source)
         # The first accepted label in a random order that knows nothing of acceptance
         # is a uniform one of the accepted. The leader always is, so there is one.

@@ -21,7 +21,7 @@ _SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
 
 
 class Response(ABC):
-    """The exact law of one label a row, given the data and the queries.
+    """The exact law of one label per row, given the data and the queries.
 
     It is as secret as the data: release what `draw` returns, nothing else.
 
@@ -57,7 +57,7 @@ class Response(ABC):
 
     @abstractmethod
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
 
     @cached_property
     def log_probabilities(self) -> NDArray[np.float64]:
@@ -124,7 +124,7 @@ class SoftmaxResponse(Response):
         return len(self.log_weights)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         return draw_categorical(self.log_weights, source)
 
     def _log_probabilities(self) -> NDArray[np.float64]:

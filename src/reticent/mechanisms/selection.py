@@ -37,7 +37,7 @@ def exponential_mechanism(
     Parameters
     ----------
     scores : array-like of int, shape (n_candidates,) or (n, n_candidates)
-        Larger is better; one selection a row. Sums of losses in fixed point are
+        Larger is better; one selection per row. Sums of losses in fixed point are
         whole numbers, too.
     epsilon : float
         Privacy cost of one selection.

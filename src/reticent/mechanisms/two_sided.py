@@ -52,7 +52,7 @@ class TwoSidedResponse(Response):
         return len(self.minority)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         low, high = exp_interval(self.exponents)
         base = np.where(self.between, 1 / (1 + np.exp(min(self.step, 700.0))), 0.5)
         # Adding 1, dividing and multiplying add three roundings to exp's own error.

@@ -34,7 +34,7 @@ def soft_vote(
     Parameters
     ----------
     votes : array-like of shape (n, n_labels)
-        How many models voted for each label, one row a query.
+        How many models voted for each label, one row per query.
     epsilon : float
         Privacy cost of one answer.
     voters : int, default=None
@@ -73,7 +73,7 @@ def geometric_vote(votes: ArrayLike, epsilon: float) -> Response:
     Parameters
     ----------
     votes : array-like of shape (n, 2)
-        How many models voted for each label, one row a query; every row holds the
+        How many models voted for each label, one row per query; every row holds the
         same number of votes.
     epsilon : float
         Privacy cost of one answer.

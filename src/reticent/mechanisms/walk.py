@@ -36,7 +36,7 @@ def sigmoid_response(positions: ArrayLike, epsilon: float, *, bound: int) -> Res
     Parameters
     ----------
     positions : array-like of int, shape (n,)
-        Positions `v` of the walk, one a query, that one replaced unit moves by at
+        Positions `v` of the walk, one per query, that one replaced unit moves by at
         most 2.
     epsilon : float
         Privacy cost of one answer under replacement of a unit.

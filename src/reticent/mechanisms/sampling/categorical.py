@@ -32,7 +32,7 @@ _MANY_LABELS = 512
 
 @audible("categorical")
 def draw_categorical(log_weights: ArrayLike, source: RandomSource) -> NDArray[np.int64]:
-    """Draw one label a row with probabilities proportional to ``exp(log_weights)``.
+    """Draw one label per row with probabilities proportional to ``exp(log_weights)``.
 
     Parameters
     ----------

@@ -169,10 +169,7 @@ def _laplace(scale: float) -> Inversion:
 
 
 def _laplace_tail(size: int, rate: Fraction, bits: int) -> tuple[int, int]:
-    """Return integers around ``2**bits`` times the probability of noise >= size.
-
-    The size of the noise is meant, without its sign.
-    """
+    """Return integers around ``2**bits`` times the probability of a size >= `size`."""
     if size == 0:
         return 1 << bits, 1 << bits
     fine = bits + 8

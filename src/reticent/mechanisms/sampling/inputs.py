@@ -20,7 +20,7 @@ _LARGEST_EXACT = 2**53
 
 
 def checked_epsilon(owner: str, epsilon: Any) -> float:
-    """Return `epsilon` as a float that can be meant."""
+    """Return `epsilon` as a float of a plausible size."""
     value = positive(owner, "epsilon", epsilon)
     if not _SMALLEST <= value <= _LARGEST:
         raise InvalidParameterError(
@@ -118,7 +118,7 @@ def vote_counts(
             return counts, 1
         if not (totals == totals[0]).all():
             raise InvalidDataError(
-                "every row must hold the same number of votes, one a voter; pass "
+                "every row must hold the same number of votes, one per voter; pass "
                 "voters=... if voters may abstain."
             )
         public = int(totals[0])

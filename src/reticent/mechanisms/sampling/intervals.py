@@ -1,4 +1,4 @@
-"""Interval arithmetic of any precision, for whoever verifies a law."""
+"""Interval arithmetic of any precision, to verify laws."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TooWideError(ArithmeticError):
 
 
 class IntervalArithmetic:
-    """Arithmetic at one precision, apart from mpmath's global contexts.
+    """Arithmetic at one precision, independent of mpmath's global contexts.
 
     Parameters
     ----------

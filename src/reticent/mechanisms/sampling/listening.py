@@ -33,7 +33,7 @@ class Reached:
     mechanism : str
         Which one.
     values : ndarray of shape (n_answers, width)
-        Whole numbers, one row an answer.
+        Whole numbers, one row per answer.
     largest, l1, l2 : float
         How far one unit may move a row: any entry of it, its l1 and its l2 norm, in
         the unit of the values. Infinite where the mechanism does not care.

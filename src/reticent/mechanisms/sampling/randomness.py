@@ -47,7 +47,7 @@ class RandomSource(ABC):
 
     @audible("name")
     def name(self, count: int) -> str:
-        """Return `count` random bytes in hexadecimal, to tell things apart.
+        """Return `count` random bytes in hexadecimal, as a unique name.
 
         Nothing that is released may depend on a name: audits check that.
         """
@@ -67,7 +67,7 @@ class RandomSource(ABC):
         """
         if bounds.size and not bounds.min() > 0:
             raise InvalidParameterError("uniform integers need bounds of at least 1.")
-        # 2^64 mod bound is (-bound) mod bound in 64-bit arithmetic: so many of the
+        # 2^64 mod bound is (-bound) mod bound in 64-bit arithmetic: that number of
         # last words form an incomplete class.
         last_valid = np.uint64(2**64 - 1) - (-bounds) % bounds
         words = self.words(bounds.size).reshape(bounds.shape)
