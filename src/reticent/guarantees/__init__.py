@@ -101,9 +101,9 @@ from reticent.guarantees.subject import (
     ZeroOut,
 )
 from reticent.guarantees.totals import (
-    DELTA_SHARE_FOR_SLACK,
-    DELTA_SHARE_FOR_TOTALS,
     OTHER_CHARGES,
+    SLACK_OF_DELTA,
+    TOTALS_OF_DELTA,
     Filter,
     Others,
     running_total,
@@ -131,14 +131,14 @@ from reticent.guarantees.types import (
 
 __all__ = [
     "CLOSED_FORMS",
-    "DELTA_SHARE_FOR_SLACK",
-    "DELTA_SHARE_FOR_TOTALS",
     "EXACT_ORACLE",
     "INDEPENDENT_RUNS",
     "OTHER_CHARGES",
     "PUBLIC_BOUNDS",
     "PUBLIC_LABELS",
     "SEEDED_NOISE",
+    "SLACK_OF_DELTA",
+    "TOTALS_OF_DELTA",
     "ZCDP",
     "AddRemove",
     "ApproxDP",

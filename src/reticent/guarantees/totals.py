@@ -77,7 +77,7 @@ LEVELS = tuple(2.0 ** (power / 4) for power in range(-80, 49))
 
 #: Of a budget's delta, what is set aside for steps with a delta of their own, and for
 #: totals in between. Together they cost less than one answer in a hundred.
-DELTA_SHARE_FOR_SLACK = DELTA_SHARE_FOR_TOTALS = Fraction(1, 20)
+SLACK_OF_DELTA = TOTALS_OF_DELTA = Fraction(1, 20)
 
 OTHER_CHARGES = Assumption(
     "OTHER_CHARGES",
