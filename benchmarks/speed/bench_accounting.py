@@ -6,9 +6,9 @@ peer takes for the same job.
 - `total of many answers`: what k answers of one pure mechanism cost at delta = 1e-6, by
   our exact closed form, over dp_accounting's loss distribution of the same steps. Both
   epsilons are printed; ours must not be larger.
-- `one charge`: adding one more step to a running account and asking whether it fits,
-  over dp_accounting's accountants, which compose anew to answer.
-- `one guarded draw`: a charge and a draw of discrete Gaussian noise, over an OpenDP
+- `one ledger charge`: one more step charged to a ledger in memory, over dp_accounting's
+  accountants, which compose all steps again to answer whether it fits.
+- `one ledger draw`: a charge and a draw of discrete Gaussian noise, over an OpenDP
   privacy filter that does the same, for the first answers and after many.
 
 Prints one JSON object; `--quick` takes smaller sizes.
@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from itertools import count
 from typing import Any
 
 import dp_accounting
@@ -31,13 +32,20 @@ from dp_accounting.pld import privacy_loss_distribution
 
 from reticent.guarantees import (
     ZCDP,
-    Account,
     Budget,
     PureDP,
     ReplaceOne,
     Scope,
     claim,
     repeat,
+)
+from reticent.ledger import (
+    AccountId,
+    AccountScope,
+    Cap,
+    Charge,
+    MemoryLedger,
+    Request,
 )
 from reticent.mechanisms import SystemSource, draw_discrete_gaussian
 
@@ -58,22 +66,22 @@ def claimed(guarantee: Any) -> Any:
     return claim(guarantee, ReplaceOne(30_000), Scope.ANSWER, statement="a benchmark")
 
 
-def totals(count: int) -> dict[str, float]:
-    """Compare what `count` answers cost together, and how long it takes to say so."""
+def totals(answers: int) -> dict[str, float]:
+    """Compare what `answers` cost together, and how long it takes to say so."""
     certificate = claimed(PureDP(STEP))
 
     def ours() -> float:
-        total = repeat(certificate, count, delta=DELTA, methods=("exact",))
+        total = repeat(certificate, answers, delta=DELTA, methods=("exact",))
         return float(total.guarantee.epsilon)
 
     def theirs() -> float:
         # By way of the distribution: version 0.6 of the accountant itself counts a
         # self-composed randomised response once.
         loss = privacy_loss_distribution.from_randomized_response(_flip(STEP), 2)
-        return float(loss.self_compose(count).get_epsilon_for_delta(DELTA))
+        return float(loss.self_compose(answers).get_epsilon_for_delta(DELTA))
 
     return {
-        "answers": count,
+        "answers": answers,
         "epsilon": ours(),
         "epsilon of dp_accounting": theirs(),
         "times_faster": seconds(theirs, 1) / seconds(ours),
@@ -85,14 +93,32 @@ def _flip(epsilon: float) -> float:
     return 2 / (1 + math.exp(epsilon))
 
 
-def charging(count: int) -> dict[str, float]:
+def charger(guarantee: Any) -> Callable[[], None]:
+    """Return what charges one step with this guarantee to a ledger in memory."""
+    ledger, account = MemoryLedger(), AccountId(AccountScope.DATASET, "benchmark")
+    ledger.open_account(account, Cap.within(Budget(1e3, DELTA)))
+    charge, keys = Charge.of(claimed(guarantee)), count()
+
+    def once() -> None:
+        ledger.charge(
+            Request(
+                key=f"answer-{next(keys)}",
+                accounts=(account,),
+                charge=charge,
+                queries=(b"query",),
+            )
+        )
+
+    return once
+
+
+def charging(steps: int) -> dict[str, float]:
     """Compare one more step on a running account, with the check that it fits."""
-    certificate = claimed(ZCDP(1e-9))
-    account = Account(Budget(1e3, DELTA))
+    charge = charger(ZCDP(1e-9))
 
     def ours() -> None:
-        for _ in range(count):
-            account.charge(certificate)
+        for _ in range(steps):
+            charge()
 
     accountant = rdp.RdpAccountant()
     gaussian = dp_accounting.GaussianDpEvent(2e4)
@@ -102,7 +128,7 @@ def charging(count: int) -> dict[str, float]:
             accountant.compose(gaussian)
             accountant.get_epsilon(DELTA)
 
-    mine, other = seconds(ours) / count, seconds(theirs) / 100
+    mine, other = seconds(ours) / steps, seconds(theirs) / 100
     return {
         "microseconds": 1e6 * mine,
         "microseconds of dp_accounting's RDP accountant": 1e6 * other,
@@ -110,7 +136,7 @@ def charging(count: int) -> dict[str, float]:
     }
 
 
-def guarded(count: int) -> dict[str, float]:
+def guarded(answers: int) -> dict[str, float]:
     """Compare draws of Gaussian noise behind a budget that cannot be overdrawn."""
     dp.enable_features("contrib")
     space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
@@ -119,12 +145,11 @@ def guarded(count: int) -> dict[str, float]:
         *space, dp.zero_concentrated_divergence()
     )
     guard = dp.c.make_privacy_filter(odometer, d_in=1, d_out=10.0)(0)
-    certificate = claimed(ZCDP(1 / (2 * 1_000.0**2)))
-    account, source = Account(Budget(1e3, DELTA)), SystemSource()
+    charge, source = charger(ZCDP(1 / (2 * 1_000.0**2))), SystemSource()
 
     def ours() -> None:
         for _ in range(100):
-            account.charge(certificate)
+            charge()
             draw_discrete_gaussian([0], 1_000.0, source)
 
     def theirs() -> None:
@@ -132,12 +157,12 @@ def guarded(count: int) -> dict[str, float]:
             guard(noise)
 
     first = seconds(ours, 1), seconds(theirs, 1)
-    for _ in range(count // 100):
+    for _ in range(answers // 100):
         ours()
         theirs()
     late = seconds(ours), seconds(theirs)
     return {
-        "answers before": count,
+        "answers before": answers,
         "microseconds": 1e4 * late[0],
         "microseconds of OpenDP's filter": 1e4 * late[1],
         "first answers, times_faster": first[1] / first[0],
@@ -152,8 +177,8 @@ def main(arguments: list[str]) -> int:
     result: dict[str, Any] = {
         "versions": {name: version(name) for name in ("dp-accounting", "opendp")},
         "total of many answers": totals(100 if quick else 1_000),
-        "one charge": charging(10_000 if quick else 100_000),
-        "one guarded draw": guarded(1_000 if quick else 10_000),
+        "one ledger charge": charging(10_000 if quick else 100_000),
+        "one ledger draw": guarded(1_000 if quick else 10_000),
     }
     print(json.dumps(result, indent=2))
     total = result["total of many answers"]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import reprlib
+import threading
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
@@ -23,6 +24,9 @@ from reticent.errors import InvalidGuaranteeError
 # Python neither prints nor reads whole numbers beyond 4300 digits by default, and a
 # certificate has to do both.
 LARGEST_WHOLE = 10**4000
+#: mpmath keeps constants in tables that two threads must not grow at once.
+MPMATH_LOCK = threading.RLock()
+
 # The C library's exp, log, log1p, expm1 and tanh are within 2 units in the last
 # place; the expressions passed to up() and down() round at most a dozen times more.
 _ULPS = 16

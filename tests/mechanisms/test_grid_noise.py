@@ -21,6 +21,7 @@ from reticent.mechanisms import (
     draw_discrete_laplace,
 )
 from reticent.mechanisms.sampling import grid_noise
+from reticent.mechanisms.sampling.inversion import Inversion
 from tests.stats import assert_follows, mutant, rejects
 
 KINDS = {
@@ -107,11 +108,11 @@ def test_floats_and_whole_numbers_give_the_same_size(scale, seed):
     words = SeededSource(seed).words(1_500) >> np.uint64(1)
     head = np.concatenate([words, words[:300] >> np.uint64(20), np.arange(40)])
     head = head.astype(np.int64)
-    size, unsure = grid_noise._sizes(head, scale)
+    size, unsure = grid_noise._laplace(scale).sizes(head)
     surely = np.setdiff1d(np.arange(len(head)), unsure)
     assert len(surely) > 1_000 or scale > 1e12
     for index in surely[:: max(1, len(surely) // 400)]:
-        settled = grid_noise._settle_laplace(int(head[index]), scale, SystemSource())
+        settled = grid_noise._laplace(scale).settle(int(head[index]), SystemSource())
         assert settled == size[index]
 
 
@@ -121,7 +122,7 @@ def test_starts_beside_a_threshold_are_unsure_or_right(scale):
     for size in range(1, 6):
         tail = grid_noise._laplace_tail(size, rate, 63)
         head = np.arange(tail[0] - 30, tail[1] + 30).astype(np.int64)
-        found, unsure = grid_noise._sizes(head, scale)
+        found, unsure = grid_noise._laplace(scale).sizes(head)
         below, above = head + 1 <= tail[0], head >= tail[1]
         right = np.where(below, found >= size, found < size)
         undecided = np.isin(np.arange(len(head)), unsure)
@@ -142,10 +143,10 @@ def test_tails_of_the_size_enclose_the_truth(scale):
 
 
 def test_draws_settled_in_whole_numbers_follow_the_law(monkeypatch, seed):
-    def undecided(head, scale):
+    def undecided(law, head):
         return np.zeros(len(head), dtype=np.int64), np.arange(len(head))
 
-    monkeypatch.setattr(grid_noise, "_sizes", undecided)
+    monkeypatch.setattr(Inversion, "sizes", undecided)
     drawn = draw_discrete_laplace(np.zeros(4_000, dtype=int), 2.3, SeededSource(seed))
     k = np.arange(-150, 151)
     counts = np.bincount(drawn + 150, minlength=301)

@@ -16,6 +16,7 @@ from reticent.mechanisms import (
 )
 from reticent.mechanisms.sampling import rounded_gaussian
 from reticent.mechanisms.sampling.fixed_point import normal_tail_bounds
+from reticent.mechanisms.sampling.inversion import Inversion
 from tests.stats import assert_follows, mutant, rejects
 
 
@@ -55,11 +56,14 @@ def test_floats_and_whole_numbers_give_the_same_size(scale, seed):
     words = SeededSource(seed).words(300) >> np.uint64(1)
     head = np.concatenate([words, words[:60] >> np.uint64(20), np.arange(20)])
     head = head.astype(np.int64)
-    size, unsure = rounded_gaussian._sizes(head, scale)
+    noise = rounded_gaussian._rounded_gaussian(scale)
+    size, unsure = noise.sizes(head)
     surely = np.setdiff1d(np.arange(len(head)), unsure)
     assert len(surely) > 200
     for index in surely[::2]:
-        settled = rounded_gaussian._settle(int(head[index]), scale, SystemSource())
+        settled = rounded_gaussian._rounded_gaussian(scale).settle(
+            int(head[index]), SystemSource()
+        )
         assert settled == size[index]
 
 
@@ -68,7 +72,7 @@ def test_starts_beside_a_threshold_are_unsure_or_right(scale):
     for size in range(1, 4):
         low, high = rounded_gaussian._tail(size, scale, 63)
         head = np.arange(low - 30, high + 30).astype(np.int64)
-        found, unsure = rounded_gaussian._sizes(head, scale)
+        found, unsure = rounded_gaussian._rounded_gaussian(scale).sizes(head)
         below, above = head + 1 <= low, head >= high
         right = np.where(below, found >= size, found < size)
         undecided = np.isin(np.arange(len(head)), unsure)
@@ -87,10 +91,10 @@ def test_tails_enclose_the_truth(z):
 
 
 def test_settled_draws_follow_the_law(monkeypatch, seed):
-    def undecided(head, scale):
+    def undecided(law, head):
         return np.zeros(len(head), dtype=np.int64), np.arange(len(head))
 
-    monkeypatch.setattr(rounded_gaussian, "_sizes", undecided)
+    monkeypatch.setattr(Inversion, "sizes", undecided)
     zeros = np.zeros(1_500, dtype=int)
     drawn = draw_rounded_gaussian(zeros, 2.3, SeededSource(seed))
     k = np.arange(-40, 41)

@@ -14,13 +14,13 @@ WORK = "how many rows are computed at once"
 SYMMETRIC = "the expression is the same for both signs"
 
 EXPLAINED: dict[str, str] = {
-    "generalization.compression_rules:log_choose | n - k | sign": SWITCH,
-    "generalization.compression_rules:kept_to_robust | 1 in premise": "a default that "
+    "generalization.compression.rules:log_choose | n - k | sign": SWITCH,
+    "generalization.compression.rules:kept_to_robust | 1 in premise": "a default that "
     "no premise needs: the rule before records the number",
-    "generalization.reuse_rules:_range | 10 in": LIMIT,
-    "generalization.session_rules:session_error | 700 in guess": "beyond, the number "
+    "generalization.holdout.rules:_range | 10 in": LIMIT,
+    "generalization.session.rules:session_error | 700 in guess": "beyond, the number "
     "is zero in floats as well",
-    "generalization.session_rules:session_error | 1.0 in min(1.0": "the sum is below 1 "
+    "generalization.session.rules:session_error | 1.0 in min(1.0": "the sum is below 1 "
     "where it is reached",
     "guarantees.loss:pure_delta | 1 - 1e-15": "an atom next to epsilon weighs nothing",
     "guarantees.loss:pure_delta | count - least": SWITCH,
@@ -35,7 +35,7 @@ EXPLAINED: dict[str, str] = {
     "guarantees.loss:pld_epsilon | 1 in 1 - 1e-06 (no. 2)": "part of the guard below",
     "guarantees.loss:pld_epsilon | 2 in epsilon / 2": "a guard against transforms that "
     "overflow, which only refuses",
-    "guarantees.gaussian_curve:gaussian_epsilon | 1.0 in (0.0": SEARCH,
+    "guarantees.gaussian_curve:gaussian_epsilon | 1.0 in doubled_until": SEARCH,
     "guarantees.totals:running_total | 1.0 in Filter(1.0": "only the parts of delta "
     "are used, not this epsilon",
     "guarantees.robust:approx_robust_error | 690 in epsilon > 690": "the bound is "
@@ -43,16 +43,15 @@ EXPLAINED: dict[str, str] = {
     "guarantees.robust:approx_robust_error | 0.1 in (0.1": SEARCH,
     "guarantees.robust:approx_robust_error | 0.5 in 0.5 if": SEARCH,
     "guarantees.robust:approx_robust_error | 1.0 in (0.1": SEARCH,
-    "learners.separator_rules:laplace_separator | up((2 * k": "2^-59, below the last "
-    "digits that the rounding covers",
-    "learners.separator_rules:gaussian_separator | 700 in": LIMIT,
-    "learners.public_rules:mean_at_most | 1.0 in (expected, 1.0)": SEARCH,
-    "learners.public_rules:_divergence | 1 - p (no. 2)": "the size of a margin",
-    "learners.public_rules:_divergence | 1 in 1 - p (no. 2)": "the size of a margin",
-    "learners.public_rules:_divergence | abs(miss) + abs": "the size of a margin",
-    "learners.public_rules:perturbed_move | 4.0 in min(4.0, up(mean": "beyond, the "
+    "learners.public.separator_rules:laplace_separator | up((2 * k": "2^-59, below the "
+    "last digits that the rounding covers",
+    "learners.public.separator_rules:gaussian_separator | 700 in": LIMIT,
+    "learners.public.rules:mean_at_most | 1.0 in last_that": SEARCH,
+    "learners.public.rules:_divergence | 1 - p (no. 2)": "the size of a margin",
+    "learners.public.rules:_divergence | 1 in 1 - p (no. 2)": "the size of a margin",
+    "learners.public.rules:_divergence | abs(miss) + abs": "the size of a margin",
+    "learners.public.rules:perturbed_move | 4.0 in min(4.0, up(mean": "beyond, the "
     "next step says the same",
-    "mechanisms.consensus:consensus_margin | 1 in (0, 1)": SEARCH,
     "mechanisms.average:_bounds | -divisor.numerator": "digits of an enclosure",
     "mechanisms.average:_bounds | bits + extra": "digits of an enclosure",
     "mechanisms.average:_bounds | 8 in bits + extra": "digits of an enclosure",
@@ -75,24 +74,22 @@ EXPLAINED: dict[str, str] = {
     "mechanisms.gaussian_vote:gaussian_vote_delta | 80 in": TABLE,
     "mechanisms.gaussian_vote:gaussian_vote_delta | 0.5 in (0.0, 0.5) | neg": SYMMETRIC,
     "mechanisms.gaussian_vote:gaussian_vote_delta | 2 in d % 2 | neg": SYMMETRIC,
-    "mechanisms.gaussian_vote:gaussian_vote_scale | 1.0 in (0.0": SEARCH,
-    "mechanisms.grid_noise:log_theta | k - shift": SYMMETRIC,
-    "mechanisms.grid_noise:log_theta | 50 in -50": TABLE,
-    "mechanisms.grid_noise:log_theta | 51 in range": TABLE,
-    "mechanisms.grid_noise:log_theta | 2 in 2 * math.pi | neg": SYMMETRIC,
-    "mechanisms.grid_noise:log_theta | 1 in (1, 2, 3) | neg": SYMMETRIC,
-    "mechanisms.grid_noise:log_theta | 2 in (1, 2, 3)": TABLE,
-    "mechanisms.grid_noise:log_theta | 3 in (1, 2, 3)": TABLE,
-    "learners.separator_rules | _REDRAWN": "2^-59, below the last digits that the "
-    "rounding covers",
+    "mechanisms.gaussian_vote:gaussian_vote_scale | 1.0 in doubled_until": SEARCH,
+    "mechanisms.sampling.grid_noise:log_theta | k - shift": SYMMETRIC,
+    "mechanisms.sampling.grid_noise:log_theta | 50 in -50": TABLE,
+    "mechanisms.sampling.grid_noise:log_theta | 51 in range": TABLE,
+    "mechanisms.sampling.grid_noise:log_theta | 2 in 2 * math.pi | neg": SYMMETRIC,
+    "mechanisms.sampling.grid_noise:log_theta | 1 in (1, 2, 3) | neg": SYMMETRIC,
+    "mechanisms.sampling.grid_noise:log_theta | 2 in (1, 2, 3)": TABLE,
+    "mechanisms.sampling.grid_noise:log_theta | 3 in (1, 2, 3)": TABLE,
+    "learners.public.separator_rules | _REDRAWN": "2^-59, below the last "
+    "digits that the rounding covers",
     "planning.bounds | _FAILURE": "our choice: every probability gives a valid bound",
-    "planning.bounds:_smallest | 1 in high = 1": SEARCH,
-    "planning.bounds:_smallest | 2 in high // 2": SEARCH,
     "planning.bounds:psgd_excess_loss | 2 in 2 * reach | neg": SYMMETRIC,
     "prediction.relabeling_rules:relabeled | 200 in c > 200": "beyond, the loss is "
     "over 600 and soon beyond floats, which is refused as well",
-    "prediction.stability:flipped_epsilon | 1.0 in": "the worst point is always below "
-    "one half, so that the other end decides nothing",
+    "prediction.selection_rules:flipped_epsilon | 1.0 in": "the worst point is always "
+    "below one half, so that the other end decides nothing",
 }
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from tests.mutants.targets import Package, Target, parsed
 
 # Keywords whose numbers lay out arrays or say how long a search may take.
-LAYOUT = {"axis", "ndmin", "maxiter", "bits", "decimals", "n_jobs", "maxsize"}
+LAYOUT = {"axis", "ndmin", "bits", "decimals", "n_jobs", "maxsize"}
+LAYOUT |= {"maxiter", "halvings", "relative"}
 # Attributes whose numbers say how many digits a computation carries.
 DIGITS = {"prec", "dps", "Emin", "Emax"}
 # Below this a number is a margin for rounding: only its direction is certified.

@@ -18,12 +18,12 @@ from reticent._numbers import (
     probability,
     whole,
 )
+from reticent._search import last_that_holds
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.mechanisms import RandomSource, SystemSource
 
-# The bound is bisected to this, and rounded down.
-_PRECISION = 1e-6
-_LARGEST, _STRIDE = 64.0, 0.0625
+# The bound is bisected to below 1e-6, and rounded down.
+_LARGEST, _STRIDE, _HALVINGS = 64.0, 2.0**-4, 16
 
 
 @dataclass(frozen=True)
@@ -215,10 +215,7 @@ def epsilon_of_guesses(
     low, high = 0.0, _STRIDE
     while high < _LARGEST and refuted(high):
         low, high = high, high + _STRIDE
-    while high - low > _PRECISION:
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    return last_that_holds(refuted, low, high, halvings=_HALVINGS)
 
 
 def canaries_needed(

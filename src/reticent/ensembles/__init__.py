@@ -23,7 +23,7 @@ from reticent.ensembles.linear_training import (
     train_linear,
     train_spooled,
 )
-from reticent.ensembles.recipe import LinearRecipe, linear_recipe
+from reticent.ensembles.recipe import SHARD_TREES, LinearRecipe, linear_recipe
 from reticent.ensembles.spool import DealtRows, RowSpool
 from reticent.ensembles.steps import (
     STEPS,
@@ -38,6 +38,7 @@ from reticent.ensembles.training import (
 )
 
 __all__ = [
+    "SHARD_TREES",
     "STEPS",
     "Block",
     "ClassifierEnsemble",

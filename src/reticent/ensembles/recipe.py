@@ -10,6 +10,16 @@ from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+#: Settings of boosted trees for the few rows of a shard. Category codes are split as
+#: numbers.
+SHARD_TREES: dict[str, Any] = {
+    "max_iter": 60,
+    "max_leaf_nodes": 8,
+    "min_samples_leaf": 10,
+    "l2_regularization": 1.0,
+    "early_stopping": False,
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearRecipe:

@@ -9,12 +9,12 @@ or not at all, so nothing is lost in a crash but what nobody has seen.
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
+from reticent._text import checked_name
 from reticent.errors import (
     BudgetExhaustedError,
     InvalidParameterError,
@@ -36,7 +36,6 @@ State: TypeAlias = dict[str, Any]
 
 _RELATION = "notes"
 _MANY = 1e9
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 class Notebook:
@@ -56,7 +55,7 @@ class Notebook:
 
     def __init__(self, ledger: Ledger, name: str) -> None:
         self._ledger = ledger
-        self._name = checked_name(name)
+        self._name = checked_name(f"name={name!r}", name, longest=80)
         self._account = AccountId(AccountScope.DATASET, f"{name} notes")
         ledger.open_account(self._account, Cap.basic(epsilon=_MANY, relation=_RELATION))
 
@@ -157,16 +156,6 @@ class SharedState:
             new, result = step(state)
             if self.swap(version, new):
                 return result
-
-
-def checked_name(name: Any) -> str:
-    """Return the name of a session or holdout, or refuse it."""
-    if not (isinstance(name, str) and _NAME.fullmatch(name)):
-        raise InvalidParameterError(
-            f"name={name!r} must be 1 to 80 letters, digits or ._-, and start with a "
-            "letter or digit."
-        )
-    return name
 
 
 def open_notebook(

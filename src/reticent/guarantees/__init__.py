@@ -4,7 +4,6 @@ No randomness and no data live here. A certificate is derived by a rule from pre
 it prints its derivation as a tree and survives a round trip through JSON.
 """
 
-from reticent.guarantees.account import Account
 from reticent.guarantees.amplify import (
     any_on_subsample,
     average_of_shards,
@@ -16,6 +15,7 @@ from reticent.guarantees.amplify import (
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.compose import (
+    CLOSED_FORMS,
     answers_within,
     basic_composition,
     compose,
@@ -57,7 +57,6 @@ from reticent.guarantees.gaussian import (
     zeroing_to_replacing,
 )
 from reticent.guarantees.gaussian_curve import (
-    MPMATH_LOCK,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_ratio,
@@ -103,8 +102,8 @@ from reticent.guarantees.subject import (
 )
 from reticent.guarantees.totals import (
     OTHER_CHARGES,
-    SLACK_SHARE,
-    TOTALS_SHARE,
+    SLACK_OF_DELTA,
+    TOTALS_OF_DELTA,
     Filter,
     Others,
     running_total,
@@ -131,17 +130,16 @@ from reticent.guarantees.types import (
 )
 
 __all__ = [
+    "CLOSED_FORMS",
     "EXACT_ORACLE",
     "INDEPENDENT_RUNS",
-    "MPMATH_LOCK",
     "OTHER_CHARGES",
     "PUBLIC_BOUNDS",
     "PUBLIC_LABELS",
     "SEEDED_NOISE",
-    "SLACK_SHARE",
-    "TOTALS_SHARE",
+    "SLACK_OF_DELTA",
+    "TOTALS_OF_DELTA",
     "ZCDP",
-    "Account",
     "AddRemove",
     "ApproxDP",
     "Assumption",

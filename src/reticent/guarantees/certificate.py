@@ -35,7 +35,7 @@ _RENAMED = {"public_labels": "labels_from_data"}
 _FIRST_NAMES = {new: old for old, new in _RENAMED.items()}
 # What can be built can be written, read, printed and compared without running out of
 # stack. Derivations have a handful of levels; a loop that composes its own result
-# grows without end and should use `compose` once, or an `Account`.
+# grows without end and should use `compose` once.
 _DEEPEST = 64
 
 

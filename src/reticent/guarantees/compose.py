@@ -2,7 +2,7 @@
 
 `compose` tries every method that fits and returns the smallest; the rule on the
 result names the method. Basic composition and zCDP also hold when each step's
-parameters are chosen after seeing earlier answers (see `Account`); the exact and the
+parameters are chosen after seeing earlier answers (see `totals`); the exact and the
 PLD method need parameters fixed in advance, though the steps themselves may adapt.
 """
 
@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from reticent._numbers import ceil_float, exact, probability, whole
+from reticent._search import doubled_until, last_whole_that_holds
 from reticent.errors import RelationMismatchError, RuleError
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
@@ -31,6 +32,10 @@ _STEPS = (PureDP, BoundedRange, ApproxDP, ZCDP)
 _PLD_STEPS = 10_000
 _PLD_KINDS = 8
 _MOST_ANSWERS = 10**12
+
+#: Methods of composition that are fast enough for the path of a request.
+CLOSED_FORMS = ("basic", "exact", "zcdp")
+_METHODS = (*CLOSED_FORMS, "pld")
 
 
 def joined(
@@ -76,7 +81,7 @@ def answers_in(
 
 
 def own_slack(premises: Sequence[Certificate[Any]], counts: Sequence[int]) -> Fraction:
-    """Sum the deltas that the steps bring themselves."""
+    """Sum the steps' own deltas."""
     return sum(
         (
             exact(premise.guarantee.delta) * count
@@ -181,7 +186,7 @@ def zcdp_composition(
 ) -> Conclusion[Any]:
     """Add up rho; with a `delta`, convert the total to (epsilon, delta)-DP.
 
-    A step that is only (epsilon, delta)-DP is pure but for its delta, which is added.
+    A step that is only (epsilon, delta)-DP counts as pure; its delta is added.
     """
     numbers, relation, scope = joined("G22-zcdp", premises, counts, answers)
     rho = ceil_float(
@@ -248,7 +253,7 @@ def compose(
     certificates: Iterable[Certificate[Any]],
     *,
     delta: float = 0.0,
-    methods: Sequence[str] = ("basic", "exact", "zcdp", "pld"),
+    methods: Sequence[str] = _METHODS,
 ) -> Certificate[Any]:
     """Return the smallest certificate for several uses of the same data.
 
@@ -298,7 +303,7 @@ def repeat(
     times: int,
     *,
     delta: float = 0.0,
-    methods: Sequence[str] = ("basic", "exact", "zcdp", "pld"),
+    methods: Sequence[str] = _METHODS,
 ) -> Certificate[Any]:
     """Return what `times` uses of one mechanism cost, each with fresh randomness."""
     times = whole("repeat", "times", times)
@@ -309,7 +314,7 @@ def _compose(
     tally: dict[Certificate[Any], int], delta: float, methods: Sequence[str]
 ) -> Certificate[Any]:
     premises, counts = tuple(tally), tuple(tally.values())
-    unknown = set(methods) - {"basic", "exact", "zcdp", "pld"}
+    unknown = set(methods) - set(_METHODS)
     if unknown:
         raise RuleError(f"methods={sorted(unknown)} are not known to compose().")
     concentrated = any(isinstance(p.guarantee, ZCDP) for p in premises)
@@ -372,20 +377,13 @@ def answers_within(certificate: Certificate[Any], budget: Budget) -> int:
                 certificate,
                 times,
                 delta=budget.delta,
-                methods=("basic", "exact", "zcdp"),
+                methods=CLOSED_FORMS,
             )
         except RuleError:
             return False
         return budget.covers(total.guarantee)
 
-    if not fits(1):
-        return 0
-    low, high = 1, 2
-    while fits(high):
-        if high >= _MOST_ANSWERS:
-            return _MOST_ANSWERS
-        low, high = high, min(2 * high, _MOST_ANSWERS)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    low, high = doubled_until(lambda times: times > _MOST_ANSWERS or not fits(times), 1)
+    if high > _MOST_ANSWERS and fits(_MOST_ANSWERS):
+        return _MOST_ANSWERS
+    return last_whole_that_holds(fits, low, min(high, _MOST_ANSWERS))

@@ -13,6 +13,7 @@ from reticent._numbers import (
     probability,
     up,
 )
+from reticent._search import doubled_until, geometric_mean, last_that_holds
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.convert import NEIGHBOURS, epsilon_delta, keep
 from reticent.guarantees.rule import Conclusion, rule
@@ -29,7 +30,7 @@ _DOUBT = 2e-15
 
 
 def step_rho(guarantee: Any) -> float:
-    """Return the zCDP cost of one step, apart from its own delta."""
+    """Return the zCDP cost of one step, without its own delta."""
     if isinstance(guarantee, ZCDP):
         return guarantee.rho
     epsilon = exact(epsilon_delta(guarantee)[0])
@@ -109,17 +110,15 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if rho == 0:
         return 0.0
     target = -math.log(delta)
-    low = 0.0
     high = min(math.sqrt(target) / math.sqrt(rho), math.expm1(min(target, 690.0)))
     # From above, so that 60 halvings of the logarithm reach the last digits.
-    low = high * 1e-12
-    for _ in range(64):
-        x = math.sqrt(low) * math.sqrt(high)
-        if rho * x * x + math.log1p(x) < target:
-            low = x
-        else:
-            high = x
-    x = high
+    x = last_that_holds(
+        lambda x: rho * x * x + math.log1p(x) >= target,
+        high,
+        high * 1e-12,
+        halvings=64,
+        middle=geometric_mean,
+    )
     terms = ((1 + x) * rho, target / x, -math.log1p(x) / x, -math.log1p(1 / x))
     # Every order is valid, so only the rounding of these terms has to be covered.
     return max(0.0, math.fsum(terms) + _DOUBT * math.fsum(map(abs, terms)))
@@ -129,13 +128,9 @@ def rho_within(epsilon: float, delta: float) -> float:
     """Return the largest rho whose zCDP is within (epsilon, delta), rounded down."""
     epsilon = positive("rho_within", "epsilon", epsilon)
     delta = probability("rho_within", "delta", delta)
-    low, high = 0.0, epsilon
-    while zcdp_epsilon(high, delta) <= epsilon:
-        low, high = high, 2 * high
-    for _ in range(80):
-        middle = (low + high) / 2
-        if zcdp_epsilon(middle, delta) <= epsilon:
-            low = middle
-        else:
-            high = middle
-    return low
+
+    def fits(rho: float) -> bool:
+        return zcdp_epsilon(rho, delta) <= epsilon
+
+    low, high = doubled_until(lambda rho: not fits(rho), epsilon)
+    return last_that_holds(fits, low, high, halvings=80)

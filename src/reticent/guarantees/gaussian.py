@@ -9,6 +9,7 @@ from typing import Any
 from mpmath.ctx_mp import MPContext
 
 from reticent._numbers import (
+    MPMATH_LOCK,
     ceil_float,
     ceil_root,
     exact,
@@ -20,7 +21,7 @@ from reticent._numbers import (
 from reticent.errors import RelationMismatchError, RuleError
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.convert import NEIGHBOURS, keep
-from reticent.guarantees.gaussian_curve import MPMATH_LOCK, gaussian_epsilon
+from reticent.guarantees.gaussian_curve import gaussian_epsilon
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import ReplaceOne, Scope, ZeroOut
 from reticent.guarantees.types import (
@@ -49,7 +50,7 @@ def individual_filter(*, n: int, mu: float, scope: str) -> Conclusion[GaussianDP
     Round `t` releases :math:`\sum_i f_t(u_i) + N(0, \sigma_t^2)` over the active
     units. What shapes a round (:math:`f_t`, :math:`\sigma_t`) is a function of what
     was released before and of public facts, never of who is active. The caller's code
-    enforces this, and that nobody is told who is spent.
+    enforces this, and tells nobody which units are spent.
 
     Guarantee
     ---------

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from functools import lru_cache
 from typing import Any
 
 from mpmath.ctx_mp import MPContext
 
-from reticent._numbers import nonnegative, positive, probability
+from reticent._numbers import MPMATH_LOCK, nonnegative, positive, probability
+from reticent._search import doubled_until, last_that_holds
 from reticent.errors import InvalidParameterError
 
-#: mpmath keeps constants in tables that two threads must not grow at once.
-MPMATH_LOCK = threading.RLock()
-
 _PRECISION = 600
-# Against us: for turning results into floats, and for what noise on a grid differs
-# from continuous noise (see `reticent.mechanisms.sampling.gaussian_grid`).
+# Against us: for turning results into floats, and for the difference between noise on
+# a grid and continuous noise (see `reticent.mechanisms.sampling.gaussian_grid`).
 _MARGIN = 2.0**-48
+# Relative precision of ratios and epsilons that are found by bisection.
+_SEARCH_PRECISION = 2.0**-45
 
 
 def gaussian_delta(ratio: float, epsilon: float) -> float:
@@ -65,7 +64,7 @@ def _delta(context: Any, ratio: float, epsilon: float) -> float:
 
 
 def _context() -> Any:
-    context = MPContext()  # not the global one: its precision is everybody's
+    context = MPContext()  # not the global one, whose precision others set
     context.prec = _PRECISION
     return context
 
@@ -94,16 +93,9 @@ def _ratio(epsilon: float, delta: float) -> float:
     def private(ratio: float) -> bool:
         return _delta(context, ratio, epsilon) <= delta
 
-    # delta grows with the ratio; `low` is always private.
-    low, high = 0.0, 1.0
-    while private(high):
-        low, high = high, 2 * high
-    while not low:
-        low, high = (high / 2, high) if private(high / 2) else (0.0, high / 2)
-    while high - low > 2.0**-45 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if private(middle) else (low, middle)
-    return low
+    # delta grows with the ratio.
+    low, high = doubled_until(lambda ratio: not private(ratio), 1.0)
+    return last_that_holds(private, low, high, relative=_SEARCH_PRECISION)
 
 
 @lru_cache(maxsize=256)
@@ -124,11 +116,6 @@ def gaussian_epsilon(ratio: float, delta: float) -> float:
 
     if enough(0.0):
         return 0.0
-    # delta falls in epsilon; `high` is always enough.
-    low, high = 0.0, 1.0
-    while not enough(high):
-        low, high = high, 2 * high
-    while high - low > 2.0**-45 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    # delta falls in epsilon.
+    low, high = doubled_until(enough, 1.0)
+    return last_that_holds(enough, high, low, relative=_SEARCH_PRECISION)

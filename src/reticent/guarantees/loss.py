@@ -17,6 +17,7 @@ from scipy.special import betainc
 from scipy.stats import binom
 
 from reticent._numbers import up
+from reticent._search import last_that_holds
 from reticent.guarantees.convert import sigmoid
 
 #: Kind ("pure", also with a delta, or "range"), epsilon, delta, count.
@@ -29,18 +30,18 @@ _CELLS = 256
 # the grid widens.
 _MOST_CELLS_EACH = 2**15
 _MOST_CELLS = 2**23
-# Composition by Fourier transform is off by about 1e-16 a step, times the logarithm
+# Composition by Fourier transform is off by about 1e-16 per step, times the logarithm
 # of the length; the tails that are cut are far smaller.
 _FOURIER_DOUBT = 1e-13
-# As many atoms of a loss are summed one by one.
+# Up to this many atoms of a loss are summed one by one.
 _FEW_ATOMS = 1024
 
 
 def _tail_doubt(count: int) -> float:
     """Return how far SciPy's incomplete beta function may be off, relatively.
 
-    Compared with 60 digits: 1e-12 up to a million, 4e-10 at 1e12. To this comes the
-    rounding of the success probability, which matters like the root of the count.
+    Compared with 60 digits: 1e-12 up to a million, 4e-10 at 1e12. The
+    rounding of the success probability adds an error like the root of the count.
     """
     return 1e-10 + 2e-13 * math.sqrt(count)
 
@@ -50,7 +51,7 @@ def pure_delta(epsilon: float, step: float, count: int) -> float:
 
     The worst pair for pure DP is randomized response, so the loss of `count` steps is
     ``(2X - count) step`` with `X` binomial (Kairouz, Oh, Viswanath 2015, Thm 3.3).
-    An atom whose loss is next to `epsilon` counts next to nothing, on either side.
+    An atom whose loss is close to `epsilon` adds almost nothing, on either side.
     """
     least = math.floor((epsilon / step + count) / 2 * (1 - 1e-15))
     doubt = _tail_doubt(count)
@@ -83,19 +84,16 @@ def pure_epsilon(step: float, count: int, delta: float) -> float:
     """Return the total epsilon of `count` pure steps at `delta`, rounded up."""
     if step == 0:
         return 0.0
-    low, high = 0.0, up(step * count)
-    if not math.isfinite(high):
+    most = up(step * count)
+    if not math.isfinite(most):
         return math.inf
-    if pure_delta(low, step, count) <= delta:
+
+    def enough(epsilon: float) -> bool:  # delta falls in epsilon
+        return pure_delta(epsilon, step, count) <= delta
+
+    if enough(0.0):
         return 0.0
-    # delta falls in epsilon; keep the side that is surely enough.
-    for _ in range(64):
-        middle = (low + high) / 2
-        if pure_delta(middle, step, count) <= delta:
-            high = middle
-        else:
-            low = middle
-    return up(high)
+    return up(last_that_holds(enough, most, 0.0, halvings=64))
 
 
 def delta_left(delta: float, slack: float, count: int) -> float:
@@ -117,8 +115,8 @@ def range_masses(step: float, cells: int) -> NDArray[np.float64]:
     The worst pair has ``Q`` uniform on [0, 1] and ``dP/dQ = c/(c + (1-c)x)^2`` with
     ``c = exp(-step)``: odds move by ``exp(step)``. Its curve is ``delta(l) =
     (1 - e^{(l-step)/2})^2 / (1 - c)`` for losses `l` between ``-step`` and `step`.
-    Straight lines (in ``e^l``) between the points of a grid of `cells` a side lie
-    above it and belong to these masses at the points.
+    Straight lines (in ``e^l``) between the points of a grid, with `cells` cells on each
+    side, lie above it and belong to these masses at the points.
     """
     width = step / cells
     lifted = np.exp((np.arange(-cells, cells + 1) * width - step) / 2)
@@ -133,7 +131,7 @@ def _distribution(step: Step, grid: float) -> Any:
 
     kind, epsilon, slack, _ = step
     cells = math.ceil(epsilon / grid)
-    wider = cells * grid  # a larger epsilon is promised all the more
+    wider = cells * grid  # a larger epsilon is a weaker promise
     if kind == "pure":
         sure = 1 - slack
         atoms = {
@@ -181,7 +179,7 @@ def pld_epsilon(steps: tuple[Step, ...], delta: float) -> float:
     # A point of the grid may lie a last digit below the loss that it stands for.
     found = up(found + 1e-9 + 1e-15 * span)
     # A transform that overflows can return any number; a total below what one group
-    # of steps surely costs is no total.
+    # of steps surely costs is wrong.
     surely = max(
         pure_epsilon(epsilon if kind == "pure" else epsilon / 2, count, delta)
         for kind, epsilon, _, count in lossy

@@ -1,4 +1,4 @@
-"""A derivation as text: one line a step, each with its rule and source."""
+"""A derivation as text: one line per step, each with its rule and source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def as_text(certificate: Certificate[Any]) -> str:
 
 
 def _one_line(line: str) -> str:
-    """Keep text from a file from forging further lines, or moving the cursor."""
+    """Prevent text from a file from adding lines or moving the cursor."""
     return "".join(mark if mark.isprintable() else "?" for mark in line)
 
 

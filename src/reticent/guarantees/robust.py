@@ -15,6 +15,7 @@ from reticent._numbers import (
     up,
     whole,
 )
+from reticent._search import last_that_holds
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.convert import (
@@ -131,14 +132,9 @@ def _posterior_error(
 
 def _square_exp_root(target: float) -> float:
     """Return about the `w` with ``w^2 e^w = target``."""
-    low, high = 0.0, math.sqrt(target)
-    for _ in range(60):
-        middle = (low + high) / 2
-        if middle * middle * math.exp(middle) < target:
-            low = middle
-        else:
-            high = middle
-    return high
+    return last_that_holds(
+        lambda w: w * w * math.exp(w) >= target, math.sqrt(target), 0.0, halvings=60
+    )
 
 
 @rule(

@@ -1,4 +1,4 @@
-r"""Caps that many models share, and totals that are true whenever somebody looks (G22).
+r"""Caps that many models share, and totals that hold at every moment (G22).
 
 **A cap counts two ways at once.** Charges `(epsilon_t, delta_t, rho_t)` are chosen one
 after the other, each after seeing all earlier answers. A step keeps its charge if,
@@ -22,9 +22,9 @@ them. Adding up, ``P(W) <= e^E Q(W) + slack + conversion`` for every `W`.
 The split of delta is fixed in advance. Giving what is left of delta to the conversion
 after seeing answers is no filter.
 
-**A total on the way.** That k answers, k fixed in advance, cost `epsilon(k)` says
-nothing about a k that was chosen by looking: whoever stops at the worst moment exceeds
-it far more often than `delta`. Three totals hold at every stopping time:
+**A total in between.** That k answers, k fixed in advance, cost `epsilon(k)` says
+nothing about a k that was chosen by looking: an analyst who stops at the worst moment
+exceeds it far more often than `delta`. Three totals hold at every stopping time:
 
 - the sum of epsilons, which bounds the loss of every transcript, if no step has a
   delta; with deltas, together with the whole `slack`;
@@ -76,15 +76,21 @@ from reticent.guarantees.types import ZCDP, ApproxDP, BoundedRange, PureDP
 LEVELS = tuple(2.0 ** (power / 4) for power in range(-80, 49))
 
 #: Of a budget's delta, what is set aside for steps with a delta of their own, and for
-#: totals on the way. Together they cost less than one answer in a hundred.
-SLACK_SHARE = TOTALS_SHARE = Fraction(1, 20)
+#: totals in between. Together they cost less than one answer in a hundred.
+SLACK_OF_DELTA = TOTALS_OF_DELTA = Fraction(1, 20)
 
 OTHER_CHARGES = Assumption(
     "OTHER_CHARGES",
     "what else was charged to the account keeps the promise of its own certificate",
 )
 
-_STEPS = (PureDP, BoundedRange, ApproxDP, ZCDP)
+_AT_EVERY_MOMENT: dict[str, Any] = {
+    "source": "RogersEtAl2016; WhitehouseEtAl2023; reticent.guarantees.totals",
+    "takes": (PureDP, BoundedRange, ApproxDP, ZCDP),
+    "gives": (PureDP, ApproxDP),
+    "relations": NEIGHBOURS,
+    "adaptivity": "fully adaptive",
+}
 
 
 # Caps are read, and totals worked out, far more often than caps change.
@@ -102,7 +108,7 @@ class Filter:
     slack : float, default=0.0
         The part of delta for steps that bring a delta of their own.
     totals : float, default=0.0
-        The part of delta for totals on the way.
+        The part of delta for totals in between.
     """
 
     epsilon: float
@@ -141,7 +147,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Others:
-    """Sums of charges whose certificates are not at hand.
+    """Sums of charges whose certificates are not available.
 
     Parameters
     ----------
@@ -161,7 +167,7 @@ class Others:
 
 @dataclass(frozen=True)
 class _Sums:
-    """Exact sums over an account; None where a charge cannot be counted so."""
+    """Exact sums over an account; None where some charge has no such number."""
 
     epsilon: Fraction | None
     delta: Fraction
@@ -211,11 +217,7 @@ def _about(
     "G22-filter",
     name="a cap that holds at every moment",
     statement="sums of epsilon or of rho within the cap, whichever lasts longer",
-    source="RogersEtAl2016; WhitehouseEtAl2023; reticent.guarantees.totals",
-    takes=_STEPS,
-    gives=(PureDP, ApproxDP),
-    relations=NEIGHBOURS,
-    adaptivity="fully adaptive",
+    **_AT_EVERY_MOMENT,
 )
 def within_filter(
     *premises: Certificate[Any],
@@ -248,11 +250,7 @@ def within_filter(
     "G22-odometer",
     name="a total that holds at every moment",
     statement="the sum of epsilons, or the next level above the sum of rhos",
-    source="RogersEtAl2016; WhitehouseEtAl2023; reticent.guarantees.totals",
-    takes=_STEPS,
-    gives=(PureDP, ApproxDP),
-    relations=NEIGHBOURS,
-    adaptivity="fully adaptive",
+    **_AT_EVERY_MOMENT,
 )
 def running_total(
     *premises: Certificate[Any],
@@ -304,7 +302,7 @@ def spent_total(
     cap: Filter,
     others: Others | None = None,
 ) -> Certificate[Any]:
-    """Return the smallest total that is true whenever somebody looks.
+    """Return the smallest total that holds at every moment.
 
     Parameters
     ----------
@@ -313,7 +311,7 @@ def spent_total(
     cap : Filter
         What admitted the charges.
     others : Others, default=None
-        Charges whose certificates are not at hand.
+        Charges whose certificates are not available.
 
     Returns
     -------

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
+from reticent._text import checked_name
 from reticent.errors import InvalidParameterError
-from reticent.storage import checked_name
 
 _FORM = re.compile(r"rk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 

@@ -14,13 +14,14 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from reticent._text import checked_name
 from reticent.errors import InvalidParameterError
 from reticent.home.api_keys import Keyring, KeyStore
 from reticent.home.key_tables import SQLKeys
 from reticent.home.model_settings import BudgetSettings, ModelSettings, made, put
 from reticent.ledger import SQLLedger, end_process
 from reticent.signing import HMAC, key_from, secret_bytes
-from reticent.storage import StoredModel, checked_name, load_model
+from reticent.storage import StoredModel, load_model
 
 #: Names the file of settings, where none is given.
 CONFIG_VARIABLE = "RETICENT_CONFIG"

@@ -11,6 +11,8 @@ from typing import Any
 
 from sklearn.linear_model import LogisticRegression
 
+from reticent._text import checked_name
+from reticent.ensembles import SHARD_TREES
 from reticent.errors import InvalidParameterError, ReticentError
 from reticent.guarantees import Budget
 from reticent.home.accounts import charge_release
@@ -26,7 +28,7 @@ from reticent.learners import (
 from reticent.ledger import Cap, Charge
 from reticent.prediction import PrivateAveragingRegressor, PrivateVotingClassifier
 from reticent.schemas import Encoder, NumericTarget, Schema, read_batches, read_table
-from reticent.storage import checked_name, load_model, save_model
+from reticent.storage import load_model, save_model
 
 LEARNERS = ("boosting", "linear")
 # Public knots of a numeric column in a released additive model.
@@ -304,7 +306,7 @@ def _classifier(linear: bool) -> Any:
         return LogisticRegression()
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    return HistGradientBoostingClassifier(**_trees())
+    return HistGradientBoostingClassifier(**SHARD_TREES)
 
 
 def _regressor(linear: bool) -> Any:
@@ -314,15 +316,4 @@ def _regressor(linear: bool) -> Any:
         return Ridge()
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    return HistGradientBoostingRegressor(**_trees())
-
-
-def _trees() -> dict[str, Any]:
-    """Return settings for a shard's few rows; category codes are split as numbers."""
-    return {
-        "max_iter": 60,
-        "max_leaf_nodes": 8,
-        "min_samples_leaf": 10,
-        "l2_regularization": 1.0,
-        "early_stopping": False,
-    }
+    return HistGradientBoostingRegressor(**SHARD_TREES)

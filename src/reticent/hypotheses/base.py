@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from reticent.hypotheses.oracles.costs import Costs, signed_costs
 
 __all__ = [
     "LONGEST_LIST",
+    "FeatureClass",
     "HypothesisClass",
     "Minimum",
     "Projection",
@@ -163,7 +164,7 @@ class HypothesisClass(ABC, Generic[H]):
 
     @abstractmethod
     def on(self, n_features: int) -> Self:
-        """Return this class for points with so many features, or refuse."""
+        """Return this class for points with `n_features` features, or refuse."""
 
     def growth(self, m: int | None = None, *, points: ArrayLike | None = None) -> int:
         """Count labelings: exactly on given `points`, at most on any `m` points.
@@ -203,8 +204,40 @@ class HypothesisClass(ABC, Generic[H]):
         return sauer_shelah(m, self.vc_dimension)
 
 
+class FeatureClass(HypothesisClass[H]):
+    """A class of one kind for points with any number of features.
+
+    Subclasses are dataclasses with a field `n_features`, None until `on` sets it.
+    """
+
+    n_features: int | None
+
+    def on(self, n_features: int) -> Self:
+        """Return this class for points with `n_features` features, or refuse."""
+        if self.n_features not in (None, n_features):
+            raise InvalidDataError(
+                f"got n_features={n_features}; this class has {self.n_features}."
+            )
+        found: Self = replace(cast("Any", self), n_features=n_features)
+        return found
+
+    def _check_features(self) -> None:
+        if self.n_features is not None:
+            checked_count("n_features", self.n_features, at_least=1)
+
+    def _declared(self) -> int:
+        """Return the number of features, which must have been set."""
+        if self.n_features is None:
+            name = type(self).__name__
+            raise InvalidParameterError(
+                "n_features=None: the VC dimension and the growth function of "
+                f"{name.lower()} depend on it. Use {name}(n_features=...)."
+            )
+        return self.n_features
+
+
 def refuse_long_list(count: int, advice: str) -> None:
-    """Raise if so many representatives would not fit in memory."""
+    """Raise if this many representatives would not fit in memory."""
     if count > LONGEST_LIST:
         raise InvalidParameterError(
             f"project would list {count} labelings, more than {LONGEST_LIST}; {advice}"

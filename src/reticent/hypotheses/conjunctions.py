@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.errors import InvalidParameterError
 from reticent.hypotheses.base import (
     LONGEST_LIST,
-    HypothesisClass,
+    FeatureClass,
     Minimum,
     Projection,
 )
-from reticent.hypotheses.dimensions import checked_count, sauer_shelah
+from reticent.hypotheses.dimensions import sauer_shelah
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
 from reticent.hypotheses.oracles.integer_programs import (
     Rows,
-    checked_time_limit,
+    checked_search,
     coarse_costs,
     require_proof,
     solve,
@@ -43,7 +43,7 @@ class Conjunction:
 
 
 @dataclass(frozen=True, slots=True)
-class Conjunctions(HypothesisClass[Conjunction]):
+class Conjunctions(FeatureClass[Conjunction]):
     """Conjunctions of literals over binary features; no literal at all is constant 1.
 
     Parameters
@@ -88,28 +88,14 @@ class Conjunctions(HypothesisClass[Conjunction]):
     time_limit: float = math.inf
 
     def __post_init__(self) -> None:
-        if self.n_features is not None:
-            checked_count("n_features", self.n_features, at_least=1)
-        if self.method not in ("auto", "enumerate", "milp"):
-            raise InvalidParameterError(
-                f"method={self.method!r} is unknown; choose 'auto', 'enumerate' or "
-                "'milp'."
-            )
-        checked_time_limit(self.time_limit)
+        self._check_features()
+        checked_search(self.method, self.time_limit)
 
     @property
     def vc_dimension(self) -> int:
         """The number of features; 2 for one feature with negations."""
         d = self._declared()
         return 2 if d == 1 and self.negations else d
-
-    def on(self, n_features: int) -> Self:
-        """Return conjunctions over so many features."""
-        if self.n_features not in (None, n_features):
-            raise InvalidDataError(
-                f"got n_features={n_features}; this class has {self.n_features}."
-            )
-        return replace(self, n_features=n_features)
 
     def project(self, X: ArrayLike) -> ConjunctionProjection:
         """Return one representative for each labeling of the points in `X`."""
@@ -222,14 +208,6 @@ class Conjunctions(HypothesisClass[Conjunction]):
         d = self._declared()
         members = 3**d + 1 if self.negations else 2**d
         return min(members, sauer_shelah(m, self.vc_dimension))
-
-    def _declared(self) -> int:
-        if self.n_features is None:
-            raise InvalidParameterError(
-                "n_features=None: the VC dimension and the growth function of "
-                "conjunctions depend on it. Use Conjunctions(n_features=...)."
-            )
-        return self.n_features
 
 
 class ConjunctionProjection(Projection[Conjunction]):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses.base import (
-    HypothesisClass,
+    FeatureClass,
     Minimum,
     Projection,
     refuse_long_list,
 )
-from reticent.hypotheses.dimensions import checked_count, cover_count
+from reticent.hypotheses.dimensions import cover_count
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
 from reticent.hypotheses.oracles.halfspace_cells import (
     cells,
@@ -25,7 +25,7 @@ from reticent.hypotheses.oracles.halfspace_cells import (
     with_coordinates,
 )
 from reticent.hypotheses.oracles.integer_programs import (
-    checked_time_limit,
+    checked_search,
     coarse_costs,
 )
 from reticent.hypotheses.oracles.labelings import first_of_each, pack
@@ -71,7 +71,7 @@ class LayeredHalfspace:
 
 
 @dataclass(frozen=True, slots=True)
-class Halfspaces(HypothesisClass["LayeredHalfspace | Halfspace"]):
+class Halfspaces(FeatureClass["LayeredHalfspace | Halfspace"]):
     r"""Sides of hyperplanes, in any dimension, through the origin or not.
 
     Parameters
@@ -112,27 +112,13 @@ class Halfspaces(HypothesisClass["LayeredHalfspace | Halfspace"]):
     time_limit: float = math.inf
 
     def __post_init__(self) -> None:
-        if self.n_features is not None:
-            checked_count("n_features", self.n_features, at_least=1)
-        if self.method not in ("auto", "enumerate", "milp"):
-            raise InvalidParameterError(
-                f"method={self.method!r} is unknown; choose 'auto', 'enumerate' or "
-                "'milp'."
-            )
-        checked_time_limit(self.time_limit)
+        self._check_features()
+        checked_search(self.method, self.time_limit)
 
     @property
     def vc_dimension(self) -> int:
         """One more than the number of features."""
         return self._declared() + 1
-
-    def on(self, n_features: int) -> Self:
-        """Return halfspaces in so many dimensions."""
-        if self.n_features not in (None, n_features):
-            raise InvalidDataError(
-                f"got n_features={n_features}; this class has {self.n_features}."
-            )
-        return replace(self, n_features=n_features)
 
     def project(self, X: ArrayLike) -> HalfspaceProjection:
         """Return one representative for each labeling of the points in `X`."""
@@ -199,14 +185,6 @@ class Halfspaces(HypothesisClass["LayeredHalfspace | Halfspace"]):
 
     def _growth(self, m: int) -> int:
         return cover_count(m, self._declared())
-
-    def _declared(self) -> int:
-        if self.n_features is None:
-            raise InvalidParameterError(
-                "n_features=None: the VC dimension and the growth function of "
-                "halfspaces depend on it. Use Halfspaces(n_features=...)."
-            )
-        return self.n_features
 
 
 class HalfspaceProjection(Projection["LayeredHalfspace | Halfspace"]):

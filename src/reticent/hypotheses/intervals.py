@@ -13,7 +13,6 @@ from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses.base import (
     HypothesisClass,
     Minimum,
-    Projection,
     refuse_long_list,
 )
 from reticent.hypotheses.dimensions import alternations, checked_count
@@ -22,11 +21,8 @@ from reticent.hypotheses.oracles.points import ordered_values, plain
 from reticent.hypotheses.oracles.sorted_columns import (
     ColumnBlocks,
     SortedColumns,
-    Tally,
-    as_tally,
-    cost_at_or_above,
 )
-from reticent.hypotheses.thresholds import line_blocks
+from reticent.hypotheses.thresholds import LineProjection, line_blocks
 
 __all__ = ["IntervalProjection", "IntervalUnion", "Intervals"]
 
@@ -215,29 +211,12 @@ class _CostToGo:
         return ends
 
 
-class IntervalProjection(Projection[IntervalUnion]):
+class IntervalProjection(LineProjection[IntervalUnion]):
     """Unions of intervals that tell a point set apart.
 
     The records have `start`, `n_ends` and `ends`, which are positions in `points`; only
     the first `n_ends` of them count.
     """
-
-    def __init__(self, points: NDArray[Any], hypotheses: NDArray[Any]) -> None:
-        self.points = points
-        self.hypotheses = hypotheses
-
-    def mistakes(
-        self,
-        X: ArrayLike | SortedColumns | Tally,
-        y: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
-    ) -> NDArray[Any]:
-        """Count weighted mistakes; also takes presorted data or a tally as `X`."""
-        tally = as_tally(X, y, weights)
-        if tally is None:
-            return super().mistakes(X, y, weights)
-        above = tally.at_or_above(0, self.points)
-        return tally.costs.values(self._totals(above, tally.costs))
 
     def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label of every representative at every row of `X`."""
@@ -248,12 +227,6 @@ class IntervalProjection(Projection[IntervalUnion]):
             end = self.hypotheses["ends"][:, slot]
             label ^= used[:, np.newaxis] & (passed > end[:, np.newaxis])
         return label
-
-    def _rows(self, X: Any) -> NDArray[Any]:
-        return ordered_values(X)
-
-    def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
-        return self._totals(cost_at_or_above(rows, self.points, costs.ones), costs)
 
     def _totals(self, at_or_above: NDArray[Any], costs: Costs) -> NDArray[Any]:
         """Each end swaps the label of everything at or above it."""

@@ -10,6 +10,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._search import geometric_mean, last_that_holds
 from reticent.errors import InvalidDataError, InvalidParameterError, SolverError
 from reticent.hypotheses.losses import ConvexLoss
 from reticent.hypotheses.oracles.points import matrix
@@ -275,18 +276,15 @@ def _ball_minimiser(hessian: Float, gradient: Float, w: Float, radius: float) ->
     pull = axes.T @ (hessian @ w - gradient)
     floor = 1e-14 * max(float(curve[-1]), float(np.abs(pull).max()) / radius, 1e-300)
 
-    def size(multiplier: float) -> float:
-        return float(np.linalg.norm(pull / (curve + multiplier)))
+    def within(multiplier: float) -> bool:
+        return float(np.linalg.norm(pull / (curve + multiplier))) <= radius
 
-    if size(floor) <= radius:
+    if within(floor):
         return axes @ (pull / (curve + floor))
-    low, high = floor, float(np.linalg.norm(pull)) / radius
-    for _ in range(200):
-        middle = math.sqrt(low * high) if high > 4 * low else (low + high) / 2
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if size(middle) > radius else (low, middle)
-    return _into_ball(axes @ (pull / (curve + high)), radius)
+    most = float(np.linalg.norm(pull)) / radius
+    least = last_that_holds(within, most, floor, relative=0.5, middle=geometric_mean)
+    least = last_that_holds(within, least, max(floor, least / 2))
+    return _into_ball(axes @ (pull / (curve + least)), radius)
 
 
 def _backtrack(

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.errors import InvalidDataError
 from reticent.hypotheses.base import (
-    HypothesisClass,
+    FeatureClass,
     Minimum,
     Projection,
     refuse_long_list,
 )
-from reticent.hypotheses.dimensions import checked_count, sauer_shelah, stump_vc
+from reticent.hypotheses.dimensions import sauer_shelah, stump_vc
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
 from reticent.hypotheses.oracles.partitions import Splits, distinct_splits
 from reticent.hypotheses.oracles.points import distinct_rows, matrix
@@ -52,7 +52,7 @@ class Stump:
 
 
 @dataclass(frozen=True, slots=True)
-class Stumps(HypothesisClass[Stump]):
+class Stumps(FeatureClass[Stump]):
     r"""Thresholds of both directions on any one of the features.
 
     Parameters
@@ -80,21 +80,12 @@ class Stumps(HypothesisClass[Stump]):
     n_features: int | None = None
 
     def __post_init__(self) -> None:
-        if self.n_features is not None:
-            checked_count("n_features", self.n_features, at_least=1)
+        self._check_features()
 
     @property
     def vc_dimension(self) -> int:
         """Exact; grows like the logarithm of the number of features."""
         return stump_vc(self._declared())
-
-    def on(self, n_features: int) -> Self:
-        """Return stumps on so many features."""
-        if self.n_features not in (None, n_features):
-            raise InvalidDataError(
-                f"got n_features={n_features}; this class has {self.n_features}."
-            )
-        return replace(self, n_features=n_features)
 
     def presort(self, X: ArrayLike) -> SortedColumns:
         """Sort every feature once, for many calls of `minimise` and `mistakes`."""
@@ -142,14 +133,6 @@ class Stumps(HypothesisClass[Stump]):
         # signs.
         listed = 2 + 2 * self._declared() * (m - 1)
         return min(listed, sauer_shelah(m, self.vc_dimension))
-
-    def _declared(self) -> int:
-        if self.n_features is None:
-            raise InvalidParameterError(
-                "n_features=None: the VC dimension and the growth function of stumps "
-                "depend on the number of features. Use Stumps(n_features=...)."
-            )
-        return self.n_features
 
 
 class StumpProjection(Projection[Stump]):

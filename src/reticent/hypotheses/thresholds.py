@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +22,15 @@ from reticent.hypotheses.oracles.sorted_columns import (
     cost_at_or_above,
 )
 
-__all__ = ["Threshold", "ThresholdProjection", "Thresholds", "line_blocks"]
+__all__ = [
+    "LineProjection",
+    "Threshold",
+    "ThresholdProjection",
+    "Thresholds",
+    "line_blocks",
+]
+
+H = TypeVar("H")
 
 _STARTS = {"up": (0,), "down": (1,), "either": (0, 1)}
 
@@ -149,8 +158,8 @@ class Thresholds(HypothesisClass[Threshold]):
         return alternations(m, 1, either_start=self.direction == "either")
 
 
-class ThresholdProjection(Projection[Threshold]):
-    """Thresholds that tell a point set apart; fields `cut`, `below`, `above`."""
+class LineProjection(Projection[H]):
+    """Representatives on a line, whose mistakes follow from costs above each point."""
 
     def __init__(self, points: NDArray[Any], hypotheses: NDArray[Any]) -> None:
         self.points = points
@@ -169,6 +178,20 @@ class ThresholdProjection(Projection[Threshold]):
         above = tally.at_or_above(0, self.points)
         return tally.costs.values(self._totals(above, tally.costs))
 
+    def _rows(self, X: Any) -> NDArray[Any]:
+        return ordered_values(X)
+
+    def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
+        return self._totals(cost_at_or_above(rows, self.points, costs.ones), costs)
+
+    @abstractmethod
+    def _totals(self, at_or_above: NDArray[Any], costs: Costs) -> NDArray[Any]:
+        """Combine the cost of ``x >= point`` into the cost of each representative."""
+
+
+class ThresholdProjection(LineProjection[Threshold]):
+    """Thresholds that tell a point set apart; fields `cut`, `below`, `above`."""
+
     def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label of every representative at every row of `X`."""
         cuts, below, above = (
@@ -177,14 +200,7 @@ class ThresholdProjection(Projection[Threshold]):
         upper = (ordered_values(X)[np.newaxis, :] >= cuts[:, np.newaxis]).astype(bool)
         return np.where(upper, above[:, np.newaxis], below[:, np.newaxis])
 
-    def _rows(self, X: Any) -> NDArray[Any]:
-        return ordered_values(X)
-
-    def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
-        return self._totals(cost_at_or_above(rows, self.points, costs.ones), costs)
-
     def _totals(self, at_or_above: NDArray[Any], costs: Costs) -> NDArray[Any]:
-        """Combine the cost of ``x >= point`` into the cost of each representative."""
         total = int(costs.ones.sum())
         position = np.searchsorted(self.points, self.hypotheses["cut"])
         upper = at_or_above[position]

@@ -13,8 +13,8 @@ from typing import Any
 from reticent._numbers import exact
 from reticent.errors import InvalidParameterError, RelationMismatchError
 from reticent.guarantees import (
-    SLACK_SHARE,
-    TOTALS_SHARE,
+    SLACK_OF_DELTA,
+    TOTALS_OF_DELTA,
     Budget,
     Certificate,
     Filter,
@@ -44,7 +44,7 @@ _CAP_FIELDS = (
 )
 # How much of a budget's delta a cap keeps for answers that bring a delta, when it is
 # opened for one that does; what covers most of them is taken.
-_SLACK_SHARES = (SLACK_SHARE, Fraction(1, 2), Fraction(9, 10), Fraction(1))
+_SLACK_SHARES = (SLACK_OF_DELTA, Fraction(1, 2), Fraction(9, 10), Fraction(1))
 
 
 class Method(Enum):
@@ -187,12 +187,12 @@ class Cap:
         """
         total = units_down("delta", delta, DELTA_UNITS)
         kept = (
-            math.floor(total * SLACK_SHARE)
+            math.floor(total * SLACK_OF_DELTA)
             if slack is None
             else units_down("slack", slack, DELTA_UNITS)
         )
         shown = (
-            min(math.floor(total * TOTALS_SHARE), total - kept)
+            min(math.floor(total * TOTALS_OF_DELTA), total - kept)
             if totals is None
             else units_down("totals", totals, DELTA_UNITS)
         )
@@ -255,7 +255,7 @@ class Cap:
         cap = cls.either(epsilon=epsilon, delta=delta, relation=relation)
         if charge is None or not charge.delta:
             return cap
-        caps = [with_shares(cap, share, TOTALS_SHARE) for share in _SLACK_SHARES]
+        caps = [with_shares(cap, share, TOTALS_OF_DELTA) for share in _SLACK_SHARES]
         return max(caps, key=lambda each: each.answers_left(charge))
 
     @property

@@ -67,17 +67,21 @@ from reticent.mechanisms.sampling.grid_noise import (
     draw_discrete_gaussian,
     draw_discrete_laplace,
 )
-from reticent.mechanisms.sampling.inputs import checked_epsilon, exact_rate, products
-from reticent.mechanisms.sampling.intervals import Intervals
+from reticent.mechanisms.sampling.inputs import (
+    checked_epsilon,
+    exact_products,
+    exact_rate,
+)
+from reticent.mechanisms.sampling.intervals import IntervalArithmetic
 from reticent.mechanisms.sampling.listening import (
-    Draw,
     Listener,
+    PendingDraw,
     Reached,
-    heard,
+    audible,
+    inside_audible_draw,
     listen,
     reach,
     stops_audit,
-    within_a_draw,
 )
 from reticent.mechanisms.sampling.randomness import (
     RandomSource,
@@ -122,12 +126,12 @@ __all__ = [
     "ROUNDING_VARIANCE",
     "UNSTABLE",
     "Consensus",
-    "Draw",
     "FlippedResponse",
     "GridLaw",
     "GridNoise",
-    "Intervals",
+    "IntervalArithmetic",
     "Listener",
+    "PendingDraw",
     "RandomSource",
     "Reached",
     "RealResponse",
@@ -138,6 +142,7 @@ __all__ = [
     "SparseVector",
     "SystemSource",
     "TwoSidedResponse",
+    "audible",
     "average_vote",
     "average_vote_certificate",
     "average_vote_epsilon",
@@ -159,6 +164,7 @@ __all__ = [
     "draw_discrete_gaussian",
     "draw_discrete_laplace",
     "draw_rounded_gaussian",
+    "exact_products",
     "exact_rate",
     "exp_bounds",
     "exponential_mechanism",
@@ -175,7 +181,7 @@ __all__ = [
     "geometric_vote",
     "geometric_vote_certificate",
     "grid_scale_to_continuous",
-    "heard",
+    "inside_audible_draw",
     "listen",
     "mean_sensitivity",
     "noise_assumptions",
@@ -186,7 +192,6 @@ __all__ = [
     "permute_and_flip_vote",
     "permute_and_flip_vote_certificate",
     "probability_sensitivity",
-    "products",
     "reach",
     "replace_labels",
     "replaced",
@@ -202,5 +207,4 @@ __all__ = [
     "stops_audit",
     "two_step_certificate",
     "two_step_response",
-    "within_a_draw",
 ]

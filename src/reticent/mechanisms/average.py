@@ -24,7 +24,7 @@ from reticent.mechanisms.response import Response
 from reticent.mechanisms.sampling.exact import draw_below
 from reticent.mechanisms.sampling.fixed_point import exp_bounds
 from reticent.mechanisms.sampling.inputs import checked_epsilon, exact_rate, vote_counts
-from reticent.mechanisms.sampling.intervals import Intervals
+from reticent.mechanisms.sampling.intervals import IntervalArithmetic
 from reticent.mechanisms.sampling.listening import reach
 from reticent.mechanisms.sampling.randomness import RandomSource
 from reticent.mechanisms.votes import noise_assumptions
@@ -64,7 +64,7 @@ class AverageResponse(Response):
         return len(self.ones)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         # Draw the label of the smaller probability, whose interval is narrow.
         fewer = np.minimum(self.ones, self.voters - self.ones)
         chance = _smaller_half(fewer, self.voters, self.rate)
@@ -83,7 +83,7 @@ class AverageResponse(Response):
         pair = np.stack([np.log1p(-small), np.log(small)], axis=1)
         return np.where((2 * self.ones <= self.voters)[:, None], pair, pair[:, ::-1])
 
-    def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]:
+    def _log_intervals(self, row: int, arithmetic: IntervalArithmetic) -> list[Any]:
         rate = Fraction(self.rate)
         chances = []
         for votes in (self.voters - int(self.ones[row]), int(self.ones[row])):
@@ -132,7 +132,7 @@ def average_vote(votes: ArrayLike, epsilon: float) -> Response:
     Parameters
     ----------
     votes : array-like of shape (n, 2)
-        How many models voted for each label, one row a query; every row holds the
+        How many models voted for each label, one row per query; every row holds the
         same number of votes.
     epsilon : float
         Epsilon of the noise. The answer costs less: see `average_vote_certificate`.

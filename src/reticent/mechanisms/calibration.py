@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reticent._numbers import probability
+from reticent._search import slightly_larger
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import (
     Certificate,
@@ -65,20 +66,12 @@ def calibrate_laplace(
     rounded = round_to_grid(
         premise, grid=step, dimension=dimension, on_grid=on_grid, seeded=seeded
     )
-    certificate, scale = _smallest(
-        rounded.guarantee.l1 / epsilon,
-        step,
-        lambda scale: laplace_noise(rounded, scale=scale),
-        lambda guarantee: guarantee.epsilon <= epsilon,
-    )
-    return GridNoise(
-        law=GridLaw.LAPLACE,
-        grid=step,
-        scale=scale,
-        dimension=dimension,
-        on_grid=on_grid,
-        certificate=certificate,
-    )
+
+    def certify(scale: float) -> Certificate[Any] | None:
+        found = laplace_noise(rounded, scale=scale)
+        return found if found.guarantee.epsilon <= epsilon else None
+
+    return _noise(GridLaw.LAPLACE, rounded, rounded.guarantee.l1 / epsilon, certify)
 
 
 def calibrate_gaussian(
@@ -113,23 +106,18 @@ def calibrate_gaussian(
     rounded = round_to_grid(
         premise, grid=step, dimension=dimension, on_grid=on_grid, seeded=seeded
     )
+
+    def certify(scale: float) -> Certificate[Any] | None:
+        try:
+            return gaussian_noise_analytic(
+                rounded, scale=scale, grid=step, epsilon=epsilon, delta=delta
+            )
+        except RuleError:
+            return None
+
     continuous = rounded.guarantee.l2 / ratio / step
-    certificate, scale = _smallest(
-        math.sqrt(continuous**2 + ROUNDING_VARIANCE) * step,
-        step,
-        lambda scale: gaussian_noise_analytic(
-            rounded, scale=scale, grid=step, epsilon=epsilon, delta=delta
-        ),
-        lambda guarantee: True,
-    )
-    return GridNoise(
-        law=GridLaw.GAUSSIAN,
-        grid=step,
-        scale=scale,
-        dimension=dimension,
-        on_grid=on_grid,
-        certificate=certificate,
-    )
+    least = math.sqrt(continuous**2 + ROUNDING_VARIANCE) * step
+    return _noise(GridLaw.GAUSSIAN, rounded, least, certify)
 
 
 def calibrate_gaussian_zcdp(
@@ -161,48 +149,41 @@ def calibrate_gaussian_zcdp(
     rounded = round_to_grid(
         premise, grid=step, dimension=dimension, on_grid=on_grid, seeded=seeded
     )
-    certificate, scale = _smallest(
-        rounded.guarantee.l2 / math.sqrt(2 * rho),
-        step,
-        lambda scale: gaussian_noise(rounded, scale=scale),
-        lambda guarantee: guarantee.rho <= rho,
-    )
-    return GridNoise(
-        law=GridLaw.GAUSSIAN,
-        grid=step,
-        scale=scale,
-        dimension=dimension,
-        on_grid=on_grid,
-        certificate=certificate,
-    )
+
+    def certify(scale: float) -> Certificate[Any] | None:
+        found = gaussian_noise(rounded, scale=scale)
+        return found if found.guarantee.rho <= rho else None
+
+    least = rounded.guarantee.l2 / math.sqrt(2 * rho)
+    return _noise(GridLaw.GAUSSIAN, rounded, least, certify)
 
 
-def _smallest(
+def _noise(
+    law: GridLaw,
+    rounded: Certificate[Sensitivity],
     scale: float,
-    grid: float,
-    certify: Callable[[float], Certificate[Any]],
-    enough: Callable[[Any], bool],
-) -> tuple[Certificate[Any], float]:
-    """Raise a scale, a little, until its certificate says what is needed."""
+    certify: Callable[[float], Certificate[Any] | None],
+) -> GridNoise:
+    """Return noise of the first scale, a little above the given one, that certifies."""
     if not 0 < scale < math.inf:
         raise InvalidParameterError(
             f"noise needs a positive, finite scale; got scale={scale!r}. Check the "
             "sensitivity and the privacy parameters."
         )
-    checked_scale(scale / grid)
-    growth = 2.0**-48
-    while growth < 1e-3:
-        candidate = scale * (1 + growth)
-        try:
-            certificate = certify(candidate)
-        except RuleError:
-            growth *= 2
-            continue
-        if enough(certificate.guarantee):
-            return certificate, candidate
-        growth *= 2
-    raise InvalidParameterError(
-        f"no noise scale near {scale!r} reaches the target; use a finer grid."
+    public: dict[str, Any] = dict(rounded.details)
+    checked_scale(scale / public["grid"])
+    found = slightly_larger(scale, certify)
+    if found is None:
+        raise InvalidParameterError(
+            f"no noise scale near {scale!r} reaches the target; use a finer grid."
+        )
+    return GridNoise(
+        law=law,
+        grid=public["grid"],
+        scale=found[0],
+        dimension=public["dimension"],
+        on_grid=public["on_grid"],
+        certificate=found[1],
     )
 
 

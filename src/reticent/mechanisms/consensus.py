@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent._numbers import positive, probability, up, whole
+from reticent._search import smallest_whole
 from reticent.errors import BudgetExhaustedError, InvalidDataError, RuleError
 from reticent.guarantees import ApproxDP, Conclusion, ReplaceOne, Scope, rule
 from reticent.mechanisms.sampling.inputs import checked_epsilon, vote_counts
@@ -210,13 +211,7 @@ def consensus_margin(
         )
         return reached <= delta
 
-    low, high = 0, 1
-    while not enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return smallest_whole(enough)
 
 
 @rule(

@@ -18,12 +18,12 @@ from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.mechanisms.response import Response
 from reticent.mechanisms.sampling.exact import draw_bernoulli
 from reticent.mechanisms.sampling.inputs import whole_numbers
-from reticent.mechanisms.sampling.intervals import Intervals
-from reticent.mechanisms.sampling.listening import heard
+from reticent.mechanisms.sampling.intervals import IntervalArithmetic
+from reticent.mechanisms.sampling.listening import audible
 from reticent.mechanisms.sampling.randomness import RandomSource
 
 
-@heard("flip")
+@audible("flip")
 def flip_labels(labels: ArrayLike, p: float, source: RandomSource) -> NDArray[np.int64]:
     """Flip each of many binary labels with probability exactly `p`.
 
@@ -41,7 +41,7 @@ def flip_labels(labels: ArrayLike, p: float, source: RandomSource) -> NDArray[np
     return values ^ draw_bernoulli(np.full(values.shape, p), source)
 
 
-@heard("replace")
+@audible("replace")
 def replace_labels(
     labels: ArrayLike, p: float, source: RandomSource, *, n_labels: int
 ) -> NDArray[np.int64]:
@@ -93,7 +93,7 @@ class FlippedResponse(Response):
         return len(self.base)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         labels = self.base.draw(source)
         if self.uniform:
             return replace_labels(labels, self.p, source, n_labels=self.n_labels)
@@ -109,7 +109,7 @@ class FlippedResponse(Response):
         with np.errstate(under="ignore"):
             return np.log(floor + kept * np.exp(self.base.log_probabilities))
 
-    def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]:
+    def _log_intervals(self, row: int, arithmetic: IntervalArithmetic) -> list[Any]:
         floor, kept = (arithmetic.real(part) for part in self._mixture())
         logs = self.base._log_intervals(row, arithmetic)
         return [arithmetic.log(floor + kept * arithmetic.exp(log)) for log in logs]

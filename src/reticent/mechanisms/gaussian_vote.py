@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent._numbers import nonnegative, positive, probability, up
+from reticent._search import doubled_until, last_that_holds
 from reticent.errors import RuleError
 from reticent.guarantees import (
     ZCDP,
@@ -30,7 +31,7 @@ from reticent.mechanisms.sampling.grid_noise import (
     log_theta,
 )
 from reticent.mechanisms.sampling.inputs import vote_counts
-from reticent.mechanisms.sampling.intervals import Intervals
+from reticent.mechanisms.sampling.intervals import IntervalArithmetic
 from reticent.mechanisms.sampling.listening import reach
 from reticent.mechanisms.sampling.randomness import RandomSource
 from reticent.mechanisms.votes import noise_assumptions
@@ -65,7 +66,7 @@ class GaussianArgmaxResponse(Response):
         return len(self.votes)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         noisy = draw_discrete_gaussian(self.votes, self.scale, source)
         return np.asarray(noisy.argmax(axis=1))
 
@@ -109,7 +110,7 @@ class GaussianArgmaxResponse(Response):
             logs[lead] = np.log1p(-others)
         return np.asarray(logs)
 
-    def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]:
+    def _log_intervals(self, row: int, arithmetic: IntervalArithmetic) -> list[Any]:
         votes = [int(count) for count in self.votes[row]]
         variance = Fraction(self.scale) ** 2
         # Beyond `edge` weights are below 2^-precision and at least halve each step,
@@ -159,7 +160,7 @@ def gaussian_vote(
     Parameters
     ----------
     votes : array-like of shape (n, n_labels)
-        How many models voted for each label, one row a query.
+        How many models voted for each label, one row per query.
     scale : float
         Scale of the noise, in votes; see `gaussian_vote_scale`.
     voters : int, default=None
@@ -223,16 +224,12 @@ def gaussian_vote_scale(epsilon: float, delta: float) -> float:
     """
     epsilon = positive("Gaussian vote", "epsilon", epsilon)
     delta = probability("Gaussian vote", "delta", delta)
-    low, high = 0.0, 1.0
-    while gaussian_vote_delta(high, epsilon) > delta:
-        low, high = high, 2 * high
-    for _ in range(40):
-        middle = (low + high) / 2
-        if middle >= 2.0**-10 and gaussian_vote_delta(middle, epsilon) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+
+    def enough(scale: float) -> bool:
+        return scale >= 2.0**-10 and gaussian_vote_delta(scale, epsilon) <= delta
+
+    low, high = doubled_until(enough, 1.0)
+    return last_that_holds(enough, high, low, halvings=40)
 
 
 @rule(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reticent.errors import InvalidParameterError
 from reticent.mechanisms.response import Response
 from reticent.mechanisms.sampling.exact import draw_bernoulli_exp
-from reticent.mechanisms.sampling.intervals import Intervals
+from reticent.mechanisms.sampling.intervals import IntervalArithmetic
 from reticent.mechanisms.sampling.randomness import RandomSource
 
 # Numbers held at a time while the law of a batch is computed.
@@ -47,7 +47,7 @@ class PermuteAndFlipResponse(Response):
         return len(self.gaps)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         accepted = draw_bernoulli_exp(self.gaps, source)
         # The first accepted label in a random order that knows nothing of acceptance
         # is a uniform one of the accepted. The leader always is, so there is one.
@@ -77,7 +77,7 @@ class PermuteAndFlipResponse(Response):
             result[start : start + block] = integral - gaps
         return result
 
-    def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]:
+    def _log_intervals(self, row: int, arithmetic: IntervalArithmetic) -> list[Any]:
         gaps = [arithmetic.real(Fraction(gap)) for gap in self.gaps[row].tolist()]
         chances = [arithmetic.exp(-gap) for gap in gaps]
         result = []
@@ -87,7 +87,7 @@ class PermuteAndFlipResponse(Response):
         return result
 
 
-def _integral(chances: list[Any], arithmetic: Intervals) -> Any:
+def _integral(chances: list[Any], arithmetic: IntervalArithmetic) -> Any:
     """Integrate ``prod (1 - p t)`` over [0, 1], coefficient by coefficient."""
     polynomial = [arithmetic.real(1)]
     for chance in chances:

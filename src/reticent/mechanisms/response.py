@@ -11,18 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent._numbers import whole
-from reticent.guarantees import MPMATH_LOCK
+from reticent._numbers import MPMATH_LOCK, whole
 from reticent.mechanisms.sampling.categorical import draw_categorical
-from reticent.mechanisms.sampling.intervals import Intervals, TooWideError
-from reticent.mechanisms.sampling.listening import heard
+from reticent.mechanisms.sampling.intervals import IntervalArithmetic, TooWideError
+from reticent.mechanisms.sampling.listening import audible
 from reticent.mechanisms.sampling.randomness import RandomSource
 
 _SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
 
 
 class Response(ABC):
-    """The exact law of one label a row, given the data and the queries.
+    """The exact law of one label per row, given the data and the queries.
 
     It is as secret as the data: release what `draw` returns, nothing else.
 
@@ -40,7 +39,7 @@ class Response(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "draw" in vars(cls):
-            cls.draw = heard("label")(cls.draw)  # type: ignore[method-assign]
+            cls.draw = audible("label")(cls.draw)  # type: ignore[method-assign]
 
     @property
     @abstractmethod
@@ -54,11 +53,11 @@ class Response(ABC):
     def _log_probabilities(self) -> NDArray[np.float64]: ...
 
     @abstractmethod
-    def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]: ...
+    def _log_intervals(self, row: int, arithmetic: IntervalArithmetic) -> list[Any]: ...
 
     @abstractmethod
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
 
     @cached_property
     def log_probabilities(self) -> NDArray[np.float64]:
@@ -92,10 +91,10 @@ class Response(ABC):
     def _ends(self, row: int, precision: int) -> list[tuple[Fraction, Fraction]]:
         with MPMATH_LOCK:
             try:
-                intervals = self._log_intervals(row, Intervals(precision))
+                intervals = self._log_intervals(row, IntervalArithmetic(precision))
             except TooWideError:
                 return []
-            return [Intervals.ends(interval) for interval in intervals]
+            return [IntervalArithmetic.ends(interval) for interval in intervals]
 
 
 def frozen(values: NDArray[Any]) -> NDArray[Any]:
@@ -125,7 +124,7 @@ class SoftmaxResponse(Response):
         return len(self.log_weights)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         return draw_categorical(self.log_weights, source)
 
     def _log_probabilities(self) -> NDArray[np.float64]:
@@ -137,7 +136,7 @@ class SoftmaxResponse(Response):
         np.put_along_axis(others, lead, 0.0, axis=1)
         return np.asarray(gaps - np.log1p(others.sum(axis=1, keepdims=True)))
 
-    def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]:
+    def _log_intervals(self, row: int, arithmetic: IntervalArithmetic) -> list[Any]:
         weights = [Fraction(weight) for weight in self.log_weights[row].tolist()]
         lead = max(weights)
         gaps = [arithmetic.real(weight - lead) for weight in weights]

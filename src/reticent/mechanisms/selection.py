@@ -21,8 +21,8 @@ from reticent.mechanisms.permute_and_flip import PermuteAndFlipResponse
 from reticent.mechanisms.response import Response, SoftmaxResponse
 from reticent.mechanisms.sampling.inputs import (
     checked_epsilon,
+    exact_products,
     exact_rate,
-    products,
     whole_numbers,
 )
 from reticent.mechanisms.sampling.listening import reach
@@ -37,7 +37,7 @@ def exponential_mechanism(
     Parameters
     ----------
     scores : array-like of int, shape (n_candidates,) or (n, n_candidates)
-        Larger is better; one selection a row. Sums of losses in fixed point are
+        Larger is better; one selection per row. Sums of losses in fixed point are
         whole numbers, too.
     epsilon : float
         Privacy cost of one selection.
@@ -61,7 +61,7 @@ def exponential_mechanism(
     values = _scores(scores, bound)
     settings = (epsilon, bound, sensitivity)
     reach("exponential mechanism", values, largest=sensitivity, settings=settings)
-    return SoftmaxResponse(products(values, _rate(epsilon, bound, sensitivity)))
+    return SoftmaxResponse(exact_products(values, _rate(epsilon, bound, sensitivity)))
 
 
 def permute_and_flip(
@@ -87,7 +87,9 @@ def permute_and_flip(
     settings = (epsilon, bound, sensitivity)
     reach("permute-and-flip", values, largest=sensitivity, settings=settings)
     gaps = values.max(axis=1, keepdims=True) - values
-    return PermuteAndFlipResponse(products(gaps, _rate(epsilon, bound, sensitivity)))
+    return PermuteAndFlipResponse(
+        exact_products(gaps, _rate(epsilon, bound, sensitivity))
+    )
 
 
 def _rate(epsilon: float, bound: Any, sensitivity: Any) -> float:

@@ -39,8 +39,8 @@ def sparse_scale(epsilon: float, positives: int) -> float:
 class SparseLine:
     """A threshold with noise, as a value: answering makes another one.
 
-    Whoever must write down what an answer costs before showing it, and may be told to
-    forget it, keeps the old line until the new one counts.
+    A caller that records the cost of an answer before it shows it, and may have to
+    discard it, keeps the old line until the new one counts.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class SparseVector:
         Returns
         -------
         ndarray of bool
-            One answer a query; shorter than `values` if the last allowed yes came.
+            One answer per query; shorter than `values` if the last allowed yes came.
 
         Raises
         ------

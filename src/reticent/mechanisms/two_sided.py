@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from reticent.mechanisms.response import Response
 from reticent.mechanisms.sampling.exact import EXP_ERROR, draw_below, exp_interval
 from reticent.mechanisms.sampling.fixed_point import exp_bounds
-from reticent.mechanisms.sampling.intervals import Intervals
+from reticent.mechanisms.sampling.intervals import IntervalArithmetic
 from reticent.mechanisms.sampling.randomness import RandomSource
 
 
@@ -52,7 +52,7 @@ class TwoSidedResponse(Response):
         return len(self.minority)
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw one label a row, exactly from its law, with fresh randomness."""
+        """Draw one label per row, exactly from its law, with fresh randomness."""
         low, high = exp_interval(self.exponents)
         base = np.where(self.between, 1 / (1 + np.exp(min(self.step, 700.0))), 0.5)
         # Adding 1, dividing and multiplying add three roundings to exp's own error.
@@ -90,7 +90,7 @@ class TwoSidedResponse(Response):
         result[rows, 1 - self.minority] = large
         return result
 
-    def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]:
+    def _log_intervals(self, row: int, arithmetic: IntervalArithmetic) -> list[Any]:
         odds = arithmetic.exp(arithmetic.real(Fraction(self.step)))
         base = 1 / (1 + odds) if self.between[row] else arithmetic.real(Fraction(1, 2))
         exponent = arithmetic.real(Fraction(float(self.exponents[row])))

@@ -18,8 +18,8 @@ from reticent.mechanisms.permute_and_flip import PermuteAndFlipResponse
 from reticent.mechanisms.response import Response, SoftmaxResponse
 from reticent.mechanisms.sampling.inputs import (
     checked_epsilon,
+    exact_products,
     exact_rate,
-    products,
     vote_counts,
 )
 from reticent.mechanisms.sampling.listening import reach
@@ -34,7 +34,7 @@ def soft_vote(
     Parameters
     ----------
     votes : array-like of shape (n, n_labels)
-        How many models voted for each label, one row a query.
+        How many models voted for each label, one row per query.
     epsilon : float
         Privacy cost of one answer.
     voters : int, default=None
@@ -59,7 +59,7 @@ def soft_vote(
     counts, public = vote_counts(votes, voters=voters)
     reach("soft vote", counts, largest=1, l1=2, settings=(epsilon, public))
     return SoftmaxResponse(
-        products(counts, exact_rate(epsilon, divisor=2, bound=public))
+        exact_products(counts, exact_rate(epsilon, divisor=2, bound=public))
     )
 
 
@@ -73,7 +73,7 @@ def geometric_vote(votes: ArrayLike, epsilon: float) -> Response:
     Parameters
     ----------
     votes : array-like of shape (n, 2)
-        How many models voted for each label, one row a query; every row holds the
+        How many models voted for each label, one row per query; every row holds the
         same number of votes.
     epsilon : float
         Privacy cost of one answer.
@@ -97,7 +97,7 @@ def geometric_vote(votes: ArrayLike, epsilon: float) -> Response:
     margins = abs(counts[:, 1] - counts[:, 0])  # 2t, of the parity of r
     return TwoSidedResponse(
         minority=(counts[:, 0] > counts[:, 1]).astype("int64"),
-        exponents=products(margins // 2, step),
+        exponents=exact_products(margins // 2, step),
         between=margins % 2 == 1,
         step=step,
     )
@@ -132,7 +132,7 @@ def permute_and_flip_vote(
     reach("permute-and-flip", counts, largest=1, l1=2, settings=(epsilon, public))
     gaps = counts.max(axis=1, keepdims=True) - counts
     return PermuteAndFlipResponse(
-        products(gaps, exact_rate(epsilon, divisor=2, bound=public))
+        exact_products(gaps, exact_rate(epsilon, divisor=2, bound=public))
     )
 
 

@@ -21,8 +21,8 @@ from reticent.guarantees import (
 from reticent.mechanisms.response import Response, SoftmaxResponse
 from reticent.mechanisms.sampling.inputs import (
     checked_epsilon,
+    exact_products,
     exact_rate,
-    products,
     whole_numbers,
 )
 from reticent.mechanisms.sampling.listening import reach
@@ -36,7 +36,7 @@ def sigmoid_response(positions: ArrayLike, epsilon: float, *, bound: int) -> Res
     Parameters
     ----------
     positions : array-like of int, shape (n,)
-        Positions `v` of the walk, one a query, that one replaced unit moves by at
+        Positions `v` of the walk, one per query, that one replaced unit moves by at
         most 2.
     epsilon : float
         Privacy cost of one answer under replacement of a unit.
@@ -52,7 +52,7 @@ def sigmoid_response(positions: ArrayLike, epsilon: float, *, bound: int) -> Res
     walk = _positions(positions, bound)
     reach("sigmoid response", walk[:, None], largest=2, settings=(epsilon, bound))
     odds = np.zeros((len(walk), 2))
-    odds[:, 1] = products(walk, exact_rate(epsilon, divisor=2, bound=bound))
+    odds[:, 1] = exact_products(walk, exact_rate(epsilon, divisor=2, bound=bound))
     return SoftmaxResponse(odds)
 
 
@@ -80,7 +80,7 @@ def two_step_response(positions: ArrayLike, epsilon: float, *, bound: int) -> Re
     far = np.abs(walk)
     return TwoSidedResponse(
         minority=(walk < 0).astype(np.int64),
-        exponents=products(far - far % 2, rate),
+        exponents=exact_products(far - far % 2, rate),
         between=far % 2 == 1,
         step=2 * rate,
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reticent._numbers import up
+from reticent._search import geometric_mean, last_that_holds, smallest_whole
 from reticent.guarantees import ApproxDP, stability
 
 # Our choice: costs little as an error, and little in the bounds.
@@ -30,7 +31,7 @@ def log_growth(hypotheses: Any, m: int) -> float:
 
 def consistent_size(hypotheses: Any, error: float, failure: float) -> int:
     """Return how many rows make every consistent hypothesis good."""
-    return _smallest(
+    return smallest_whole(
         lambda m: (
             math.log(2 / failure)
             + log_growth(hypotheses, 2 * m)
@@ -42,7 +43,7 @@ def consistent_size(hypotheses: Any, error: float, failure: float) -> int:
 
 def net_size(hypotheses: Any, error: float, failure: float) -> int:
     """Return how many rows are a net."""
-    return _smallest(
+    return smallest_whole(
         lambda m: (
             math.log(2 / failure)
             + 2 * log_growth(hypotheses, 2 * m)
@@ -59,7 +60,7 @@ def uniform_gap(hypotheses: Any, n: int, failure: float) -> float:
 
 def uniform_size(hypotheses: Any, gap: float, failure: float) -> int:
     """Return how many rows keep all empirical errors within `gap`."""
-    return _smallest(lambda n: uniform_gap(hypotheses, n, failure) <= gap)
+    return smallest_whole(lambda n: uniform_gap(hypotheses, n, failure) <= gap)
 
 
 def vote_sizes(
@@ -206,22 +207,6 @@ def lower_bound(d: int, n: int, epsilon: float, delta: float = 0.0) -> float:
     return (d - 1) / (8 * stability(ApproxDP(epsilon, delta)) * n)
 
 
-def _smallest(enough: Callable[[int], bool]) -> int:
-    """Return the smallest number that is enough, for a condition that stays true."""
-    high = 1
-    while not enough(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
 def _smallest_error(enough: Callable[[float], bool]) -> float:
     """Return the smallest error up to 1 that is enough, to one part in 10^9."""
-    low, high = 1e-9, 1.0
-    while high / low > 1 + 1e-9:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return last_that_holds(enough, 1.0, 1e-9, relative=1e-9, middle=geometric_mean)

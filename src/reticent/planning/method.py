@@ -13,18 +13,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from reticent.ensembles import SHARD_TREES
 from reticent.planning.facts import Facts
 from reticent.planning.option import Sketch
 from reticent.schemas import SchemaEncoder
-
-# Settings for a shard's few rows, as in `reticent fit`.
-_TREES = {
-    "max_iter": 60,
-    "max_leaf_nodes": 8,
-    "min_samples_leaf": 10,
-    "l2_regularization": 1.0,
-    "early_stopping": False,
-}
 
 
 class Method(ABC):
@@ -81,7 +73,7 @@ def shard_model(learner: str, task: str, schema: Any) -> Any:
             if classifies
             else HistGradientBoostingRegressor
         )
-        model = kind(**_TREES)
+        model = kind(**SHARD_TREES)
         if schema is None:
             return model
         return make_pipeline(SchemaEncoder(schema, style="ordinal"), model)

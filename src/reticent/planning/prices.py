@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from reticent._numbers import exact
-from reticent.guarantees import Certificate, repeat
+from reticent.guarantees import CLOSED_FORMS, Certificate, repeat
 from reticent.ledger import Cap
 from reticent.planning.facts import Facts
 
@@ -100,11 +100,10 @@ def priced(
     basic : bool
         Whether epsilons are added up and no delta is spent.
     """
-    closed = ("basic", "exact", "zcdp")
     total = repeat(
         certify(),
         int(facts.queries),
         delta=0.0 if basic else facts.delta,
-        methods=(*closed, "pld") if facts.queries <= _FEW else closed,
+        methods=(*CLOSED_FORMS, "pld") if facts.queries <= _FEW else CLOSED_FORMS,
     )
     return total.guarantee, total.rule

@@ -12,6 +12,7 @@ from reticent.errors import (
     InvalidParameterError,
 )
 from reticent.guarantees import (
+    CLOSED_FORMS,
     ZCDP,
     ApproxDP,
     Budget,
@@ -177,8 +178,7 @@ def total_of(
     if cap.method is Method.COUNT and counts:
         ((certificate, _),) = counts.items()
         delta = as_float(cap.delta or 0, DELTA_UNITS)
-        closed = ("basic", "exact", "zcdp")
-        return repeat(certificate, cap.answers or 1, delta=delta, methods=closed)
+        return repeat(certificate, cap.answers or 1, delta=delta, methods=CLOSED_FORMS)
     rest = balance.spent
     for spent in named.values():
         rest = rest.minus(spent)

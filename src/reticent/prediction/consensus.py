@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._numbers import probability, whole
+from reticent._search import last_that_holds
 from reticent._sklearn import MatrixLike
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
 from reticent.guarantees import (
+    CLOSED_FORMS,
     Budget,
     Certificate,
     basic_composition,
@@ -302,7 +304,7 @@ class ConsensusInterface:
             soft_vote_certificate(n=relation.n, epsilon=self.vote_epsilon),
             self.unstable,
             delta=half,
-            methods=("basic", "exact", "zcdp"),
+            methods=CLOSED_FORMS,
         )
         return self.law.certified(basic_composition(consensus, votes, counts=(1, 1)))
 
@@ -324,19 +326,15 @@ class ConsensusInterface:
 
 def _largest_vote(count: int, epsilon: float, delta: float) -> float:
     """Return the largest epsilon of `count` soft votes that total `epsilon`."""
-    low, high = epsilon / count, 8 * epsilon
 
     def fits(vote: float) -> bool:
         total = repeat(
             soft_vote_certificate(n=1, epsilon=vote),
             count,
             delta=delta,
-            methods=("basic", "exact", "zcdp"),
+            methods=CLOSED_FORMS,
         )
         return bool(total.guarantee.epsilon <= epsilon)
 
-    low *= 1 - 1e-12
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    least = epsilon / count * (1 - 1e-12)
+    return last_that_holds(fits, least, 8 * epsilon, halvings=40)

@@ -14,14 +14,14 @@ from scipy.special import log_ndtr, ndtr
 from reticent.mechanisms import (
     GridLaw,
     GridNoise,
-    Intervals,
+    IntervalArithmetic,
     RandomSource,
     Response,
     TwoSidedResponse,
     draw_below,
+    exact_products,
     exact_rate,
     normal_tail_bounds,
-    products,
 )
 
 # Scores are clipped at this many scales of the noise, which moves no two of them
@@ -66,7 +66,7 @@ def noisy_sign(
     far = np.minimum(np.abs(steps), bound)
     return TwoSidedResponse(
         minority=(steps < 0).astype(np.int64),
-        exponents=products(far, rate),
+        exponents=exact_products(far, rate),
         between=np.zeros(len(steps), dtype=bool),
         step=1.0,
     )
@@ -117,7 +117,7 @@ class GaussianSignResponse(Response):
         pair = np.stack([log_ndtr(-far), log_ndtr(far)], axis=1)
         return np.where((self.steps < 0)[:, None], pair[:, ::-1], pair)
 
-    def _log_intervals(self, row: int, arithmetic: Intervals) -> list[Any]:
+    def _log_intervals(self, row: int, arithmetic: IntervalArithmetic) -> list[Any]:
         x = self._exact(row)
         bits = arithmetic.precision + math.ceil(x * x) + 64
         low, high = (Fraction(end, 1 << bits) for end in normal_tail_bounds(x, bits))

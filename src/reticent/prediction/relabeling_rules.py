@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent._numbers import down, positive, probability, up, whole
+from reticent._search import last_whole_that_holds
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import (
     PUBLIC_LABELS,
@@ -131,15 +132,13 @@ def plan_relabeling(
         return flip_private(premise, p=flip)
 
     def largest(net: bool) -> int:
-        low, high = 0, n
-        while high - low > 1:
-            middle = (low + high) // 2
+        def fits(subset: int) -> bool:
             try:
-                fits = certify(middle, net).guarantee.epsilon <= epsilon
+                return bool(certify(subset, net).guarantee.epsilon <= epsilon)
             except RuleError:
-                fits = False
-            low, high = (middle, high) if fits else (low, middle)
-        return low
+                return False
+
+        return last_whole_that_holds(fits, 0, n)
 
     # With a net the promise first improves with the subset, so the search finds a
     # subset that fits, not always the largest; without, it is monotone.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent._numbers import positive, probability, up, whole
+from reticent._search import last_that_holds
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import (
     PUBLIC_LABELS,
@@ -172,10 +173,7 @@ def _largest(fits: Callable[[float], bool], high: float) -> float:
     """Return the largest number up to `high` that fits, for a condition that ends."""
     if fits(high):
         return high
-    low = 0.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    if low == 0.0:
+    found = last_that_holds(fits, 0.0, high, halvings=60)
+    if found == 0.0:
         raise InvalidParameterError("no positive parameter reaches what was asked for.")
-    return low
+    return found

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from reticent._numbers import below_one, positive
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions
 from reticent.errors import InvalidParameterError
-from reticent.guarantees import Budget, Certificate, repeat
+from reticent.guarantees import CLOSED_FORMS, Budget, Certificate, repeat
 from reticent.mechanisms import (
     RandomSource,
     Response,
@@ -286,7 +286,7 @@ def _automatic_rule(asked: PrivateVotingClassifier, pure: str, epsilon: float) -
             _certificate(rule, 1, epsilon),
             int(asked.queries or 1),
             delta=asked.budget.delta if asked.budget else 0.0,
-            methods=("basic", "exact", "zcdp"),
+            methods=CLOSED_FORMS,
         )
         return float(answers.guarantee.epsilon)
 

@@ -12,7 +12,6 @@ from reticent.schemas.columns import (
     NumericTarget,
     plain_number,
 )
-from reticent.schemas.document import parsed
 from reticent.schemas.encoder import Encoder
 from reticent.schemas.files import read_batches, read_table
 from reticent.schemas.schema import Schema
@@ -28,7 +27,6 @@ __all__ = [
     "Schema",
     "SchemaEncoder",
     "Table",
-    "parsed",
     "plain_number",
     "read_batches",
     "read_table",

@@ -8,6 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NoReturn
 
+from reticent._text import strict_json
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.schemas.columns import (
     Categorical,
@@ -133,43 +134,11 @@ def parts_of(data: Any) -> dict[str, Any]:
     }
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        _fail(f"the key {twice!r} is there twice in one object. Keep one of them.")
-    return found
-
-
-def _constant(name: str) -> NoReturn:
-    _fail(f"{name} is not a number that JSON knows. Write a finite number.")
-
-
-def parsed(text: str) -> Any:
-    """Parse JSON without the extensions that hide mistakes."""
-    problem = ""
-    try:
-        return json.loads(text, object_pairs_hook=_pairs, parse_constant=_constant)
-    except json.JSONDecodeError as error:
-        problem = f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-    except RecursionError:
-        problem = "nested too deeply"
-    except ValueError as error:
-        # A whole number with thousands of digits; our own errors are ValueErrors too.
-        problem = (
-            str(error)
-            if isinstance(error, InvalidParameterError)
-            else ("a number has too many digits")
-        )
-    raise InvalidParameterError(problem.rstrip(".") + ".")
-
-
 def read_document(path: str | PathLike[str]) -> Any:
     """Return the JSON of a file, with errors that name the file."""
     problem = ""
     try:
-        return parsed(Path(path).read_text(encoding="utf-8-sig"))
+        return strict_json(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         problem = f"cannot be read ({error.strerror}). Check the path and your rights."
     except UnicodeDecodeError:

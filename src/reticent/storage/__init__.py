@@ -24,7 +24,6 @@ from reticent.storage.manifests import (
     Dataset,
     Manifest,
     check_signature,
-    checked_name,
 )
 from reticent.storage.models import StoredModel
 from reticent.storage.saving import save_model
@@ -42,7 +41,6 @@ __all__ = [
     "Packed",
     "StoredModel",
     "check_signature",
-    "checked_name",
     "load_model",
     "register_kind",
     "save_model",

@@ -14,9 +14,10 @@ import numpy as np
 import sklearn
 
 from reticent import __version__
-from reticent.errors import InvalidParameterError, ModelFileError, ReticentError
+from reticent._text import checked_name, strict_json
+from reticent.errors import ModelFileError, ReticentError
 from reticent.guarantees import Certificate
-from reticent.schemas import Encoder, Schema, parsed
+from reticent.schemas import Encoder, Schema
 from reticent.signing import Signer
 from reticent.storage.arrays import ArrayEntry
 
@@ -66,19 +67,6 @@ class Dataset:
             checked_name(f"dataset {key}", getattr(self, key))
 
 
-def checked_name(what: str, value: Any) -> str:
-    """Return a plain name for datasets, models and clients."""
-    if not (
-        isinstance(value, str)
-        and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", value)
-    ):
-        raise InvalidParameterError(
-            f"{what} must be 1 to 64 letters, digits or ._- and begin with a letter or "
-            "digit."
-        )
-    return value
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """Everything about a model but its arrays.
@@ -123,7 +111,7 @@ class Manifest:
     def from_bytes(cls, content: bytes) -> Manifest:
         """Read a manifest, checking every part of it."""
         try:
-            data = parsed(content.decode("ascii"))
+            data = strict_json(content.decode("ascii"))
             return _manifest_of(data, manifest_id(content))
         except UnicodeDecodeError:
             raise _unreadable("it is not ASCII JSON.") from None

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from reticent._numbers import whole
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import (
+    CLOSED_FORMS,
     ZCDP,
     ApproxDP,
     BoundedRange,
@@ -135,9 +136,8 @@ def _pairs(
         summed = repeat(certificate, answers).guarantee
         slack = getattr(summed, "delta", 0.0)
         found.append((float(summed.epsilon), float(slack)))
-    methods = ["exact", "zcdp", "basic"]
-    if answers <= _MOST_BY_DISTRIBUTION:
-        methods.append("pld")
+    few = answers <= _MOST_BY_DISTRIBUTION
+    methods = (*CLOSED_FORMS, "pld") if few else CLOSED_FORMS
     for delta in _DELTAS:
         if delta > slack:
             promise = repeat(certificate, answers, delta=delta, methods=methods)

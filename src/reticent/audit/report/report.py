@@ -12,7 +12,7 @@ from typing import Any
 from reticent.audit.membership.curve import TradeOff, trade_off
 from reticent.audit.membership.result import MembershipInference
 from reticent.errors import ReticentError
-from reticent.guarantees import Certificate, Scope, repeat
+from reticent.guarantees import CLOSED_FORMS, Certificate, Scope, repeat
 
 FORMAT = 1
 #: Numbers of answers for which the report says how well anybody can guess.
@@ -129,7 +129,7 @@ class Report:
                 self.certificate,
                 answers,
                 delta=self.delta,
-                methods=("basic", "exact", "zcdp"),
+                methods=CLOSED_FORMS,
             )
         except ReticentError:
             return None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from reticent.audit.verification.hidden import watched
 from reticent.audit.verification.outcomes import spelled
 from reticent.errors import CannotJudgeError
-from reticent.mechanisms import Draw, Listener, listen
+from reticent.mechanisms import Listener, PendingDraw, listen
 
 
 def watched_law(fitted: Callable[[], Any]) -> Any:
@@ -45,7 +45,7 @@ class _Answered(Listener):
         self.laws: list[NDArray[np.float64]] = []
         self.others = 0
 
-    def drawn(self, draw: Draw, sample: Callable[[], Any]) -> Any:
+    def drawn(self, draw: PendingDraw, sample: Callable[[], Any]) -> Any:
         if draw.kind != "label" or self.label >= draw.arguments[0].n_labels:
             self.others += 1
             return sample()

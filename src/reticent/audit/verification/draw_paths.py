@@ -12,8 +12,8 @@ import numpy as np
 from reticent.audit.verification.supports import Support, support_of
 from reticent.errors import CannotJudgeError
 from reticent.mechanisms import (
-    Draw,
     Listener,
+    PendingDraw,
     RandomSource,
     Response,
     SystemSource,
@@ -84,14 +84,14 @@ class Chooser(Listener):
                 f"cannot judge: {kind} was drawn in another thread or context."
             )
 
-    def descends(self, draw: Draw) -> bool:
+    def descends(self, draw: PendingDraw) -> bool:
         """Whether the draws within a draw are gone through instead of its own law."""
         # The law that somebody else's response states may not be what it draws.
         if draw.kind not in ("label", "candidate"):
             return False
         return not _is_ours(draw.arguments[0])
 
-    def drawn(self, draw: Draw, sample: Callable[[], Any]) -> Any:
+    def drawn(self, draw: PendingDraw, sample: Callable[[], Any]) -> Any:
         """Let come out what the path says, or the first outcome where it ends."""
         self._check_source(draw)
         if sum(len(support) > 1 for support in self.supports) >= _MOST_DRAWS:
@@ -111,7 +111,7 @@ class Chooser(Listener):
         # The program may write into what it gets.
         return outcome.copy() if isinstance(outcome, np.ndarray) else deepcopy(outcome)
 
-    def _support(self, draw: Draw, sample: Callable[[], Any]) -> Support:
+    def _support(self, draw: PendingDraw, sample: Callable[[], Any]) -> Support:
         place = len(self.supports)
         if place < len(self._known):  # an earlier path came by here
             return self._known[place]
@@ -124,7 +124,7 @@ class Chooser(Listener):
             self.refuse(error)
             raise
 
-    def _left_away(self, draw: Draw) -> Any:
+    def _left_away(self, draw: PendingDraw) -> Any:
         _, location, scale, *_ = draw.arguments
         values = np.array(location, dtype=np.int64)
         if not self._again:
@@ -133,7 +133,7 @@ class Chooser(Listener):
         signs = np.where(np.arange(values.size) % 2, -1, 1).reshape(values.shape)
         return values + far * signs
 
-    def _check_source(self, draw: Draw) -> None:
+    def _check_source(self, draw: PendingDraw) -> None:
         sources = [a for a in draw.arguments if isinstance(a, RandomSource)]
         if any(source.seeded for source in sources):
             self.refuse(

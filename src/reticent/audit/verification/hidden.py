@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.mechanisms import within_a_draw
+from reticent.mechanisms import inside_audible_draw
 
 # What a built-in function of this name gives away or starts, by its module.
 _SYSTEM = ("posix", "nt", "os")
@@ -69,7 +69,7 @@ def watched(refuse: Callable[[str], None]) -> Iterator[None]:
 
     def hook(frame: FrameType, event: str, called: Any) -> None:
         if event == "c_call":
-            if getattr(called, "__name__", "") in _NAMES and not within_a_draw():
+            if getattr(called, "__name__", "") in _NAMES and not inside_audible_draw():
                 touched = _touched(called, frame)
                 if touched:
                     refuse(touched)
@@ -77,7 +77,7 @@ def watched(refuse: Callable[[str], None]) -> Iterator[None]:
             event == "call"
             and frame.f_code.co_name == "__call__"
             and frame.f_globals.get("__name__") == "opendp.mod"
-            and not within_a_draw()
+            and not inside_audible_draw()
         ):
             refuse("OpenDP")
 

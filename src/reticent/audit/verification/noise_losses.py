@@ -19,7 +19,7 @@ from reticent.audit.verification.outcomes import spelled
 from reticent.audit.verification.replaying import Recorder, Replayer, Stop, Undeclared
 from reticent.errors import CannotJudgeError, InvalidParameterError
 from reticent.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
-from reticent.mechanisms import Draw, GridLaw, listen
+from reticent.mechanisms import GridLaw, PendingDraw, listen
 
 # The curve of Gaussian noise as floats is good to this much.
 _DOUBT = 1e-9
@@ -156,7 +156,7 @@ def _losses(first: Recorder, second: Recorder, answers: bool) -> list[_Loss]:
     return totals
 
 
-def _check_law(here: Draw, there: Draw) -> None:
+def _check_law(here: PendingDraw, there: PendingDraw) -> None:
     """Refuse another draw whose law moves: it has a loss that is not counted here."""
     if here.kind == "label":
         laws = [draw.arguments[0].log_probabilities for draw in (here, there)]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from reticent.audit.verification.hidden import watched
 from reticent.errors import CannotJudgeError, InvalidParameterError, ReticentError
-from reticent.mechanisms import Draw, Listener, RandomSource, Reached, listen
+from reticent.mechanisms import Listener, PendingDraw, RandomSource, Reached, listen
 
 # Norms as floats are good to this much; nearer to the limit they are taken exactly.
 _DOUBT = 1e-9
@@ -97,19 +97,19 @@ class Undeclared(BaseException):
 class Recorder(Listener):
     """Keep what reached mechanisms and what was drawn, in order."""
 
-    events: list[Reached | tuple[Draw, Any]] = field(default_factory=list)
+    events: list[Reached | tuple[PendingDraw, Any]] = field(default_factory=list)
 
     def reached(self, reached: Reached) -> None:
         """Keep values."""
         self.events.append(reached)
 
-    def drawn(self, draw: Draw, sample: Callable[[], Any]) -> Any:
+    def drawn(self, draw: PendingDraw, sample: Callable[[], Any]) -> Any:
         """Draw, and keep what came out."""
         outcome = sample()
         self.events.append((draw, outcome))
         return outcome
 
-    def draws(self) -> list[tuple[Draw, Any]]:
+    def draws(self) -> list[tuple[PendingDraw, Any]]:
         """Return the draws with their outcomes."""
         return [event for event in self.events if isinstance(event, tuple)]
 
@@ -121,7 +121,7 @@ class Replayer(Recorder):
         super().__init__()
         self._outcomes = iter(recorded.draws())
 
-    def drawn(self, draw: Draw, sample: Callable[[], Any]) -> Any:
+    def drawn(self, draw: PendingDraw, sample: Callable[[], Any]) -> Any:
         """Let come out what came out before."""
         before, outcome = next(self._outcomes, (None, None))
         if before is None or _shape(before) != _shape(draw):
@@ -132,7 +132,7 @@ class Replayer(Recorder):
         return outcome
 
 
-def _shape(draw: Draw) -> tuple[Any, ...]:
+def _shape(draw: PendingDraw) -> tuple[Any, ...]:
     """Return all of a draw that must not depend on a record."""
     if draw.kind == "label":
         return draw.kind, len(draw.arguments[0]), draw.arguments[0].n_labels
@@ -321,7 +321,7 @@ def _exceeds(gaps: NDArray[np.int64], norm: str, limit: float) -> bool:
     return sum(size**2 for size in sizes) > Fraction(limit) ** 2
 
 
-def _undeclared(here: Draw, there: Draw, events: list[Any]) -> Replay:
+def _undeclared(here: PendingDraw, there: PendingDraw, events: list[Any]) -> Replay:
     """Noise on a value that moved must be noise on a value that was declared."""
     if here.kind != "noise":
         return Replay()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from reticent.errors import CannotJudgeError
-from reticent.mechanisms import Draw, SoftmaxResponse, exp_bounds
+from reticent.mechanisms import PendingDraw, SoftmaxResponse, exp_bounds
 
 #: More outcomes of one draw, or paths of one program, than this are refused.
 MOST = 200_000
@@ -24,7 +24,7 @@ _Row = list[tuple[Any, float]]
 _BITS, _MOST_BITS = 160, 1 << 14
 
 
-def support_of(draw: Draw) -> Support:
+def support_of(draw: PendingDraw) -> Support:
     """Return every outcome of a draw with its log-probability.
 
     Raises

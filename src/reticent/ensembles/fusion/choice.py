@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ from reticent.estimators import Labels
 _TREE_ROWS = 1024
 _TREE_WALKS = 1 << 13
 
+#: The models of an ensemble as arrays.
+FusedModels: TypeAlias = FusedLinear | FusedTrees
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fusion:
@@ -50,7 +53,7 @@ class Fusion:
     """
 
     encoding: Encoding
-    models: FusedLinear | FusedTrees
+    models: FusedModels
     n_trees: int = 1
     takes_polars: bool = True
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._search import last_that_holds
 from reticent.errors import InvalidParameterError, SolverError
 from reticent.estimators.linear.losses import ROUND_OFF, BoundedLoss
 
@@ -204,14 +205,15 @@ def _model_minimiser(hessian: Float, gradient: Float, w: Float, radius: float) -
     def at(multiplier: float) -> Float:
         return np.asarray(pull / (curves + multiplier))
 
-    if np.linalg.norm(at(0.0)) <= radius:
+    def within(multiplier: float) -> bool:
+        return bool(np.linalg.norm(at(multiplier)) <= radius)
+
+    if within(0.0):
         return np.asarray(axes @ at(0.0))
-    low, high = 0.0, float(np.linalg.norm(pull)) / radius
-    for _ in range(120):
-        middle = (low + high) / 2
-        outside = np.linalg.norm(at(middle)) > radius
-        low, high = (middle, high) if outside else (low, middle)
-    return _onto_sphere(axes @ at(high), radius)
+    most = float(np.linalg.norm(pull)) / radius
+    return _onto_sphere(
+        axes @ at(last_that_holds(within, most, 0.0, halvings=120)), radius
+    )
 
 
 def _onto_sphere(w: Float, radius: float) -> Float:

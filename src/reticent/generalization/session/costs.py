@@ -8,10 +8,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from reticent._numbers import below_one, nonnegative, whole
+from reticent._text import checked_name
 from reticent.errors import BudgetExhaustedError
 from reticent.generalization.compression.rules import log_choose
-from reticent.generalization.shared_state import checked_name
 from reticent.ledger import (
+    DELTA_UNITS,
+    EPSILON_UNITS,
     AccountId,
     AccountScope,
     Cap,
@@ -20,9 +22,6 @@ from reticent.ledger import (
     Request,
 )
 
-# The units of the ledger: it counts a kept example, and a bit, as an epsilon of one.
-_UNITS = 10**9
-_DELTA_UNITS = 10**18
 _EXACT_SUMS = 1000
 
 
@@ -113,7 +112,7 @@ class Purse:
 
     def __init__(self, ledger: Ledger, name: str, budget: SessionCost) -> None:
         self._ledger = ledger
-        self._name = checked_name(name)
+        self._name = checked_name(f"name={name!r}", name, longest=80)
         self.budget = budget
         caps = {
             "epsilon": Cap.basic(
@@ -134,10 +133,11 @@ class Purse:
             for kind in ("epsilon", "kept", "bits")
         )
         return SessionCost(
-            epsilon=loss.epsilon / _UNITS,
-            delta=loss.delta / _DELTA_UNITS,
-            kept=kept.epsilon // _UNITS,
-            bits=bits.epsilon / _UNITS,
+            # A kept example, and a bit, count as an epsilon of one.
+            epsilon=loss.epsilon / EPSILON_UNITS,
+            delta=loss.delta / DELTA_UNITS,
+            kept=kept.epsilon // EPSILON_UNITS,
+            bits=bits.epsilon / EPSILON_UNITS,
         )
 
     def pay(self, cost: SessionCost) -> int:

@@ -14,7 +14,7 @@ from scipy.sparse import coo_array, csr_array
 from reticent.errors import InvalidParameterError, SolverError
 from reticent.hypotheses.oracles.silence import silent
 
-__all__ = ["Rows", "checked_time_limit", "coarse_costs", "require_proof", "solve"]
+__all__ = ["Rows", "checked_search", "coarse_costs", "require_proof", "solve"]
 
 # Objectives are whole numbers up to this size, so that the solver's tolerances (1e-6
 # and finer, on coefficients of at least one) stay far below the half that a proof
@@ -111,8 +111,12 @@ def coarse_costs(ones: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:
     return np.rint(reduced / unit).astype(np.int64), False
 
 
-def checked_time_limit(time_limit: float) -> None:
-    """Refuse limits that are not positive numbers of seconds."""
+def checked_search(method: str, time_limit: float) -> None:
+    """Refuse unknown methods, and limits that are not positive numbers of seconds."""
+    if method not in ("auto", "enumerate", "milp"):
+        raise InvalidParameterError(
+            f"method={method!r} is unknown; choose 'auto', 'enumerate' or 'milp'."
+        )
     if not time_limit > 0:
         raise InvalidParameterError(
             f"time_limit={time_limit!r} is not possible; seconds > 0 are needed."

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._numbers import below_one, positive, whole
+from reticent._search import slightly_larger
 from reticent.errors import InternalError, InvalidParameterError, RuleError
 from reticent.estimators import (
     CONSTANT,
@@ -212,23 +213,19 @@ def _certified(
 ) -> tuple[float, Certificate[ApproxDP]]:
     """Return a scale, a little above the continuous one, and its certificate."""
     least = math.sqrt(continuous**2 + ROUNDING_VARIANCE * grid**2)
-    growth = 2.0**-46
-    while growth < 1e-3:
-        scale = least * (1 + growth)
+
+    def certified(scale: float) -> Certificate[ApproxDP] | None:
         try:
-            certificate = noisy_steps(
-                one,
-                steps=steps,
-                scale=scale,
-                grid=grid,
-                epsilon=epsilon,
-                delta=delta,
+            return noisy_steps(
+                one, steps=steps, scale=scale, grid=grid, epsilon=epsilon, delta=delta
             )
         except RuleError:
-            growth *= 2
-            continue
-        return scale, certificate
-    raise InternalError("no noise scale near the calibrated one is enough.")
+            return None
+
+    found = slightly_larger(least, certified, growth=2.0**-46)
+    if found is None:
+        raise InternalError("no noise scale near the calibrated one is enough.")
+    return found
 
 
 def descent_rows(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:

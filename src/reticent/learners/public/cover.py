@@ -10,13 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent._numbers import real
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.errors import InvalidParameterError
 from reticent.hypotheses import HypothesisClass
-from reticent.learners.public.points import first_rows
+from reticent.learners.public.points import check_public, first_rows
 from reticent.learners.selection.candidates import (
     SELECTIONS,
     ListedCandidates,
-    refuse_the_data,
     select,
 )
 from reticent.learners.selection.exponential import CandidateClassifier
@@ -154,7 +153,7 @@ class PublicCoverClassifier(CandidateClassifier):
         public : array-like of shape (n_public, n_features)
             Public unlabelled rows. Needed.
         """
-        refuse_the_data("public", public, X)
+        check_public("PublicCoverClassifier", public, X)
         rows = self._rows(X, reset=True)
         candidates, examples, labels, law = self._law(rows, y, units, public)
         source = noise_source(self.random_state)
@@ -187,14 +186,10 @@ class PublicCoverClassifier(CandidateClassifier):
         public: MatrixLike | None = None,
     ) -> Any:
         """Return the exact law of what `fit` would release: for trusted eyes only."""
+        check_public("PublicCoverClassifier", public, X)
         return self._law(self._rows(X, reset=False), y, units, public)[-1]
 
     def _law(self, rows: Any, y: Any, units: Any, public: Any) -> Any:
-        if public is None:
-            raise InvalidDataError(
-                "public=None; PublicCoverClassifier needs public unlabelled rows: "
-                "fit(X, y, public=Z)."
-            )
         candidates = self.candidates(public)
         fine = self.penalty is not None
         examples, labels = self._examples(rows, y, units, fine=fine)

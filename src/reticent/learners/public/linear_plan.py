@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from reticent._numbers import below_one, down, positive, up
+from reticent._search import last_that_holds
 from reticent.errors import InvalidParameterError, SolverError
 from reticent.estimators import ROUND_OFF, Float, LinearFacts, is_auto
 from reticent.guarantees import Certificate, gaussian_ratio
@@ -345,11 +346,10 @@ def nearest_linear(
     def at(multiplier: float) -> Float:
         return np.asarray(pull / (curves + multiplier))
 
-    if np.linalg.norm(at(least)) <= radius:
+    def within(multiplier: float) -> bool:
+        return bool(np.linalg.norm(at(multiplier)) <= radius)
+
+    if within(least):
         return np.asarray(axes @ at(least))
-    low, high = least, least + float(np.linalg.norm(pull)) / radius
-    for _ in range(100):
-        middle = (low + high) / 2
-        outside = np.linalg.norm(at(middle)) > radius
-        low, high = (middle, high) if outside else (low, middle)
-    return np.asarray(axes @ at(high))
+    most = least + float(np.linalg.norm(pull)) / radius
+    return np.asarray(axes @ at(last_that_holds(within, most, least, halvings=100)))

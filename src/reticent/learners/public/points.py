@@ -13,15 +13,20 @@ from reticent.errors import InvalidDataError
 from reticent.learners.selection.candidates import refuse_the_data
 
 
-def public_rows(
-    owner: str, public: Any, X: Any, n_features: int
-) -> NDArray[np.float64]:
-    """Return public rows as numbers, or say what is missing."""
+def check_public(owner: str, public: Any, X: Any) -> None:
+    """Refuse a fit without public rows, or with the training rows in their place."""
     if public is None:
         raise InvalidDataError(
             f"public=None; {owner} needs public unlabelled rows: fit(X, y, public=Z)."
         )
     refuse_the_data("public rows", public, X)
+
+
+def public_rows(
+    owner: str, public: Any, X: Any, n_features: int
+) -> NDArray[np.float64]:
+    """Return public rows as numbers, or say what is missing."""
+    check_public(owner, public, X)
     rows = check_array(public, dtype=np.float64, input_name="public")
     if rows.shape[1] != n_features:
         raise InvalidDataError(
@@ -32,10 +37,10 @@ def public_rows(
 
 
 def first_rows(owner: str, public: Any, n_public: int | None) -> Any:
-    """Return the first so many public rows, or all of them for None.
+    """Return the first `n_public` public rows, or all of them for None.
 
-    Fewer than asked for are refused: the accuracy that a plan promises is about that
-    many.
+    Fewer than asked for are refused: the accuracy that a plan promises needs
+    that many.
     """
     if public is None or n_public is None:
         return public

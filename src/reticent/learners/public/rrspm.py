@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent._numbers import below_one, nonnegative
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
-from reticent.errors import InvalidDataError, InvalidParameterError, RuleError
+from reticent.errors import InvalidParameterError, RuleError
 from reticent.estimators import two_labels, unit_positions
 from reticent.hypotheses import HypothesisClass, distinct_rows, matrix
-from reticent.learners.public.points import first_rows
+from reticent.learners.public.points import check_public, first_rows
 from reticent.learners.public.separator_noise import (
     NOISES,
     Separator,
@@ -25,7 +25,6 @@ from reticent.learners.public.separator_noise import (
     laplace_separator_noise,
 )
 from reticent.learners.public.separator_oracles import SeparatorOracle, oracle_for
-from reticent.learners.selection.candidates import refuse_the_data
 from reticent.mechanisms import GridLaw, noise_source
 
 SCALES = ("teaching", "points")
@@ -298,12 +297,7 @@ class RRSPMClassifier(SeparatorClassifier):
         public : array-like of shape (n_public, n_features)
             Public unlabelled rows. Needed; copies count once.
         """
-        refuse_the_data("public", public, X)
-        if public is None:
-            raise InvalidDataError(
-                "public=None; RRSPMClassifier needs public unlabelled rows: "
-                "fit(X, y, public=Z)."
-            )
+        check_public("RRSPMClassifier", public, X)
         points = first_rows("RRSPMClassifier", public, self.n_public)
         return self._release(X, y, units, points)
 

@@ -13,6 +13,7 @@ from reticent._numbers import (
     up,
     whole,
 )
+from reticent._search import last_that_holds
 from reticent.errors import RuleError
 from reticent.guarantees import (
     EXACT_ORACLE,
@@ -163,14 +164,8 @@ def mean_at_most(expected: float, *, count: int, delta: float) -> float:
     level = up(math.log(1 / delta) / count)
     if not 0 < expected < 1:
         return 1.0
-    low, high = expected, 1.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        far = _divergence(middle, expected) >= level
-        low, high = (low, middle) if far else (middle, high)
-    return min(1.0, up(high))
+    far = last_that_holds(lambda p: _divergence(p, expected) >= level, 1.0, expected)
+    return min(1.0, up(far))
 
 
 def _divergence(p: float, q: float) -> float:

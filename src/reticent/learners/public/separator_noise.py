@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._numbers import probability, up
+from reticent._search import slightly_larger
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import Certificate, gaussian_ratio
 from reticent.learners.public.separator_rules import (
@@ -138,7 +139,7 @@ def laplace_separator_noise(
             seeded=seeded,
         )
 
-    certificate, scale = _smallest(
+    scale, certificate = _smallest(
         scale_at(steps), certify, lambda guarantee: guarantee.epsilon <= epsilon
     )
     return _noise(GridLaw.LAPLACE, facts, steps, scale, certificate)
@@ -182,7 +183,7 @@ def gaussian_separator_noise(
             seeded=seeded,
         )
 
-    certificate, scale = _smallest(
+    scale, certificate = _smallest(
         scale_at(steps), certify, lambda guarantee: guarantee.delta <= delta
     )
     return _noise(GridLaw.GAUSSIAN, facts, steps, scale, certificate)
@@ -217,18 +218,19 @@ def _smallest(
     scale: float,
     certify: Callable[[float], Certificate[Any]],
     enough: Callable[[Any], bool],
-) -> tuple[Certificate[Any], float]:
+) -> tuple[float, Certificate[Any]]:
     """Raise a scale, a little, until its certificate says what is needed."""
-    growth = 2.0**-48
-    while growth < 1e-3:
-        candidate = scale * (1 + growth)
+
+    def certified(candidate: float) -> Certificate[Any] | None:
         certificate = certify(candidate)
-        if enough(certificate.guarantee):
-            return certificate, candidate
-        growth *= 2
-    raise RuleError(
-        f"no noise scale near {scale!r} reaches the target. Use a larger epsilon."
-    )
+        return certificate if enough(certificate.guarantee) else None
+
+    found = slightly_larger(scale, certified)
+    if found is None:
+        raise RuleError(
+            f"no noise scale near {scale!r} reaches the target. Use a larger epsilon."
+        )
+    return found
 
 
 def _shared(facts: Separator, steps: int) -> dict[str, Any]:

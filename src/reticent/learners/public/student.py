@@ -24,6 +24,7 @@ from reticent.ensembles import check_base_estimator
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import checked_labels
 from reticent.guarantees import Budget
+from reticent.learners.public.points import check_public
 from reticent.learners.public.rules import student_of_answers
 from reticent.learners.public.student_labels import (
     TeacherLabels,
@@ -32,7 +33,6 @@ from reticent.learners.public.student_labels import (
     prepared_teacher,
     separate_answers,
 )
-from reticent.learners.selection.candidates import refuse_the_data
 from reticent.mechanisms import noise_source
 from reticent.prediction import PrivateVotingClassifier
 
@@ -190,12 +190,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         """
         budget = Budget(self.epsilon, self.delta)
         self._check(budget)
-        if public is None:
-            raise InvalidDataError(
-                "public=None; StudentClassifier needs public unlabelled rows: "
-                "fit(X, y, public=Z)."
-            )
-        refuse_the_data("public rows", public, X)
+        check_public("StudentClassifier", public, X)
         X = _checked_rows(self, X, reset=True)
         teacher = clone(self.teacher)
         if self.classes is not None:

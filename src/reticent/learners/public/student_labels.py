@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from reticent._numbers import whole
+from reticent._search import doubled_until, last_that_holds
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.errors import BudgetExhaustedError, InvalidParameterError, RuleError
 from reticent.guarantees import (
+    CLOSED_FORMS,
     ZCDP,
     BoundedRange,
     Budget,
@@ -35,7 +37,6 @@ from reticent.prediction import (
 )
 
 # Closed forms of composition: PLD is no better for the votes, and takes seconds.
-_METHODS = ("basic", "exact", "zcdp")
 # The soft rule is taken if it may spend this many times more on an answer.
 _WORTH = 1.1
 
@@ -140,7 +141,7 @@ def _largest(
     def fits(epsilon: float) -> bool:
         try:
             total = repeat(
-                certify(epsilon), asked, delta=budget.delta, methods=_METHODS
+                certify(epsilon), asked, delta=budget.delta, methods=CLOSED_FORMS
             )
         except RuleError:
             return False
@@ -148,18 +149,15 @@ def _largest(
 
     low, high = 0.0, 1.01 * budget.epsilon
     if fits(high):  # noise that is analysed for many answers at once
-        while fits(2 * high) and high < 2.0**10:
-            high *= 2
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    if not low > 0:
+        _, high = doubled_until(lambda e: e >= 2.0**11 or not fits(e), 2 * high)
+        low = high / 2
+    largest = last_that_holds(fits, low, high, halvings=60)
+    if not largest > 0:
         raise BudgetExhaustedError(
             f"n_labels={asked} private labels do not fit into {budget}. Ask for fewer, "
             "or raise the budget."
         )
-    return low * (1 - 2.0**-40)
+    return largest * (1 - 2.0**-40)
 
 
 def separate_answers(
@@ -180,7 +178,7 @@ def separate_answers(
             f"one answer costs {certificate.guarantee}; {budget} covers none. Raise "
             "the budget, or let it be spread: spread=True."
         )
-    total = repeat(certificate, count, delta=budget.delta, methods=_METHODS)
+    total = repeat(certificate, count, delta=budget.delta, methods=CLOSED_FORMS)
     asked = rows[:count]
     labels = teacher.predict(safe_indexing(public, asked))
     rho = None

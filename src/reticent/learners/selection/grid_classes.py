@@ -28,7 +28,7 @@ from reticent.hypotheses import (
 )
 from reticent.learners.selection.grid import Grid
 from reticent.learners.selection.weighted_counts import BinaryPowers, uniform_bits
-from reticent.mechanisms import RandomSource, heard
+from reticent.mechanisms import RandomSource, audible
 
 # Bits of U and of every weight at the first attempt; with a probability of about
 # 2^-100 they leave the draw undecided, and twice as many are used.
@@ -174,7 +174,7 @@ class LineResponse:
         """Number of candidates."""
         return self.candidates.count
 
-    @heard("candidate")
+    @audible("candidate")
     def draw(self, source: RandomSource) -> Any:
         """Draw one hypothesis, exactly from its law, with fresh randomness."""
         bits, drawn = _HEAD_BITS, uniform_bits(_HEAD_BITS, source)

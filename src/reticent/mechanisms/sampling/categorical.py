@@ -20,7 +20,7 @@ from reticent.mechanisms.sampling.exact import (
 )
 from reticent.mechanisms.sampling.fixed_point import exp_bounds
 from reticent.mechanisms.sampling.inputs import floats
-from reticent.mechanisms.sampling.listening import heard
+from reticent.mechanisms.sampling.listening import audible
 from reticent.mechanisms.sampling.randomness import RandomSource
 
 # Numbers worked on at a time, so that they stay in the processor's cache; and rows.
@@ -30,9 +30,9 @@ _BLOCK = 1 << 13
 _MANY_LABELS = 512
 
 
-@heard("categorical")
+@audible("categorical")
 def draw_categorical(log_weights: ArrayLike, source: RandomSource) -> NDArray[np.int64]:
-    """Draw one label a row with probabilities proportional to ``exp(log_weights)``.
+    """Draw one label per row with probabilities proportional to ``exp(log_weights)``.
 
     Parameters
     ----------

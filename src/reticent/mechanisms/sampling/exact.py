@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from reticent.errors import InternalError, InvalidParameterError
 from reticent.mechanisms.sampling.fixed_point import exp_bounds, scaled
 from reticent.mechanisms.sampling.inputs import floats, nearest_float, rational
-from reticent.mechanisms.sampling.listening import heard
+from reticent.mechanisms.sampling.listening import audible
 from reticent.mechanisms.sampling.randomness import RandomSource
 
 #: Bounds on ``2**bits * p`` for one element: called with its index and `bits`.
@@ -41,7 +41,7 @@ TINY = 2.0**-1000
 _BLOCK = 1 << 13
 
 
-@heard("bernoulli")
+@audible("bernoulli")
 def draw_below(
     low: NDArray[np.float64],
     high: NDArray[np.float64],
@@ -203,7 +203,7 @@ def draw_bernoulli_exp(x: ArrayLike, source: RandomSource) -> NDArray[np.bool_]:
     return draw_exp(near, error, exact, source).reshape(values.shape)
 
 
-@heard("bernoulli exp")
+@audible("bernoulli exp")
 def draw_exp(
     near: NDArray[np.float64],
     error: float,

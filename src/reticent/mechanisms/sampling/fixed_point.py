@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 # Halvings beyond what brings the argument below one: the series then gains at least
-# this many bits a term. Chosen for speed; any value is correct.
+# this many bits per term. Chosen for speed; any value is correct.
 _EXTRA_HALVINGS = 8
 _GUARD_BITS = 16
 
@@ -43,7 +43,7 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
         # Rounding down: each term is short of the true one by less than two units.
         term = term * step // (count << precision)
         total += -term if count % 2 else term
-    # Less than 2 units a term, 3 for the terms left out, 1 for rounding the step.
+    # Less than 2 units per term, 3 for the terms left out, 1 for rounding the step.
     error = 2 * count + 4
     low, high = max(0, total - error), total + error
     for _ in range(halvings):

@@ -10,7 +10,7 @@ exp(-(z - y)^2 / 32): post-processing. By Poisson's formula the normaliser of th
 rounding is 4 sqrt(2 pi) times 1 +- h, h = 2 sum_j exp(-32 (pi j)^2) < 1e-136, whatever
 y is. Integrating over y, the outcome z has the density of a Gaussian of variance s^2
 at z - v, up to the same factor; and so has the discrete Gaussian around v. The two
-laws differ by a factor within exp(+-3h) a coordinate. So (epsilon, delta) for
+laws differ by a factor within exp(+-3h) per coordinate. So (epsilon, delta) for
 continuous noise is (epsilon + 6 d h, delta exp(3 d h)) for discrete noise on d
 coordinates, which the margin of `gaussian_delta` covers for any d in use.
 """

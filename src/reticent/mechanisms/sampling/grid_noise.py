@@ -1,9 +1,8 @@
 """Whole-number noise: discrete Laplace and discrete Gaussian, laws and samplers.
 
 One exact sampler serves every source of bits, the operating system's and a seed's
-alike, so what tests draw is what is served. Laplace noise is drawn by inversion of
-one 64-bit word, whole batches at a time; the few draws that 64 bits and floats do
-not decide are settled in whole numbers. Gaussian noise is drawn from Laplace
+alike, so what tests draw is what is served. Laplace noise is drawn by inversion,
+Gaussian noise is drawn from Laplace
 proposals (Canonne, Kamath, Steinke 2020, Algorithm 3). OpenDP's samplers, which are
 proved and reviewed, are the oracle in the tests.
 """
@@ -19,11 +18,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent._numbers import positive
-from reticent.errors import InternalError, InvalidParameterError
-from reticent.mechanisms.sampling.exact import draw_exp, longer_prefixes
+from reticent.errors import InvalidParameterError
+from reticent.mechanisms.sampling.exact import draw_exp
 from reticent.mechanisms.sampling.fixed_point import exp_bounds, shifted_up
 from reticent.mechanisms.sampling.inputs import whole_numbers
-from reticent.mechanisms.sampling.listening import heard
+from reticent.mechanisms.sampling.inversion import Inversion
+from reticent.mechanisms.sampling.listening import audible
 from reticent.mechanisms.sampling.randomness import RandomSource
 
 # Within these scales every draw fits in 64 bits but for a probability below
@@ -129,7 +129,7 @@ def checked_scale(scale: Any) -> float:
     return value
 
 
-@heard("noise")
+@audible("noise")
 def _draw(
     law: GridLaw, location: ArrayLike, scale: float, source: RandomSource
 ) -> NDArray[np.int64]:
@@ -137,109 +137,39 @@ def _draw(
     scale = checked_scale(scale)
     if not values.size:
         return values
-    draw = _laplace if law is GridLaw.LAPLACE else _gaussian
-    return values + draw(values.size, scale, source).reshape(values.shape)
+    noise = (
+        _laplace(scale).draw(values.size, source)
+        if law is GridLaw.LAPLACE
+        else _gaussian(values.size, scale, source)
+    )
+    return values + noise.reshape(values.shape)
 
 
-_V_BITS = 63
-_LOW_BITS = np.uint64(2**_V_BITS - 1)
-_LARGEST = 2**62
-_DEEP = 2**55
+def _laplace(scale: float) -> Inversion:
+    """Return how discrete Laplace noise is drawn.
 
-# Draws worked on at a time, so that their arrays stay in the processor's cache.
-_BLOCK = 1 << 15
-
-
-def _laplace(count: int, scale: float, source: RandomSource) -> NDArray[np.int64]:
-    """Draw discrete Laplace noise by inversion.
-
-    With ``q = exp(-1/scale)`` and V uniform on [0, 1), the size of the noise is the
-    largest `k` with ``V < T(k)``, where ``T(0) = 1`` and ``T(k) = 2 q^k / (1 + q)``:
-    that is ``floor(scale (ln(2 / (1 + q)) - ln V))``, or 0 where this is negative.
-    One bit of a word is the sign, the others are the first bits of V.
+    With ``q = exp(-1/scale)`` the tails are 1 at 0 and ``2 q^k / (1 + q)`` at k, so V
+    is below the tail where k is at most ``scale (ln(2 / (1 + q)) - ln V)``. Floats lose
+    less than ``2^-50 (1 + y)`` of the bracket y: rounding V loses 2^-53, and the
+    logarithm a few units in its last place. Where V is at least 2^-8, y is below 7.
     """
-    drawn = np.empty(count, dtype=np.int64)
-    for start in range(0, count, _BLOCK):
-        words = source.words(min(_BLOCK, count - start))
-        head = (words & _LOW_BITS).astype(np.int64)
-        size, unsure = _sizes(head, scale)
-        for index in unsure:
-            size[index] = _settle_laplace(int(head[index]), scale, source)
-        # All ones where the word's first bit is set: negates in two's complement.
-        sign = words.view(np.int64) >> 63
-        drawn[start : start + _BLOCK] = (size ^ sign) - sign
-    return drawn
-
-
-def _sizes(
-    head: NDArray[np.int64], scale: float
-) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """Return sizes of noise for the first bits of V, and which of them are unsure.
-
-    With ``y = ln(2 / (1 + q)) - ln V``, floats lose less than ``2^-50 (1 + y)`` of y:
-    rounding `head` loses 2^-53, and the logarithm a few units in its last place. The
-    bits of V that are not drawn yet lose at most ``1 / head``. Where `head` is at
-    least 2^55, y is below 7 and all of it together below 2^-46; elsewhere, in one of
-    256 draws, the bound is computed for each draw.
-    """
-    near = np.log(np.maximum(head, 1) * 2.0**-_V_BITS)
-    near -= _log_top(scale)
-    near *= -scale
-    doubt = scale * 2.0**-46
-    whole = np.floor(near)
-    near -= whole
-    unsure = (near < doubt) | (near > 1 - doubt)
-    deep = np.flatnonzero(head < _DEEP)
-    reduced = (near[deep] + whole[deep]) / scale
-    wide = scale * (2.0**-48 * (1 + reduced) + 1 / np.maximum(head[deep], 1))
-    unsure[deep] = (near[deep] < wide) | (near[deep] > 1 - wide) | (head[deep] == 0)
-    np.maximum(whole, 0.0, out=whole)
-    whole[unsure] = 0.0
-    return whole.astype(np.int64), np.flatnonzero(unsure)
-
-
-def _log_top(scale: float) -> float:
-    """Return ``ln(2 / (1 + q))``."""
-    return math.log(2) - math.log1p(math.exp(-1 / scale))
-
-
-def _settle_laplace(head: int, scale: float, source: RandomSource) -> int:
-    """Return the size of the noise for the V that starts with the bits of `head`."""
+    top = math.log(2) - math.log1p(math.exp(-1 / scale))
     rate = 1 / Fraction(scale)
-    for bits, drawn in longer_prefixes(head, _V_BITS, source):
-        if not drawn:
-            continue
-        # Floats say where to look; what is returned was compared in whole numbers.
-        depth = _log_top(scale) - math.log(drawn / (1 << bits))
-        reach = 2 + math.ceil(scale * depth * 2.0**-48)
-        low = max(0, math.floor(scale * depth) - reach)
-        high = low + 2 * reach + 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            tail = _laplace_tail(middle, rate, bits)
-            if drawn + 1 <= tail[0]:
-                low = middle
-            elif drawn >= tail[1]:
-                high = middle
-            else:
-                break  # more bits are needed
-        else:
-            if _encloses(low, high, drawn, rate, bits):
-                return min(low, _LARGEST)
-    raise InternalError("a source of random bits ran dry.")
 
+    def place(v: NDArray[np.float64]) -> NDArray[np.float64]:
+        near = np.log(v)
+        near -= top
+        near *= -scale
+        return near
 
-def _encloses(low: int, high: int, drawn: int, rate: Fraction, bits: int) -> bool:
-    """Whether V surely lies below the tail of `low` and not below that of `high`."""
-    below = drawn + 1 <= _laplace_tail(low, rate, bits)[0]
-    return below and drawn >= _laplace_tail(high, rate, bits)[1]
+    def tail(size: int, bits: int) -> tuple[int, int]:
+        return _laplace_tail(size, rate, bits)
+
+    return Inversion(scale, place, error=2.0**-48, slope=1.0, tail=tail)
 
 
 def _laplace_tail(size: int, rate: Fraction, bits: int) -> tuple[int, int]:
-    """Return integers around ``2**bits`` times the probability of noise >= size.
-
-    The size of the noise is meant, without its sign.
-    """
+    """Return integers around ``2**bits`` times the probability of a size >= `size`."""
     if size == 0:
         return 1 << bits, 1 << bits
     fine = bits + 8
@@ -251,17 +181,22 @@ def _laplace_tail(size: int, rate: Fraction, bits: int) -> tuple[int, int]:
     return below >> 8, min(1 << bits, shifted_up(above, 8))
 
 
+# Proposals made at a time, so that their arrays stay in the processor's cache.
+_MOST_PROPOSALS = 1 << 15
+
+
 def _gaussian(count: int, scale: float, source: RandomSource) -> NDArray[np.int64]:
     """Canonne, Kamath, Steinke 2020, Algorithm 3: about two proposals in three stay."""
     width = math.floor(scale) + 1
+    proposals = _laplace(float(width))
     variance = Fraction(scale) ** 2
     centre = float(variance / width)
     drawn = np.empty(count, dtype=np.int64)
     filled = 0
     while filled < count:
-        # A few more than will be needed on average; never more than a block.
-        proposal = _laplace(
-            min(_BLOCK, 16 + (count - filled) * 5 // 3), float(width), source
+        # A few more than will be needed on average; never more than the cache holds.
+        proposal = proposals.draw(
+            min(_MOST_PROPOSALS, 16 + (count - filled) * 5 // 3), source
         )
 
         def exact(index: int, proposal: NDArray[np.int64] = proposal) -> Fraction:

@@ -20,7 +20,7 @@ _LARGEST_EXACT = 2**53
 
 
 def checked_epsilon(owner: str, epsilon: Any) -> float:
-    """Return `epsilon` as a float that can be meant."""
+    """Return `epsilon` as a float of a plausible size."""
     value = positive(owner, "epsilon", epsilon)
     if not _SMALLEST <= value <= _LARGEST:
         raise InvalidParameterError(
@@ -52,7 +52,7 @@ def exact_rate(epsilon: float, *, divisor: int = 1, bound: int) -> float:
     return float(target // unit * unit)
 
 
-def products(counts: NDArray[np.int64], rate: float) -> NDArray[np.float64]:
+def exact_products(counts: NDArray[np.int64], rate: float) -> NDArray[np.float64]:
     """Return counts times an `exact_rate`, which are floats without rounding."""
     return np.asarray(counts.astype(np.float64) * rate)
 
@@ -118,7 +118,7 @@ def vote_counts(
             return counts, 1
         if not (totals == totals[0]).all():
             raise InvalidDataError(
-                "every row must hold the same number of votes, one a voter; pass "
+                "every row must hold the same number of votes, one per voter; pass "
                 "voters=... if voters may abstain."
             )
         public = int(totals[0])

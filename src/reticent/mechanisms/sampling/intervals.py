@@ -1,4 +1,4 @@
-"""Interval arithmetic of any precision, for whoever verifies a law."""
+"""Interval arithmetic of any precision, to verify laws."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class TooWideError(ArithmeticError):
     """An interval is too wide at this precision; a larger one will do."""
 
 
-class Intervals:
-    """Arithmetic at one precision, apart from mpmath's global contexts.
+class IntervalArithmetic:
+    """Arithmetic at one precision, independent of mpmath's global contexts.
 
     Parameters
     ----------

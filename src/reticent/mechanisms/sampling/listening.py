@@ -33,7 +33,7 @@ class Reached:
     mechanism : str
         Which one.
     values : ndarray of shape (n_answers, width)
-        Whole numbers, one row an answer.
+        Whole numbers, one row per answer.
     largest, l1, l2 : float
         How far one unit may move a row: any entry of it, its l1 and its l2 norm, in
         the unit of the values. Infinite where the mechanism does not care.
@@ -50,7 +50,7 @@ class Reached:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Draw:
+class PendingDraw:
     """One draw that is about to happen.
 
     Attributes
@@ -83,11 +83,11 @@ class Listener:
     def reached(self, reached: Reached) -> None:
         """Hear of values that reached a mechanism."""
 
-    def drawn(self, draw: Draw, sample: Callable[[], Any]) -> Any:
+    def drawn(self, draw: PendingDraw, sample: Callable[[], Any]) -> Any:
         """Return the outcome of a draw; ``sample()`` draws it."""
         return sample()
 
-    def descends(self, draw: Draw) -> bool:
+    def descends(self, draw: PendingDraw) -> bool:
         """Whether to hear the draws within this draw instead of the draw itself."""
         return False
 
@@ -153,12 +153,12 @@ _within = _Within()
 _strict: list[Listener] = []
 
 
-def within_a_draw() -> bool:
+def inside_audible_draw() -> bool:
     """Whether a draw that a listener heard is under way in this thread."""
     return _within.draws > 0
 
 
-def heard(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def audible(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Let listeners hear, and set, what a sampler returns.
 
     Draws within a draw are not heard by themselves, unless the listener descends.
@@ -175,7 +175,7 @@ def heard(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 return sampler(*args, **kwargs)
             # In the sampler's own order, however they were named.
             given = signature(sampler).bind(*args, **kwargs).arguments
-            draw = Draw(kind, tuple(given.values()))
+            draw = PendingDraw(kind, tuple(given.values()))
             if listener.descends(draw):
                 return sampler(*args, **kwargs)
             token = _listening.set(None)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reticent._numbers import whole
 from reticent.errors import InvalidParameterError
-from reticent.mechanisms.sampling.listening import heard
+from reticent.mechanisms.sampling.listening import audible
 
 # One system call costs about a microsecond, whatever it brings: 32 KiB a call make
 # it negligible for small requests; larger requests go to the system directly.
@@ -39,26 +39,26 @@ class RandomSource(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "bytes" in vars(cls):
-            cls.bytes = heard("bytes")(cls.bytes)  # type: ignore[method-assign]
+            cls.bytes = audible("bytes")(cls.bytes)  # type: ignore[method-assign]
 
     @abstractmethod
     def bytes(self, count: int) -> bytes:
         """Return `count` independent uniform bytes, never handed out before."""
 
-    @heard("name")
+    @audible("name")
     def name(self, count: int) -> str:
-        """Return `count` random bytes in hexadecimal, to tell things apart.
+        """Return `count` random bytes in hexadecimal, as a unique name.
 
         Nothing that is released may depend on a name: audits check that.
         """
         return self.bytes(count).hex()
 
-    @heard("words")
+    @audible("words")
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return `count` independent uniform 64-bit words."""
         return np.frombuffer(self.bytes(8 * count), dtype=np.uint64)
 
-    @heard("below")
+    @audible("below")
     def below(self, bounds: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return for each bound an exactly uniform integer in [0, bound).
 
@@ -67,7 +67,7 @@ class RandomSource(ABC):
         """
         if bounds.size and not bounds.min() > 0:
             raise InvalidParameterError("uniform integers need bounds of at least 1.")
-        # 2^64 mod bound is (-bound) mod bound in 64-bit arithmetic: so many of the
+        # 2^64 mod bound is (-bound) mod bound in 64-bit arithmetic: that number of
         # last words form an incomplete class.
         last_valid = np.uint64(2**64 - 1) - (-bounds) % bounds
         words = self.words(bounds.size).reshape(bounds.shape)
@@ -79,7 +79,7 @@ class RandomSource(ABC):
             pending = pending[words > last_valid.flat[pending]]
         return drawn
 
-    @heard("permutation")
+    @audible("permutation")
     def permutation(self, n: int) -> NDArray[np.int64]:
         """Return an exactly uniform order of ``0, ..., n - 1``.
 
@@ -95,7 +95,7 @@ class RandomSource(ABC):
             if not _has_ties(keys, order):
                 return order.astype(np.int64, copy=False)
 
-    @heard("subset")
+    @audible("subset")
     def subset(self, n: int, m: int) -> NDArray[np.int64]:
         """Return `m` of ``0, ..., n - 1``, an exactly uniform subset in random order.
 

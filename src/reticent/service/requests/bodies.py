@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, NoReturn
+from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
+from reticent._text import strict_json
+from reticent.errors import InvalidParameterError
 from reticent.service.requests.problems import ProblemError, plain
 
 
@@ -39,25 +40,11 @@ def too_large(most: int) -> ProblemError:
     )
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("twice")
-    return found
-
-
-def _constant(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
-_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
-
-
-def strict_json(body: bytes) -> dict[str, Any]:
+def json_object(body: bytes) -> dict[str, Any]:
     """Return a JSON object; no NaN, no key twice, no text in another encoding."""
     try:
-        data = _decoder.decode(body.decode("utf-8"))
-    except (ValueError, RecursionError):
+        data = strict_json(body.decode("utf-8"))
+    except (UnicodeDecodeError, InvalidParameterError):
         raise ProblemError(
             400,
             "invalid_json",

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from reticent._text import NAME_PATTERN, checked_name
 from reticent.home import BudgetSettings
-from reticent.storage import checked_name
 
 Name = Annotated[str, BeforeValidator(lambda value: checked_name("a name", value))]
 Cell = str | float | bool | None
@@ -211,7 +211,7 @@ class NewKey(_Document):
         Name,
         Field(
             description="Who will hold it; all keys of a client share an account.",
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+            pattern=NAME_PATTERN,
         ),
     ]
     role: Literal["analyst", "admin"] = "analyst"

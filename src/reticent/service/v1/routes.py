@@ -11,7 +11,7 @@ from reticent.errors import InvalidParameterError, RuleError
 from reticent.home import KeyRecord, Role, ServedModel, client_account
 from reticent.ledger import Balance
 from reticent.prediction import PaidAnswers
-from reticent.service.requests.bodies import read_body, strict_json
+from reticent.service.requests.bodies import json_object, read_body
 from reticent.service.requests.direct_routes import (
     KEY_PARAMETER,
     NAME_PARAMETER,
@@ -55,7 +55,7 @@ def v1_routes(service: Service) -> APIRouter:
     async def predict(request: Request) -> Response:
         record = await service.access.caller(request)
         model = service.access.model(record, request.path_params["name"])
-        body = strict_json(await read_body(request, settings.max_body_bytes))
+        body = json_object(await read_body(request, settings.max_body_bytes))
         table = model.stored.schema.rows(_rows(body, settings.max_rows))
         answered = await answer_request(service, request, record, model, table)
         content = _prediction(model, answered, request.scope["reticent.request_id"])

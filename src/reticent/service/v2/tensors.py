@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from reticent.schemas import Categorical, Numeric, Schema
-from reticent.service.requests.bodies import strict_json
+from reticent.service.requests.bodies import json_object
 from reticent.service.requests.direct_routes import check_count
 from reticent.service.requests.problems import ProblemError
 
@@ -68,7 +68,7 @@ def read_request(
         Most rows.
     """
     text, raw = _split(body, json_length)
-    data = strict_json(text)
+    data = json_object(text)
     if not set(data) <= {"id", "inputs", "outputs", "parameters"}:
         raise _wrong("it may have id, inputs, outputs and parameters.")
     request_id = data.get("id")

@@ -1,0 +1,68 @@
+"""Text from outside: plain names, and JSON without extensions that hide mistakes."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NoReturn
+
+from reticent.errors import InvalidParameterError
+
+# Safe in paths, addresses and headers.
+_NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
+#: What `checked_name` takes, as a pattern for JSON schemas.
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+
+def checked_name(what: str, value: Any, *, longest: int = 64) -> str:
+    """Return a plain name for datasets, models, clients and sessions."""
+    if not (
+        isinstance(value, str) and len(value) <= longest and re.fullmatch(_NAME, value)
+    ):
+        raise InvalidParameterError(
+            f"{what} must be 1 to {longest} letters, digits or ._- and begin with a "
+            "letter or digit."
+        )
+    return value
+
+
+def strict_json(text: str) -> Any:
+    """Parse JSON; refuse keys that stand twice in an object, NaN and infinities.
+
+    Raises
+    ------
+    InvalidParameterError
+        With the place of the mistake. The message may hold a key of the text.
+    """
+    problem = ""
+    try:
+        return _decoder.decode(text)
+    except InvalidParameterError:
+        raise
+    except json.JSONDecodeError as error:
+        problem = f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+    except RecursionError:
+        problem = "nested too deeply."
+    except ValueError:  # a whole number with thousands of digits
+        problem = "a number has too many digits."
+    raise InvalidParameterError(problem)
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidParameterError(
+            f"the key {twice!r} is there twice in one object. Keep one of them."
+        )
+    return found
+
+
+def _constant(name: str) -> NoReturn:
+    raise InvalidParameterError(
+        f"{name} is not a number that JSON knows. Write a finite number."
+    )
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
