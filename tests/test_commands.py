@@ -17,7 +17,6 @@ from tests.service.live_server import free_port
 from tests.test_docs import FENCE as PYTHON
 from tests.test_docs import PAGES, name_of, run_block
 from tests.test_layout import ROOT
-from tests.warm_command import warm_command
 
 FENCE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Commands about the checkout itself: other tests run what these start.
@@ -100,12 +99,6 @@ def run_page(
             os.killpg(process.pid, signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     return subprocess.CompletedProcess(lines, process.returncode, out, err)
-
-
-@pytest.fixture(scope="module")
-def warm():
-    with warm_command() as programs:
-        yield programs
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=name_of)
