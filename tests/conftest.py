@@ -30,6 +30,14 @@ def warm() -> Iterator[Path]:
         yield programs
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests of no room, such as the build of the documents.
+
+    They are the longest, and at the end one worker would wait for the other.
+    """
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that asks for `seed` with each of RETICENT_TEST_SEEDS (default 0)."""
     if "seed" in metafunc.fixturenames:
