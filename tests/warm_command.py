@@ -55,6 +55,7 @@ def warm_command() -> Iterator[Path]:
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             pass_fds=[door.fileno()],
         ) as process:
+            door.close()  # if the process ends early, nobody waits for it
             try:
                 yield program.parent
             finally:
