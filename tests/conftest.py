@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 
 from tests.stats import parse_seeds
+from tests.warm_command import warm_command
 
 # The same examples on every machine and at every hour, and no verdict by the clock: a
 # first call that is slow, or a slow machine, is not a finding.
@@ -18,6 +21,21 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("house")
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Path]:
+    """Give a folder, for the front of PATH, with a `reticent` that starts at once."""
+    with warm_command() as programs:
+        yield programs
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests of no room, such as the build of the documents.
+
+    They are the longest, and at the end one worker would wait for the other.
+    """
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

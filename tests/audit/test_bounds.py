@@ -20,13 +20,13 @@ def vote(rule, epsilon):
 
 def test_a_broken_vote_is_refuted():
     doubled = vote(soft_vote, 2.0)  # exp(votes) where exp(votes / 2) was meant
-    found = lower_bound(doubled, [3, 2], [2, 3], trials=6000)
-    honest = lower_bound(vote(soft_vote, 1.0), [3, 2], [2, 3], trials=6000)
+    found = lower_bound(doubled, [3, 2], [2, 3], trials=3000)
+    honest = lower_bound(vote(soft_vote, 1.0), [3, 2], [2, 3], trials=3000)
     assert not honest.refutes(1.0)
     assert found.epsilon > honest.epsilon
     # Its loss is 2, exactly, so the level is what keeps it from being accused.
     tight = lower_bound(
-        vote(geometric_vote, 2.0), [3, 2], [2, 3], trials=6000, confidence=1 - ALPHA
+        vote(geometric_vote, 2.0), [3, 2], [2, 3], trials=3000, confidence=1 - ALPHA
     )
     assert tight.refutes(1.0)
     assert not tight.refutes(2.0)

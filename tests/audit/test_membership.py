@@ -160,7 +160,7 @@ def private():
 
 
 def test_our_predictor_is_never_refuted():
-    settings = {**SMALL, "confidence": 1 - ALPHA, "games": 80}
+    settings = {**SMALL, "confidence": 1 - ALPHA, "games": 40}
     found = membership_inference(private(), X, Y, **settings, poison=3, answers=12)
     assert not found.refuted
     assert found.certificate.guarantee == BoundedRange(1.0)
@@ -269,9 +269,9 @@ def test_likelihood_ratio_is_the_one_of_the_mixture():
 
 
 def test_the_attack_is_reproducible_for_deterministic_models():
-    again = partial(
-        membership_inference, DecisionTreeClassifier(random_state=0), X, Y, **SMALL
-    )
+    tree = DecisionTreeClassifier(random_state=0)
+    settings = {**SMALL, "games": 20, "shadows": 2}
+    again = partial(membership_inference, tree, X, Y, **settings)
     first = again()
     assert isinstance(first, MembershipInference)
     assert first == again()

@@ -12,7 +12,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from reticent.audit import Report, Status, examine, trade_off
+from reticent.audit import (
+    Report,
+    Status,
+    examine,
+    membership_inference,
+    trade_off,
+)
 from reticent.audit.report import attack as report_attack
 from reticent.audit.report import checks as report_checks
 from reticent.audit.report.mechanism import VoteStep, last_step
@@ -75,16 +81,13 @@ def test_an_honest_model_is_not_refuted(case, stored):
         assert states["sampling"] is Status.KEPT
     if case in ASKED and case != "voting-gaussian":
         assert states["small-datasets"] is Status.KEPT
+    if case in ("voting-linear", "voting-trees", "averaging-two"):
+        # The last step is computed, and uses its promise up.
+        (exact,) = (check for check in report.checks if check.name == "exact")
+        assert exact.status is Status.KEPT
+        assert 0.99 < exact.numbers["share"] <= 1 + 1e-9
     json.loads(report.to_json())
     assert "Nothing was refuted" in report.to_html()
-
-
-@pytest.mark.parametrize("case", ["voting-linear", "voting-trees", "averaging-two"])
-def test_the_last_step_is_computed_and_uses_its_promise_up(case, stored):
-    report = examine(stored(case), signing_key=KEY, quick=True)
-    (exact,) = (check for check in report.checks if check.name == "exact")
-    assert exact.status is Status.KEPT
-    assert 0.99 < exact.numbers["share"] <= 1 + 1e-9
 
 
 def claim_less(manifest, factor=0.05):
@@ -222,6 +225,18 @@ LEARNERS = {
 }
 
 
+@pytest.fixture
+def _few_games(monkeypatch):
+    """Attack in fewer games; which copy is attacked is the question, not how well."""
+    sizes = {"games": 10, "shadows": 2, "targets": 1}
+    monkeypatch.setattr(
+        report_attack,
+        "membership_inference",
+        lambda model, X, y, **given: membership_inference(model, X, y, **given | sizes),
+    )
+
+
+@pytest.mark.usefixtures("_few_games")
 @pytest.mark.parametrize("name", LEARNERS)
 def test_copies_of_a_release_are_attacked(name, tmp_path, monkeypatch):
     concentrated = name == "gradient-number"

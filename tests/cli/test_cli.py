@@ -238,9 +238,9 @@ def test_a_student_of_public_rows_is_released(reticent, queries, tmp_path):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_complete_commands(shell):
+def test_shells_complete_commands(shell, warm):
     done = subprocess.run(
-        [sys.executable, "-m", "reticent.cli"],
+        [warm / "reticent"],
         env={
             **os.environ,
             "_RETICENT_COMPLETE": f"complete_{shell}",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import random
@@ -371,6 +372,8 @@ def main() -> None:
     with SQLLedger(url) as ledger:
         opened(ledger, epsilon=10_000.0)
         assert ledger.balance(DATASET).spent.answers == 0
+    gc.collect()
+    gc.freeze()  # a collection in a child would copy every page
     done: Any
     if order["act"] == "kill":
         done = kill_repeatedly(url, diary, order["kills"], order["seed"])

@@ -189,7 +189,7 @@ def check(settings: Settings, clients: list[Client], kills: int) -> None:
 
 
 def test_kills_lose_no_charge_and_give_no_answer_twice(tmp_path, seed):
-    kill_again_and_again(tmp_path, kills=25, seed=seed)
+    kill_again_and_again(tmp_path, kills=12, seed=seed)
 
 
 @pytest.mark.long

@@ -28,11 +28,11 @@ def wait_for_key(log):
     raise AssertionError(log.read_text())
 
 
-def test_the_tutorial_leads_to_answers(tmp_path):
+def test_the_tutorial_leads_to_answers(tmp_path, warm):
     port = free_port()
     environment = {
         **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{warm}:{os.environ['PATH']}",
         "RETICENT_PORT": str(port),
         "OMP_NUM_THREADS": "1",
     }
@@ -59,7 +59,7 @@ def test_the_tutorial_leads_to_answers(tmp_path):
     log = tmp_path / "log"
     with log.open("w") as told:
         service = subprocess.Popen(
-            ["reticent", "serve"],
+            [Path(sys.executable).parent / "reticent", "serve"],
             cwd=tmp_path,
             env=environment,
             stdout=told,
