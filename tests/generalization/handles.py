@@ -1,6 +1,6 @@
 """Four processes, each with its own handle on one holdout, board, session or model.
 
-Run as a script, like `tests.ledger.crowd`: one thread that forks. All handles are
+Run as a script, like `tests.ledger.concurrent_charges`. All handles are
 opened before the first question. A process may be killed just before or just after
 its write is durable; it is then started again and goes on.
 """

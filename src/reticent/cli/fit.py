@@ -13,7 +13,7 @@ from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
 from reticent.cli.training import LEARNERS, Order, train_and_store
 from reticent.errors import InvalidParameterError
-from reticent.ledger import NOTHING, Charge
+from reticent.ledger import NO_SPEND, Charge
 from reticent.schemas import Schema
 
 Release = Annotated[
@@ -141,7 +141,7 @@ def _report(output: Output, place: Home, model: Any, order: Order) -> None:
     else:
         charge = Charge.of(model.certificate_)
         answers = known.answers_left(charge)
-        more = "answers" if known.spent == NOTHING else "more answers"
+        more = "answers" if known.spent == NO_SPEND else "more answers"
         lines.insert(0, f"{order.name}: {model.shard_choice_.reason}.")
         lines.append(f"A budget of {known.cap.budget} covers {answers} {more}.")
         client = place.settings().client_budget

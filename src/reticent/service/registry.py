@@ -27,7 +27,7 @@ from reticent.ledger import (
     Charge,
     Ledger,
     Request,
-    as_float,
+    units_to_float,
 )
 from reticent.service.consensus import ConsensusDesk
 from reticent.service.settings import BudgetSettings, ModelSettings, Settings
@@ -120,7 +120,7 @@ def loss_of(charge: Charge) -> dict[str, float | None]:
 
 
 def _float(count: int | None, units: int) -> float | None:
-    return None if count is None else as_float(count, units)
+    return None if count is None else units_to_float(count, units)
 
 
 class Registry:

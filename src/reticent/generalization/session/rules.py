@@ -129,7 +129,7 @@ def session_to_robust(
 
 
 def assumption_texts(assumptions: Iterable[Assumption]) -> tuple[str, ...]:
-    """Spell assumptions as rule R2 records them."""
+    """Write assumptions as rule R2 records them."""
     return tuple(f"{each.code}: {each.statement}" for each in sorted(assumptions))
 
 
