@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses.base import (
-    HypothesisClass,
     Minimum,
+    ProgrammedClass,
     Projection,
     refuse_long_list,
 )
-from reticent.hypotheses.dimensions import checked_count, cover_count
+from reticent.hypotheses.dimensions import cover_count
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
 from reticent.hypotheses.oracles.halfspace_cells import (
     cells,
@@ -25,11 +25,10 @@ from reticent.hypotheses.oracles.halfspace_cells import (
     with_coordinates,
 )
 from reticent.hypotheses.oracles.integer_programs import (
-    checked_time_limit,
     coarse_costs,
 )
 from reticent.hypotheses.oracles.labelings import first_of_each, pack
-from reticent.hypotheses.oracles.points import distinct_rows, matrix
+from reticent.hypotheses.oracles.points import distinct_rows, point_matrix
 from reticent.hypotheses.oracles.separation import (
     Halfspace,
     best_halfspace,
@@ -38,7 +37,7 @@ from reticent.hypotheses.oracles.separation import (
 
 __all__ = ["Halfspace", "HalfspaceProjection", "Halfspaces", "LayeredHalfspace"]
 
-# Sides of points to look at before an integer program is tried instead: some seconds.
+# Most sides of points that are enumerated, some seconds; beyond, an integer program.
 _ENUMERATED = 300_000_000
 
 
@@ -49,8 +48,8 @@ class LayeredHalfspace:
     Points off the hyperplane through the first anchors get the label of their side;
     points on it the label of the next layer, and so on; on the last line, `below` or
     `above` a cut in lexicographic order. On any finite set this is the labeling of an
-    ordinary halfspace, moved by nothing at all instead of by a very small amount. Sides
-    are decided exactly.
+    ordinary halfspace, without moving its boundary by a very small amount. Sides are
+    decided exactly.
 
     Attributes
     ----------
@@ -58,7 +57,7 @@ class LayeredHalfspace:
         From the top: `d` points and the label of the positive side, then one point
         less.
     axis : int
-        The axis along which the second of three layers is seen.
+        The axis along which the points of the first of three layers are projected.
     cut, below, above
         The last layer.
     """
@@ -71,18 +70,18 @@ class LayeredHalfspace:
 
 
 @dataclass(frozen=True, slots=True)
-class Halfspaces(HypothesisClass["LayeredHalfspace | Halfspace"]):
+class Halfspaces(ProgrammedClass["LayeredHalfspace | Halfspace"]):
     r"""Sides of hyperplanes, in any dimension, through the origin or not.
 
     Parameters
     ----------
     n_features : int, optional
-        Dimension :math:`d` of the points. Left out, every call reads it off its points;
-        the VC dimension and the growth function need it (see :meth:`on`).
+        Dimension :math:`d` of the points. If left out, every call takes it from its
+        points; the VC dimension and the growth function need it (see :meth:`on`).
     method : {"auto", "enumerate", "milp"}, default="auto"
-        How `minimise` works: through all hyperplanes on :math:`d` of the points (at
+        How `minimise` works: by trying all hyperplanes on :math:`d` of the points (at
         most three dimensions), or by an integer program with a proven gap of zero.
-        ``"auto"`` enumerates while that takes seconds.
+        ``"auto"`` enumerates if that takes seconds.
     time_limit : float, default=inf
         Seconds for the integer program; without a proof by then, SolverError.
 
@@ -91,8 +90,8 @@ class Halfspaces(HypothesisClass["LayeredHalfspace | Halfspace"]):
     `project` needs at most three dimensions. Enumeration decides sides exactly, also
     for points that are almost or exactly in special position. Its representatives come
     in the order of the anchors. The integer program returns an ordinary
-    :class:`Halfspace` and breaks ties by itself, deterministically, as a function of
-    the point set and the cost of each point. Its lower bound is HiGHS's, in floating
+    :class:`Halfspace` and breaks ties in its own way, deterministically, as a function
+    of the point set and the cost of each point. Its lower bound is HiGHS's, in floating
     point; whole-number costs leave it a slack of half a unit.
 
     VC dimension :math:`d + 1`; :math:`2 \sum_{i \le d} \binom{m-1}{i}` labelings of
@@ -107,36 +106,14 @@ class Halfspaces(HypothesisClass["LayeredHalfspace | Halfspace"]):
     14
     """
 
-    n_features: int | None = None
-    method: str = "auto"
-    time_limit: float = math.inf
-
-    def __post_init__(self) -> None:
-        if self.n_features is not None:
-            checked_count("n_features", self.n_features, at_least=1)
-        if self.method not in ("auto", "enumerate", "milp"):
-            raise InvalidParameterError(
-                f"method={self.method!r} is unknown; choose 'auto', 'enumerate' or "
-                "'milp'."
-            )
-        checked_time_limit(self.time_limit)
-
     @property
     def vc_dimension(self) -> int:
         """One more than the number of features."""
         return self._declared() + 1
 
-    def on(self, n_features: int) -> Self:
-        """Return halfspaces in so many dimensions."""
-        if self.n_features not in (None, n_features):
-            raise InvalidDataError(
-                f"got n_features={n_features}; this class has {self.n_features}."
-            )
-        return replace(self, n_features=n_features)
-
     def project(self, X: ArrayLike) -> HalfspaceProjection:
         """Return one representative for each labeling of the points in `X`."""
-        points, _ = distinct_rows(matrix(X, self.n_features))
+        points, _ = distinct_rows(point_matrix(X, self.n_features))
         d = points.shape[1]
         if d > 3:
             raise InvalidParameterError(
@@ -155,16 +132,16 @@ class Halfspaces(HypothesisClass["LayeredHalfspace | Halfspace"]):
     ) -> NDArray[np.uint8]:
         """Return 1 for the rows in the halfspace."""
         if isinstance(hypothesis, Halfspace):
-            rows = matrix(X, len(hypothesis.normal))
+            rows = point_matrix(X, len(hypothesis.normal))
             return positive_side(hypothesis, rows).astype(np.uint8)
-        rows = matrix(X, len(hypothesis.cut))
+        rows = point_matrix(X, len(hypothesis.cut))
         return next(evaluate(_as_record(hypothesis), rows)).labels()[0]
 
     def minimise(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None
     ) -> Minimum[LayeredHalfspace | Halfspace]:
         """Minimise weighted mistakes by enumeration or by integer programming."""
-        rows = matrix(X, self.n_features)
+        rows = point_matrix(X, self.n_features)
         costs = signed_costs(y, weights, len(rows))
         points, where = distinct_rows(rows)
         ones = costs.gathered(where, len(points))
@@ -191,7 +168,7 @@ class Halfspaces(HypothesisClass["LayeredHalfspace | Halfspace"]):
         return self.method == "enumerate"
 
     def _count(self, points: ArrayLike) -> int:
-        distinct, _ = distinct_rows(matrix(points, self.n_features))
+        distinct, _ = distinct_rows(point_matrix(points, self.n_features))
         if distinct.shape[1] > 3:
             # Cover's formula for general position: never too small.
             return cover_count(len(distinct), distinct.shape[1])
@@ -200,17 +177,9 @@ class Halfspaces(HypothesisClass["LayeredHalfspace | Halfspace"]):
     def _growth(self, m: int) -> int:
         return cover_count(m, self._declared())
 
-    def _declared(self) -> int:
-        if self.n_features is None:
-            raise InvalidParameterError(
-                "n_features=None: the VC dimension and the growth function of "
-                "halfspaces depend on it. Use Halfspaces(n_features=...)."
-            )
-        return self.n_features
-
 
 class HalfspaceProjection(Projection["LayeredHalfspace | Halfspace"]):
-    """Layered halfspaces that tell a point set apart."""
+    """One layered halfspace per labeling of a point set."""
 
     def __init__(self, points: NDArray[np.float64], hypotheses: NDArray[Any]) -> None:
         self.points = points
@@ -222,7 +191,7 @@ class HalfspaceProjection(Projection["LayeredHalfspace | Halfspace"]):
         return np.concatenate([part.labels() for part in parts])
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
-        return matrix(X, self.points.shape[1])
+        return point_matrix(X, self.points.shape[1])
 
     def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
         distinct, where = distinct_rows(rows)

@@ -12,7 +12,7 @@ from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses.base import HypothesisClass, Minimum, Projection
 from reticent.hypotheses.dimensions import alternations
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
-from reticent.hypotheses.oracles.points import ordered_values, plain
+from reticent.hypotheses.oracles.points import ordered_values, python_scalar
 from reticent.hypotheses.oracles.sorted_columns import (
     ColumnBlocks,
     SortedColumns,
@@ -30,7 +30,7 @@ _STARTS = {"up": (0,), "down": (1,), "either": (0, 1)}
 class Threshold:
     """Label `below` for ``x < cut``, label `above` for ``x >= cut``.
 
-    Constants have ``below == above``; their cut says nothing.
+    Constants have ``below == above``; their cut has no effect.
     """
 
     cut: Any
@@ -40,7 +40,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds(HypothesisClass[Threshold]):
-    """Cut an ordered line once: numbers, dates, strings, anything that sorts.
+    """Thresholds on any ordered type: numbers, dates, strings.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ class Thresholds(HypothesisClass[Threshold]):
     Notes
     -----
     Cuts are points of the projected set, never midpoints, so nothing is rounded and
-    any ordered type works. Representatives come in this order: the constants, then by
-    label below the cut, then by ascending cut.
+    any ordered type works. The constants come first; the other representatives are
+    sorted by label below the cut, then by ascending cut.
 
     ===========  ============  ======================
     direction    VC dimension  labelings of m >= 1 points
@@ -124,8 +124,8 @@ class Thresholds(HypothesisClass[Threshold]):
         """Minimise weighted mistakes by one sort and one scan."""
         blocks, costs = line_blocks(X, y, weights)
         total = int(blocks.below[-1])
-        # A constant's cut says nothing; the smallest point keeps it a function of X.
-        smallest = plain(blocks.values[0])
+        # A constant's cut has no effect; the smallest point makes it a function of X.
+        smallest = python_scalar(blocks.values[0])
         starts = _STARTS[self.direction]
         best = Threshold(smallest, starts[0], starts[0]), starts[0] * total
         if self.direction == "either" and total < best[1]:
@@ -138,7 +138,7 @@ class Thresholds(HypothesisClass[Threshold]):
             above_cost = (below if start else total - below).astype(np.int64)
             where = int(np.argmin(above_cost))
             if above_cost[where] < best[1]:
-                cut = plain(blocks.values[first + where])
+                cut = python_scalar(blocks.values[first + where])
                 best = Threshold(cut, start, 1 - start), int(above_cost[where])
         return Minimum(best[0], costs.value(best[1]), costs.exact)
 
@@ -150,7 +150,7 @@ class Thresholds(HypothesisClass[Threshold]):
 
 
 class ThresholdProjection(Projection[Threshold]):
-    """Thresholds that tell a point set apart; fields `cut`, `below`, `above`."""
+    """One threshold per labeling of a point set; fields `cut`, `below`, `above`."""
 
     def __init__(self, points: NDArray[Any], hypotheses: NDArray[Any]) -> None:
         self.points = points
@@ -194,7 +194,7 @@ class ThresholdProjection(Projection[Threshold]):
 
     def _hypothesis(self, record: Any) -> Threshold:
         return Threshold(
-            plain(record["cut"]), int(record["below"]), int(record["above"])
+            python_scalar(record["cut"]), int(record["below"]), int(record["above"])
         )
 
 

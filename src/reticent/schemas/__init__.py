@@ -1,8 +1,8 @@
-"""What is publicly known about the columns: ranges, levels, labels, units.
+"""Public facts about columns: ranges, levels, labels, units.
 
 A schema is written from a codebook or from public data, never read from the records.
-It validates files, data frames and rows sent by clients, and encodes them as matrices
-by a function of itself alone.
+It validates files, data frames and rows sent by clients, and encodes them as matrices;
+the encoding depends on the schema alone.
 """
 
 from reticent.schemas.columns import (
@@ -12,7 +12,7 @@ from reticent.schemas.columns import (
     NumericTarget,
     plain_number,
 )
-from reticent.schemas.document import parsed
+from reticent.schemas.document import parse_strict_json
 from reticent.schemas.encoder import Encoder
 from reticent.schemas.files import read_batches, read_table
 from reticent.schemas.schema import Schema
@@ -28,7 +28,7 @@ __all__ = [
     "Schema",
     "SchemaEncoder",
     "Table",
-    "parsed",
+    "parse_strict_json",
     "plain_number",
     "read_batches",
     "read_table",

@@ -47,7 +47,7 @@ def _array(key: str, value: Any) -> list[Any]:
 def _keys(
     where: str, data: Mapping[str, Any], required: tuple[str, ...], *more: str
 ) -> None:
-    """Refuse a missing or a surplus key, and say which ones there may be."""
+    """Refuse a missing or an unknown key, and list the known ones."""
     allowed = (*required, *more)
     surplus = [key for key in data if key not in allowed]
     if surplus:
@@ -61,7 +61,7 @@ def _keys(
 
 
 def _within(where: str, build: Callable[[], Any]) -> Any:
-    """Build a specification; an error in it gets the key it is about in front."""
+    """Build a specification; an error in it starts with the key it is about."""
     problem = ""
     try:
         return build()
@@ -91,7 +91,7 @@ def _columns(data: Any) -> dict[str, Column]:
         if not isinstance(name, str):
             _fail(f"{where}.name needs text; got {name!r}.")
         if name in columns:
-            _fail(f"{where}.name={name!r} is there twice. List each column once.")
+            _fail(f"{where}.name={name!r} occurs twice. List each column once.")
         columns[name] = _column(f"{where} ({name!r})", entry)
     return columns
 
@@ -113,14 +113,14 @@ def _label(data: Any) -> Label | None:
 
 
 def parts_of(data: Any) -> dict[str, Any]:
-    """Return the arguments of a schema out of its dictionary, strictly."""
+    """Return the arguments of a schema from its dictionary; refuse anything else."""
     document = _object("the schema", data)
     _keys("the schema", document, (VERSION_KEY, "columns"), "label", "unit", "ignored")
     version = document[VERSION_KEY]
     if not (type(version) is int and version == VERSION):
         _fail(
             f"{VERSION_KEY}={version!r} is not a version that this reticent reads; it "
-            f"reads {VERSION}. Update reticent, or write the schema again."
+            f"reads version {VERSION}. Update reticent, or write the schema again."
         )
     unit = document.get("unit")
     if not (unit is None or isinstance(unit, str)):
@@ -138,15 +138,15 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        _fail(f"the key {twice!r} is there twice in one object. Keep one of them.")
+        _fail(f"the key {twice!r} occurs twice in one object. Keep one of them.")
     return found
 
 
 def _constant(name: str) -> NoReturn:
-    _fail(f"{name} is not a number that JSON knows. Write a finite number.")
+    _fail(f"{name} is not a JSON number. Write a finite number.")
 
 
-def parsed(text: str) -> Any:
+def parse_strict_json(text: str) -> Any:
     """Parse JSON without the extensions that hide mistakes."""
     problem = ""
     try:
@@ -169,9 +169,11 @@ def read_document(path: str | PathLike[str]) -> Any:
     """Return the JSON of a file, with errors that name the file."""
     problem = ""
     try:
-        return parsed(Path(path).read_text(encoding="utf-8-sig"))
+        return parse_strict_json(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        problem = f"cannot be read ({error.strerror}). Check the path and your rights."
+        problem = (
+            f"cannot be read ({error.strerror}). Check the path and its permissions."
+        )
     except UnicodeDecodeError:
         problem = "is not UTF-8 text. A schema is a JSON file; save it as UTF-8."
     except InvalidParameterError as error:

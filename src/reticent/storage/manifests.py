@@ -15,7 +15,7 @@ import sklearn
 from reticent import __version__
 from reticent.errors import InvalidParameterError, ModelFileError, ReticentError
 from reticent.guarantees import Certificate
-from reticent.schemas import Encoder, Schema, parsed
+from reticent.schemas import Encoder, Schema, parse_strict_json
 from reticent.signing import Signer
 from reticent.storage.arrays import ArrayEntry
 
@@ -118,7 +118,7 @@ class Manifest:
     def from_bytes(cls, content: bytes) -> Manifest:
         """Read a manifest, checking every part of it."""
         try:
-            data = parsed(content.decode("ascii"))
+            data = parse_strict_json(content.decode("ascii"))
             return _manifest_of(data)
         except UnicodeDecodeError:
             raise _unreadable("it is not ASCII JSON.") from None

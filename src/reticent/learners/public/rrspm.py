@@ -15,7 +15,7 @@ from reticent._numbers import below_one, nonnegative
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidDataError, InvalidParameterError, RuleError
 from reticent.estimators import two_labels, unit_positions
-from reticent.hypotheses import HypothesisClass, distinct_rows, matrix
+from reticent.hypotheses import HypothesisClass, distinct_rows, point_matrix
 from reticent.learners.public.points import first_rows
 from reticent.learners.public.separator_noise import (
     NOISES,
@@ -55,7 +55,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
         labels, y = two_labels("A class of hypotheses", self.classes, rows, y)
         positions, n_units = unit_positions(units, len(rows))
         oracle = oracle_for(self.hypotheses, rows.shape[1])
-        public, _ = distinct_rows(matrix(points, rows.shape[1]))
+        public, _ = distinct_rows(point_matrix(points, rows.shape[1]))
         source = noise_source(self.random_state)
         noise = self._noise(oracle, public, n_units, source.seeded)
         if units is None:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from reticent.errors import InvalidParameterError
 from reticent.hypotheses import (
-    TOTAL_BITS,
+    COST_TOTAL_BITS,
     Conjunctions,
     FiniteClass,
     Halfspaces,
@@ -100,7 +100,7 @@ class ClassOracle:
     @property
     def room(self) -> int:
         """What costs may add up to so that sums are exact."""
-        return 1 << TOTAL_BITS if self.exact else _PROGRAM_ROOM
+        return 1 << COST_TOTAL_BITS if self.exact else _PROGRAM_ROOM
 
     def taught(self, points: Float) -> int:
         """Return how many points teach any labeling."""
@@ -140,7 +140,7 @@ class HeuristicOracle:
     estimator: Any
 
     exact = False
-    room = 1 << TOTAL_BITS
+    room = 1 << COST_TOTAL_BITS
 
     def __post_init__(self) -> None:
         if not has_fit_parameter(self.estimator, "sample_weight"):

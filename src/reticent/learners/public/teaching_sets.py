@@ -14,7 +14,7 @@ from reticent.hypotheses import (
     Stumps,
     Thresholds,
     distinct_rows,
-    matrix,
+    point_matrix,
 )
 
 # Labelings times labelings times points to compare at most: a tenth of a second.
@@ -99,7 +99,7 @@ def identification_set(
                 "points that rows can be, or points=... that tell all hypotheses apart."
             )
         domain = table.domain
-    points, _ = distinct_rows(matrix(domain))
+    points, _ = distinct_rows(point_matrix(domain))
     family = hypotheses.on(points.shape[1])
     labels = family.project(points).labels.astype(bool)
     chosen: list[int] = []

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from reticent._numbers import exact
 from reticent.errors import SolverError
-from reticent.hypotheses import silent
+from reticent.hypotheses import without_solver_output
 from reticent.mechanisms import exp_bounds
 
 # Probabilities are whole multiples of this, so that a row of floats adds up to one
@@ -114,7 +114,7 @@ class Privacy:
         padding = sparse.csr_matrix((n_groups, n_variables - width + 1))
         cost = np.zeros(n_variables + 1)
         cost[-1] = 1.0
-        with silent():
+        with without_solver_output():
             solved = linprog(
                 cost,
                 A_ub=upper,
