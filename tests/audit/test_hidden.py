@@ -9,8 +9,8 @@ import pytest
 from opendp import domains, measurements, metrics, mod
 
 from reticent.audit import exact_law, verify_release
-from reticent.audit.verification.hidden import watched
-from reticent.audit.verification.outcomes import spelled
+from reticent.audit.verification.hidden_randomness import watched
+from reticent.audit.verification.outcomes import observable_form
 from reticent.errors import CannotJudgeError, InvalidParameterError
 from reticent.guarantees import PureDP
 from reticent.hypotheses import Intervals, Thresholds
@@ -230,8 +230,8 @@ def test_equal_outcomes_that_can_be_told_apart_have_no_table():
     ],
 )
 def test_what_can_be_told_apart_is_spelled_differently(one, other):
-    assert spelled(one) != spelled(other)
-    assert spelled(one) == spelled(one)
+    assert observable_form(one) != observable_form(other)
+    assert observable_form(one) == observable_form(one)
 
 
 def test_what_cannot_be_compared_is_refused():
@@ -239,10 +239,10 @@ def test_what_cannot_be_compared_is_refused():
     ring.append(ring)
     for outcome in (ring, lambda: 0, iter([1]), [].append, open):
         if outcome is open:
-            spelled(outcome)
+            observable_form(outcome)
         else:
             with pytest.raises(CannotJudgeError):
-                spelled(outcome)
+                observable_form(outcome)
 
 
 def test_what_others_do_when_memory_is_collected_is_not_the_program_s():

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from reticent.audit import Report, Status, examine, trade_off
 from reticent.audit.report import attack as report_attack
 from reticent.audit.report import checks as report_checks
-from reticent.audit.report.mechanism import VoteStep, last_step
+from reticent.audit.report.last_step import VoteStep, last_step
 from reticent.audit.report.plots import bars_picture
 from reticent.audit.report.report import best_guess
 from reticent.errors import InvalidDataError, InvalidParameterError

@@ -146,7 +146,7 @@ WRONG_SAMPLES = {
     "lists": ({"x": [[1], [2]]}, {}, "neither numbers nor text"),
     "infinity": ({"x": [1.0, float("inf")]}, {}, "infinite numbers"),
     "fractions as codes": ({"x": [1.5, 2]}, {"categorical": ["x"]}, "fractions or"),
-    "label gaps": ({"x": [1, 2], "y": ["a", None]}, {"label": "y"}, "has missing values"),
+    "gaps": ({"x": [1, 2], "y": ["a", None]}, {"label": "y"}, "has missing values"),
     "one class": ({"x": [1, 2], "y": ["a", "a"]}, {"label": "y"}, "at least two"),
     "spaces": ({"x": ["a", " a"]}, {}, r"column 'x' of the sample: levels\[0\] needs"),
     "no features": ({"y": ["a", "b"]}, {"label": "y"}, "at least one column"),

@@ -91,7 +91,7 @@ class CsvFile:
         if len(self.names) == 1:
             for other, described in ((";", "';'"), ("\t", "a tab"), (",", "','")):
                 if other != self._separator and other in self.names[0]:
-                    return f" The fields look separated by {described}: give that separator."
+                    return f" The fields look separated by {described}: give it."
         return ""
 
     def chunks(self, columns: list[str]) -> Iterator[Any]:
