@@ -1,4 +1,4 @@
-"""Training the linear models of all shards at once, on one encoded matrix."""
+"""Trains the linear models of all shards at once, on one encoded matrix."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
 from reticent.ensembles.ensemble import ClassifierEnsemble, RegressorEnsemble
-from reticent.ensembles.fusion.choice import Fusion
 from reticent.ensembles.fusion.encoding import Encoding
+from reticent.ensembles.fusion.fusion import Fusion
 from reticent.ensembles.fusion.linear import MAGNITUDE_LIMIT, FusedLinear
-from reticent.ensembles.fusion.linear_reading import Folded, join_models
+from reticent.ensembles.fusion.linear_reading import FoldedModel, join_models
 from reticent.ensembles.fusion.pipelines import Block
+from reticent.ensembles.linear_recipe import LinearRecipe, linear_recipe
 from reticent.ensembles.newton import LogisticLoss, minimise, solve_each
-from reticent.ensembles.recipe import LinearRecipe, linear_recipe
-from reticent.ensembles.spool import DealtRows
-from reticent.ensembles.stacking import (
+from reticent.ensembles.shard_stacks import (
     Group,
     count_scores,
     group_shards,
     stack,
     standardise,
 )
+from reticent.ensembles.spool import DealtRows
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import NO_BALLOT, Columns, Labels, Partition, numbers_by_shard
 
-# Newton's method solves a system of this size for each shard; beyond it, models are
-# better fitted one by one.
+# The largest system that Newton's method solves for each shard; for larger ones it is
+# faster to fit models one by one.
 _MAX_UNKNOWNS = 2048
 
-# Converged Newton steps are exact to about this much; far below any tolerance that a
-# model is usually fitted with.
+# Converged Newton steps are exact to about this much, far below the usual tolerances of
+# fitted models.
 _TOLERANCE = 1e-9
 _MAX_ITER = 200
 
@@ -158,8 +158,8 @@ def train_linear(
     Returns
     -------
     FusedLinear
-        The models. Shards that scikit-learn could not be fitted on (a single label,
-        cells that are no numbers, or not finite, or overflow) are left out.
+        The models. Shards on which scikit-learn's fit would fail (a single label, cells
+        that are not finite numbers, or overflow) are left out.
 
     Guarantee
     ---------
@@ -185,7 +185,7 @@ def train_spooled(
     n_classes: int | None,
     n_jobs: int | None = None,
 ) -> FusedLinear:
-    """Train one linear model per shard on rows that lie on disk.
+    """Train one linear model per shard on rows on disk.
 
     Parameters
     ----------
@@ -201,10 +201,10 @@ def train_spooled(
     Returns
     -------
     FusedLinear
-        As `train_linear` would return for the whole table in memory, to the last
-        bit: the model of a shard does not depend on the shards it is read with.
+        The same as `train_linear` for the whole table in memory, to the last bit: the
+        model of a shard does not depend on the shards it is read with.
     """
-    models: dict[int, Folded] = {}
+    models: dict[int, FoldedModel] = {}
     for first, Z, targets, partition in rows.groups():
         Z = np.asarray(Z, dtype=np.float64)
         goals = targets if n_classes is None else targets.astype(np.int64)
@@ -220,7 +220,7 @@ def _train_shards(
     partition: Partition,
     n_classes: int | None,
     n_jobs: int | None,
-) -> dict[int, Folded]:
+) -> dict[int, FoldedModel]:
     unknowns = (Z.shape[1] + 1) * count_scores(n_classes)
     if not unknowns <= _MAX_UNKNOWNS:
         raise InvalidParameterError(
@@ -236,7 +236,7 @@ def _train_shards(
 
 def _joined(
     recipe: LinearRecipe,
-    models: dict[int, Folded],
+    models: dict[int, FoldedModel],
     n_classes: int | None,
     n_columns: int,
 ) -> FusedLinear:
@@ -254,8 +254,8 @@ def _train_group(
     Z: NDArray[np.float64],
     targets: NDArray[Any],
     group: Group,
-) -> dict[int, Folded]:
-    with np.errstate(all="ignore"):  # what overflows is in a shard, and stays there
+) -> dict[int, FoldedModel]:
+    with np.errstate(all="ignore"):  # an overflow affects its own shard only
         return _solve_group(recipe, Z, targets, group)
 
 
@@ -264,7 +264,7 @@ def _solve_group(
     Z: NDArray[np.float64],
     targets: NDArray[Any],
     group: Group,
-) -> dict[int, Folded]:
+) -> dict[int, FoldedModel]:
     design, target = stack(Z, targets, group, signed=recipe.loss == "squared")
     filled = np.array([len(rows) for rows in group.rows], dtype=np.float64)
     centre, scale = np.zeros((2, len(design), design.shape[2] - 1))
@@ -281,13 +281,13 @@ def _solve_group(
     if not recipe.fit_intercept:
         weights = np.concatenate([weights, np.zeros_like(weights[:, :, :1])], axis=2)
     labels = np.full(2, NO_BALLOT) if group.present is None else group.present
-    models: dict[int, Folded] = {}
+    models: dict[int, FoldedModel] = {}
     for place, shard in enumerate(group.shards):
         own = weights[place]
         slopes = own[:, :-1] / scale[place]
         shift = slopes @ centre[place]
         bulk = np.abs(own[:, -1]) + np.abs(slopes) @ np.abs(centre[place])
-        model = Folded(
+        model = FoldedModel(
             labels=labels,
             weights=slopes,
             intercepts=own[:, -1] - shift,
@@ -331,7 +331,7 @@ def _link(recipe: LinearRecipe, n_classes: int | None) -> str:
 
 
 def linear_fusion(recipe: LinearRecipe, fused: FusedLinear) -> Fusion:
-    """Return linear models as the ensembles take them."""
+    """Return linear models as a `Fusion` for an ensemble."""
     return Fusion(Encoding((Block(None, (), ()),), moves=recipe.scaled), fused)
 
 
@@ -340,8 +340,8 @@ def _recipe(estimator: Any, *, classifies: bool) -> LinearRecipe:
     if recipe is None or recipe.classifies != classifies:
         kinds = "LogisticRegression or RidgeClassifier" if classifies else "Ridge"
         raise InvalidParameterError(
-            f"estimator={type(estimator).__name__}(...) cannot be trained fused: that "
+            f"estimator={type(estimator).__name__}(...) cannot be trained fused: this "
             f"needs {kinds} with a squared penalty, alone or behind a StandardScaler. "
-            "Use fit_shards for anything else."
+            "Use fit_shards for other estimators."
         )
     return recipe

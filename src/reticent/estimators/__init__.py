@@ -1,4 +1,4 @@
-"""What predictors and learners share: tables, units, labels, and linear models.
+"""Shared parts of predictors and learners: tables, units, labels, linear models.
 
 Internal: the rooms above add the privacy.
 """
@@ -9,7 +9,7 @@ from reticent.estimators.columns import Columns
 from reticent.estimators.inputs import (
     checked_labels,
     checked_targets,
-    plain_rows,
+    needs_no_validation,
     require_one_row_per_unit,
     two_labels,
 )
@@ -39,10 +39,10 @@ from reticent.estimators.linear.stability import erm_sensitivity, psgd_sensitivi
 from reticent.estimators.progress import with_progress
 from reticent.estimators.tables import (
     as_table,
-    canonical,
-    check_types,
+    canonical_table,
+    check_column_types,
     numbers_by_shard,
-    own_copy,
+    unshared_copy,
 )
 from reticent.estimators.units import (
     Partition,
@@ -67,9 +67,9 @@ __all__ = [
     "UnitCounter",
     "as_table",
     "automatic_regularization",
-    "canonical",
+    "canonical_table",
     "centred",
-    "check_types",
+    "check_column_types",
     "checked_labels",
     "checked_targets",
     "classification_loss",
@@ -77,12 +77,11 @@ __all__ = [
     "erm_sensitivity",
     "fixed_ballots",
     "minimise_risk",
+    "needs_no_validation",
     "numbers_by_shard",
     "one_pass",
     "one_pass_error",
-    "own_copy",
     "partition_rows",
-    "plain_rows",
     "psgd_sensitivity",
     "regression_loss",
     "require_one_row_per_unit",
@@ -90,5 +89,6 @@ __all__ = [
     "rows_in_ball",
     "two_labels",
     "unit_positions",
+    "unshared_copy",
     "with_progress",
 ]

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from reticent._sklearn import MatrixLike, fit_context
 from reticent.ensembles import (
-    STEPS,
+    OUTPUT_STEPS,
     RegressorEnsemble,
     check_base_estimator,
     check_bounds,
@@ -235,5 +235,5 @@ class AverageNumberLaw(ShardLaw):
         """Return the exact law of the answers before clipping: for trusted eyes."""
         sums = self.ensemble.output_sums(self.form.rows(X))
         low, high = self.ensemble.bounds
-        unit = (high - low) / (self.n_shards * STEPS)
+        unit = (high - low) / (self.n_shards * OUTPUT_STEPS)
         return BoundedAnswers(self.noise.response(sums.astype(float)), low, unit, high)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.ensembles import STEPS, RegressorEnsemble
+from reticent.ensembles import OUTPUT_STEPS, RegressorEnsemble
 from reticent.errors import InvalidParameterError, ModelFileError
 from reticent.guarantees import Certificate
 from reticent.mechanisms import SystemSource, average_vote, average_vote_certificate
@@ -68,7 +68,7 @@ class AveragedLabels:
         votes = self.votes(X)
         if votes.shape[1] == 2:
             return average_vote(votes, self._epsilon).draw(self._source)
-        noisy = self._noise.response(votes * float(STEPS)).draw(self._source)
+        noisy = self._noise.response(votes * float(OUTPUT_STEPS)).draw(self._source)
         return np.asarray(noisy.argmax(axis=1))
 
 
@@ -102,7 +102,7 @@ class AveragedNumbers:
         """Return the exact law of the answers before clipping: for trusted eyes."""
         sums = self._ensemble.output_sums(X).astype(float)
         low, high = self._ensemble.bounds
-        unit = (high - low) / (self._ensemble.n_shards * STEPS)
+        unit = (high - low) / (self._ensemble.n_shards * OUTPUT_STEPS)
         return BoundedAnswers(self._noise.response(sums), low, unit, high)
 
     def draw(self, X: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.audit.verification.losses import allowed, loss, surely_within
-from reticent.ensembles import STEPS
+from reticent.ensembles import OUTPUT_STEPS
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Guarantee, PureDP
 from reticent.mechanisms import SystemSource, average_vote
@@ -191,9 +191,9 @@ class SumStep:
     def pair(self, trials: int) -> tuple[Any, Any]:
         """Return the sums to sample from: one shard moved by its whole range."""
         if self.dimension == 1:
-            return (0,), (STEPS,)
-        tied = [10 * STEPS] * 2 + [0] * (self.dimension - 2)
-        moved = [11 * STEPS, 9 * STEPS] + [0] * (self.dimension - 2)
+            return (0,), (OUTPUT_STEPS,)
+        tied = [10 * OUTPUT_STEPS] * 2 + [0] * (self.dimension - 2)
+        moved = [11 * OUTPUT_STEPS, 9 * OUTPUT_STEPS] + [0] * (self.dimension - 2)
         return tuple(tied), tuple(moved)
 
     def draw(self, sums: tuple[int, ...], times: int) -> list[int]:
@@ -203,7 +203,7 @@ class SumStep:
         if self.dimension > 1:
             labels: list[int] = drawn.argmax(axis=1).tolist()
             return labels
-        edges = STEPS / 2 + np.linspace(-4, 4, _BINS - 1) * self.noise.scale
+        edges = OUTPUT_STEPS / 2 + np.linspace(-4, 4, _BINS - 1) * self.noise.scale
         bins: list[int] = np.digitize(drawn[:, 0], edges).tolist()
         return bins
 

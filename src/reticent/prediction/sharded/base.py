@@ -17,10 +17,10 @@ from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidDataError
 from reticent.estimators import (
     as_table,
-    canonical,
-    check_types,
+    canonical_table,
+    check_column_types,
+    needs_no_validation,
     partition_rows,
-    plain_rows,
     unit_positions,
 )
 from reticent.guarantees import (
@@ -128,7 +128,7 @@ class TableForm:
 
     def rows(self, X: MatrixLike) -> MatrixLike:
         """Check the shape of queries; leave their content to the base pipeline."""
-        if plain_rows(self.blank, X):
+        if needs_no_validation(self.blank, X):
             return X
         return _checked_table(self.blank, X, self.missing, reset=False)
 
@@ -197,7 +197,7 @@ class ShardedPredictor(LawfulPredictor):
         """
         X = _checked_table(self, X, _takes_missing(self.estimator), reset=reset)
         if reset:
-            check_types(X, public_types=bool(self.public_types))
+            check_column_types(X, public_types=bool(self.public_types))
         return X
 
     def _form(self) -> TableForm:
@@ -219,7 +219,7 @@ def _checked_table(
 ) -> MatrixLike:
     X = as_table(X)
     if isinstance(X, np.ndarray) and X.dtype.kind == "O":
-        X = canonical(X)  # numbers in a list are checked as numbers
+        X = canonical_table(X)  # numbers in a list are checked as numbers
     if hasattr(X, "columns"):
         validate_data(model, X, skip_check_array=True, reset=reset)
         if X.shape[0] < 1:

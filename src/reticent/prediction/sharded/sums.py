@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reticent._numbers import below_one, whole
-from reticent.ensembles import STEPS
+from reticent.ensembles import OUTPUT_STEPS
 from reticent.guarantees import (
     Certificate,
     Conclusion,
@@ -45,7 +45,7 @@ def sum_noise(
     With a delta the noise is Gaussian and the certificate states its zCDP, because
     many answers compose best by it.
     """
-    premise = sums_sensitivity(n=n, steps=STEPS, dimension=dimension)
+    premise = sums_sensitivity(n=n, steps=OUTPUT_STEPS, dimension=dimension)
     settings: dict[str, Any] = {
         "dimension": dimension,
         "grid": 1.0,
