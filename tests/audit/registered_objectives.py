@@ -262,7 +262,7 @@ for estimator, settings, domain, pairs in (
 
 def perturbed(data):
     model = PerturbedERMClassifier(
-        Thresholds(), EPSILON, 1e-2, repeats=4, classes=[0, 1]
+        Thresholds(), EPSILON, delta=1e-2, repeats=4, classes=[0, 1]
     )
     return model.fit(*data, public=PUBLIC).public_values_
 

@@ -235,7 +235,7 @@ def _taught(schema: Schema, order: Order) -> tuple[Encoder, Any]:
     )
     student = LogisticRegression(max_iter=1000)
     return Encoder(schema), StudentClassifier(
-        teacher, student, order.epsilon, order.delta
+        teacher, student, order.epsilon, delta=order.delta
     )
 
 

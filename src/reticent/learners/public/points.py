@@ -1,4 +1,4 @@
-"""Public unlabelled rows, as a fit takes them."""
+"""Checks of public unlabelled rows."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sklearn.utils.validation import check_array
 
 from reticent._numbers import whole
 from reticent.errors import InvalidDataError
-from reticent.learners.selection.candidates import refuse_the_data
+from reticent.learners.selection.candidates import refuse_training_rows
 
 
 def public_rows(
     owner: str, public: Any, X: Any, n_features: int
 ) -> NDArray[np.float64]:
-    """Return public rows as numbers, or say what is missing."""
+    """Return public rows as numbers, or refuse them."""
     if public is None:
         raise InvalidDataError(
             f"public=None; {owner} needs public unlabelled rows: fit(X, y, public=Z)."
         )
-    refuse_the_data("public rows", public, X)
+    refuse_training_rows("public rows", public, X)
     rows = check_array(public, dtype=np.float64, input_name="public")
     if rows.shape[1] != n_features:
         raise InvalidDataError(
@@ -32,10 +32,9 @@ def public_rows(
 
 
 def first_rows(owner: str, public: Any, n_public: int | None) -> Any:
-    """Return the first so many public rows, or all of them for None.
+    """Return the first `n_public` public rows, or all of them for None.
 
-    Fewer than asked for are refused: the accuracy that a plan promises is about that
-    many.
+    Fewer rows are refused: the error bound of a plan holds for this number.
     """
     if public is None or n_public is None:
         return public
@@ -43,7 +42,7 @@ def first_rows(owner: str, public: Any, n_public: int | None) -> Any:
     rows = np.asarray(public)
     if not len(rows) >= count:
         raise InvalidDataError(
-            f"public has {len(rows)} rows; n_public={count} needs as many at least. "
+            f"public has {len(rows)} rows; n_public={count} needs at least as many. "
             "Give more, or lower n_public."
         )
     return rows[:count]
