@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from tests.ledger.charge_from_many_processes import (
-    CheckThenSpendInMemory,
-    charge_from_many_processes,
-    threads_rush,
-)
-
 from reticent.ledger import SQLLedger
 from tests.ledger.accounts_and_requests import (
     ALICE,
@@ -16,6 +10,11 @@ from tests.ledger.accounts_and_requests import (
     TENTH,
     nano,
     opened,
+)
+from tests.ledger.concurrent_charges import (
+    CheckThenSpendInMemory,
+    charge_from_many_processes,
+    threads_rush,
 )
 
 SLOTS = 20

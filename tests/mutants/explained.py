@@ -14,13 +14,13 @@ WORK = "how many rows are computed at once"
 SYMMETRIC = "the expression is the same for both signs"
 
 EXPLAINED: dict[str, str] = {
-    "generalization.compression_rules:log_choose | n - k | sign": SWITCH,
-    "generalization.compression_rules:kept_to_robust | 1 in premise": "a default that "
+    "generalization.compression.rules:log_choose | n - k | sign": SWITCH,
+    "generalization.compression.rules:kept_to_robust | 1 in premise": "a default that "
     "no premise needs: the rule before records the number",
-    "generalization.reuse_rules:_range | 10 in": LIMIT,
-    "generalization.session_rules:session_error | 700 in guess": "beyond, the number "
+    "generalization.holdout.rules:_range | 10 in": LIMIT,
+    "generalization.session.rules:session_error | 700 in guess": "beyond, the number "
     "is zero in floats as well",
-    "generalization.session_rules:session_error | 1.0 in min(1.0": "the sum is below 1 "
+    "generalization.session.rules:session_error | 1.0 in min(1.0": "the sum is below 1 "
     "where it is reached",
     "guarantees.loss:pure_delta | 1 - 1e-15": "an atom next to epsilon weighs nothing",
     "guarantees.loss:pure_delta | count - least": SWITCH,
@@ -43,14 +43,14 @@ EXPLAINED: dict[str, str] = {
     "guarantees.robust:approx_robust_error | 0.1 in (0.1": SEARCH,
     "guarantees.robust:approx_robust_error | 0.5 in 0.5 if": SEARCH,
     "guarantees.robust:approx_robust_error | 1.0 in (0.1": SEARCH,
-    "learners.separator_rules:laplace_separator | up((2 * k": "2^-59, below the last "
+    "learners.public.separator_rules:laplace_separator | up((2 * k": "2^-59, below the last "
     "digits that the rounding covers",
-    "learners.separator_rules:gaussian_separator | 700 in": LIMIT,
-    "learners.public_rules:mean_at_most | 1.0 in (expected, 1.0)": SEARCH,
-    "learners.public_rules:_divergence | 1 - p (no. 2)": "the size of a margin",
-    "learners.public_rules:_divergence | 1 in 1 - p (no. 2)": "the size of a margin",
-    "learners.public_rules:_divergence | abs(miss) + abs": "the size of a margin",
-    "learners.public_rules:perturbed_move | 4.0 in min(4.0, up(mean": "beyond, the "
+    "learners.public.separator_rules:gaussian_separator | 700 in": LIMIT,
+    "learners.public.rules:mean_at_most | 1.0 in (expected, 1.0)": SEARCH,
+    "learners.public.rules:_divergence | 1 - p (no. 2)": "the size of a margin",
+    "learners.public.rules:_divergence | 1 in 1 - p (no. 2)": "the size of a margin",
+    "learners.public.rules:_divergence | abs(miss) + abs": "the size of a margin",
+    "learners.public.rules:perturbed_move | 4.0 in min(4.0, up(mean": "beyond, the "
     "next step says the same",
     "mechanisms.consensus:consensus_margin | 1 in (0, 1)": SEARCH,
     "mechanisms.average:_bounds | -divisor.numerator": "digits of an enclosure",
@@ -83,7 +83,7 @@ EXPLAINED: dict[str, str] = {
     "mechanisms.grid_noise:log_theta | 1 in (1, 2, 3) | neg": SYMMETRIC,
     "mechanisms.grid_noise:log_theta | 2 in (1, 2, 3)": TABLE,
     "mechanisms.grid_noise:log_theta | 3 in (1, 2, 3)": TABLE,
-    "learners.separator_rules | _REDRAWN": "2^-59, below the last digits that the "
+    "learners.public.separator_rules | _REDRAWN": "2^-59, below the last digits that the "
     "rounding covers",
     "planning.bounds | _FAILURE": "our choice: every probability gives a valid bound",
     "planning.bounds:_smallest | 1 in high = 1": SEARCH,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import sparse
 
-from reticent.ensembles import ClassifierEnsemble, fitting, looped
+from reticent.ensembles import ClassifierEnsemble, fitting, model_answers
 from reticent.ensembles.fusion import pipelines
 from reticent.errors import InvalidParameterError
 from tests.prediction.hostile_tables import ATTACKS, KEPT_ROWS, N_ROWS
@@ -120,7 +120,7 @@ def test_a_refusal_that_depends_on_a_record_is_noticed(monkeypatch):
 
 
 def test_a_query_that_models_share_is_noticed(monkeypatch):
-    shared = (looped, "unshared_copy", lambda X: X)
+    shared = (model_answers, "unshared_copy", lambda X: X)
     with pytest.raises(AssertionError, match="written to"):
         flagged(monkeypatch, "in-place scaler", "array", "constant", shared)
     assert "effect" in flagged(monkeypatch, "overwrites", "pandas", "constant", shared)

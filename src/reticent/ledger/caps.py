@@ -42,8 +42,7 @@ _CAP_FIELDS = (
     "answers",
     "certificate",
 )
-# The parts of a budget's delta that `Cap.within` tries to keep for answers that have a
-# delta of their own.
+# The parts of a budget's delta that `Cap.within` tries for answers with a delta.
 _SLACK_SHARES = (SLACK_SHARE, Fraction(1, 2), Fraction(9, 10), Fraction(1))
 
 
@@ -246,8 +245,8 @@ class Cap:
     ) -> Cap:
         """Cap by a budget: by sums of epsilon, or of rho if it has a delta to use.
 
-        With a `charge` that has a delta of its own, the part of the budget's delta kept
-        for such answers is chosen so that most of them fit.
+        A `charge` with a delta chooses the part of the budget's delta that is kept for
+        such answers, so that most of them fit.
         """
         epsilon, delta = budget.epsilon, budget.delta
         if not delta > 0:

@@ -236,8 +236,8 @@ def _checked_losses(losses: ArrayLike) -> NDArray[np.float64]:
     table = np.asarray(losses, dtype=np.float64)
     if table.ndim != 2 or not table.size or not np.isfinite(table).all():
         raise InvalidParameterError(
-            f"losses of shape {table.shape} must be a finite table: a row per element of "
-            "the domain, a column per hypothesis."
+            f"losses of shape {table.shape} must be a finite table: a row per element "
+            "of the domain, a column per hypothesis."
         )
     return table
 

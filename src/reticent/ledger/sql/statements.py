@@ -86,7 +86,7 @@ class Statement(NamedTuple):
 
 
 #: Takes the lock that all replicas share, until the transaction ends.
-TAKE_WRITE_LOCK = Statement("SELECT pg_advisory_xact_lock(hashtext('reticent.ledger'))")
+TAKE_LOCK = Statement("SELECT pg_advisory_xact_lock(hashtext('reticent.ledger'))")
 
 
 class Found(NamedTuple):
@@ -113,13 +113,11 @@ def read_rows(
     With `lock`, take the write lock first; SQLite took it when the transaction began.
     """
     names = list(accounts)
-    first = [TAKE_WRITE_LOCK] if lock and connection.dialect.name != "sqlite" else []
+    first = [TAKE_LOCK] if lock and connection.dialect.name != "sqlite" else []
     heads = _heads(connection, names)
     traced = _traces(connection, requests, queries, names)
     waiting = _unanswered(connection, charges)
-    found = run_statements(connection, [*first, *heads, *traced, *waiting])[
-        len(first) :
-    ]
+    found = run(connection, [*first, *heads, *traced, *waiting])[len(first) :]
     about_heads = [*chain.from_iterable(found[: len(heads)])]
     about_traces = chain.from_iterable(found[len(heads) : len(heads) + len(traced)])
     hashes = chain.from_iterable(found[len(heads) + len(traced) :])
@@ -275,9 +273,7 @@ def _write_postgresql(
 
     statements = [Statement(_POSTGRESQL_WRITE, [*map(_array, columns), len(spends)])]
     try:
-        run_statements(
-            connection, [*statements, Statement(COMMIT)] if commit else statements
-        )
+        run(connection, [*statements, Statement(COMMIT)] if commit else statements)
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) == _DIVISION_BY_ZERO:
             return False
@@ -339,9 +335,7 @@ def _insert(
     while start < len(rows):
         width = min(1 << ((len(rows) - start).bit_length() - 1), _MOST_ROWS)
         values = tuple(chain.from_iterable(rows[start : start + width]))
-        run_statements(
-            connection, [Statement(_insertion(table, columns, width), values)]
-        )
+        run(connection, [Statement(_insertion(table, columns, width), values)])
         start += width
 
 
@@ -375,12 +369,10 @@ def _rows(
     connection: Connection, statement: str, values: tuple[int, int]
 ) -> list[tuple[Any, ...]]:
     place = "?" if connection.dialect.name == "sqlite" else "%s"
-    return run_statements(
-        connection, [Statement(statement.format(place, place), values)]
-    )[0]
+    return run(connection, [Statement(statement.format(place, place), values)])[0]
 
 
-def run_statements(
+def run(
     connection: Connection, statements: Sequence[Statement]
 ) -> list[list[tuple[Any, ...]]]:
     """Run statements in order, on PostgreSQL in one round trip; return rows of each."""

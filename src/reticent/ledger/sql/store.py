@@ -91,7 +91,7 @@ class Store:
 
         def in_turn(connection: Connection) -> T:
             if connection.dialect.name != "sqlite":
-                statements.run_statements(connection, [statements.TAKE_WRITE_LOCK])
+                statements.run(connection, [statements.TAKE_LOCK])
             return work(connection)
 
         try:
