@@ -43,8 +43,8 @@ EXPLAINED: dict[str, str] = {
     "guarantees.robust:approx_robust_error | 0.1 in (0.1": SEARCH,
     "guarantees.robust:approx_robust_error | 0.5 in 0.5 if": SEARCH,
     "guarantees.robust:approx_robust_error | 1.0 in (0.1": SEARCH,
-    "learners.public.separator_rules:laplace_separator | up((2 * k": "2^-59, below the last "
-    "digits that the rounding covers",
+    "learners.public.separator_rules:laplace_separator | up((2 * k": "2^-59, below "
+    "the last digits that the rounding covers",
     "learners.public.separator_rules:gaussian_separator | 700 in": LIMIT,
     "learners.public.rules:mean_at_most | 1.0 in (expected, 1.0)": SEARCH,
     "learners.public.rules:_divergence | 1 - p (no. 2)": "the size of a margin",
@@ -83,8 +83,8 @@ EXPLAINED: dict[str, str] = {
     "mechanisms.grid_noise:log_theta | 1 in (1, 2, 3) | neg": SYMMETRIC,
     "mechanisms.grid_noise:log_theta | 2 in (1, 2, 3)": TABLE,
     "mechanisms.grid_noise:log_theta | 3 in (1, 2, 3)": TABLE,
-    "learners.public.separator_rules | _REDRAWN": "2^-59, below the last digits that the "
-    "rounding covers",
+    "learners.public.separator_rules | _REDRAWN": "2^-59, below the last digits that "
+    "the rounding covers",
     "planning.bounds | _FAILURE": "our choice: every probability gives a valid bound",
     "planning.bounds:_smallest | 1 in high = 1": SEARCH,
     "planning.bounds:_smallest | 2 in high // 2": SEARCH,
