@@ -135,7 +135,7 @@ def test_other_tables_are_refused():
     class Table:
         columns = ("a",)
 
-    with pytest.raises(InvalidDataError, match="tables of pandas and polars"):
+    with pytest.raises(InvalidDataError, match="a table of pandas or polars"):
         as_table(Table())
     with pytest.raises(InvalidDataError, match="array of datetime64"):
         check_column_types(np.array(["2024"], dtype="datetime64[D]"), public_types=True)

@@ -80,7 +80,7 @@ WRONG_DOCUMENTS = {
     "cut off": ('{"reticent_schema": 1', "line 1"),
     "a list": ("[]", "needs an object"),
     "no version": ('{"columns": []}', "lacks the key 'reticent_schema'"),
-    "newer": ('{"reticent_schema": 2, "columns": []}', "reads 1. Update"),
+    "newer": ('{"reticent_schema": 2, "columns": []}', "reads version 1. Update"),
     "true is not 1": ('{"reticent_schema": true, "columns": []}', "version"),
     "no columns": ('{"reticent_schema": 1}', "lacks the key 'columns'"),
     "nothing in them": ('{"reticent_schema": 1, "columns": []}', "at least one"),

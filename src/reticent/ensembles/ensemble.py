@@ -77,7 +77,7 @@ class _Ensemble:
             return None if fusion is None else fusion.encode(X)
         if fused and fusion is not None and fusion.suits(X):
             encoded = fusion.encode(X)
-            if fusion.follows(encoded):
+            if fusion.reproduces_models(encoded):
                 return encoded
         return None
 

@@ -81,7 +81,7 @@ class Fusion:
         kept = np.flatnonzero(~refused)
         return Encoded(encoded.rows[kept], encoded.values[kept], encoded.types)
 
-    def follows(self, encoded: Encoded) -> bool:
+    def reproduces_models(self, encoded: Encoded) -> bool:
         """Whether the models' own arithmetic on encoded rows is that of the arrays.
 
         Libraries convert numbers of other than double precision in different ways, and

@@ -145,7 +145,7 @@ def _assumption(text: str) -> Assumption:
 @rule(
     "R2-sum",
     name="sum over units",
-    statement="a sum of n values in [0, 1], one a unit, moves by at most 1",
+    statement="a sum of n values in [0, 1], one per unit, moves by at most 1",
     source="definition",
     gives=Sensitivity,
 )

@@ -68,10 +68,10 @@ def regularized_excess_at_most(
             "are the same."
         )
     noise = 2 * noise_scale**2 * dimension / m
-    apart = 4 * reach**2 / math.sqrt(m)
+    spread = 4 * reach**2 / math.sqrt(m)
     total = (
         eta * reach**2
         + 2 * slope * reach / math.sqrt(n)
-        + slope * math.sqrt((noise + apart) / sigma)
+        + slope * math.sqrt((noise + spread) / sigma)
     )
     return min(1.0, total)
