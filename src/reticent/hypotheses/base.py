@@ -67,8 +67,9 @@ class Projection(Sequence[H], ABC):
         The representatives, one record each.
     """
 
-    points: NDArray[Any]
-    hypotheses: NDArray[Any]
+    def __init__(self, points: NDArray[Any], hypotheses: NDArray[Any]) -> None:
+        self.points = points
+        self.hypotheses = hypotheses
 
     def __len__(self) -> int:
         return len(self.hypotheses)

@@ -204,10 +204,6 @@ class Conjunctions(ProgrammedClass[Conjunction]):
 class ConjunctionProjection(Projection[Conjunction]):
     """One conjunction per labeling of a point set; fields `positive`, `negated`."""
 
-    def __init__(self, points: NDArray[np.bool_], hypotheses: NDArray[Any]) -> None:
-        self.points = points
-        self.hypotheses = hypotheses
-
     def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label of every representative at every row of `X`."""
         return self._labels(self._rows(X))

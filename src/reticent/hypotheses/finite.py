@@ -181,9 +181,8 @@ class FiniteProjection(Projection[Member]):
     def __init__(
         self, family: FiniteClass, points: NDArray[Any], hypotheses: NDArray[Any]
     ) -> None:
+        super().__init__(points, hypotheses)
         self._family = family
-        self.points = points
-        self.hypotheses = hypotheses
 
     def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label of every representative at every row of `X`."""

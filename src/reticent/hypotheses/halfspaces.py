@@ -181,10 +181,6 @@ class Halfspaces(ProgrammedClass["LayeredHalfspace | Halfspace"]):
 class HalfspaceProjection(Projection["LayeredHalfspace | Halfspace"]):
     """One layered halfspace per labeling of a point set."""
 
-    def __init__(self, points: NDArray[np.float64], hypotheses: NDArray[Any]) -> None:
-        self.points = points
-        self.hypotheses = hypotheses
-
     def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label of every representative at every row of `X`."""
         parts = evaluate(self.hypotheses, self._rows(X))

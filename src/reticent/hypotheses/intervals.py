@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain, combinations
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.hypotheses.base import (
-    HypothesisClass,
-    Minimum,
-    Projection,
-    refuse_long_list,
-)
+from reticent.errors import InvalidParameterError
+from reticent.hypotheses.base import Minimum, refuse_long_list
 from reticent.hypotheses.dimensions import alternations, checked_count
+from reticent.hypotheses.lines import LineClass, LineProjection, line_blocks
 from reticent.hypotheses.oracles.costs import Costs
 from reticent.hypotheses.oracles.points import ordered_values, python_scalar
 from reticent.hypotheses.oracles.sorted_columns import (
     ColumnBlocks,
     SortedColumns,
-    Tally,
-    as_tally,
-    cost_at_or_above,
 )
-from reticent.hypotheses.thresholds import line_blocks
 
 __all__ = ["IntervalProjection", "IntervalUnion", "Intervals"]
 
@@ -42,7 +34,7 @@ class IntervalUnion:
 
 
 @dataclass(frozen=True, slots=True)
-class Intervals(HypothesisClass[IntervalUnion]):
+class Intervals(LineClass[IntervalUnion]):
     """Sets of reals whose indicator changes at most `k` times along the line.
 
     Parameters
@@ -90,19 +82,6 @@ class Intervals(HypothesisClass[IntervalUnion]):
         """`k` with a fixed start, `k + 1` with either."""
         return self.k + (self.start == "either")
 
-    def on(self, n_features: int) -> Self:
-        """Return this class; refuse more than one feature."""
-        if n_features != 1:
-            raise InvalidDataError(
-                f"Intervals work on one feature; got n_features={n_features}. Select "
-                "one first."
-            )
-        return self
-
-    def presort(self, X: ArrayLike) -> SortedColumns:
-        """Sort `X` once, for many calls of `minimise` and `mistakes`."""
-        return SortedColumns.of(ordered_values(X)[:, np.newaxis])
-
     def project(self, X: ArrayLike) -> IntervalProjection:
         """Return one representative for each labeling of the points in `X`."""
         points = np.unique(ordered_values(X))
@@ -146,9 +125,6 @@ class Intervals(HypothesisClass[IntervalUnion]):
             start, tuple(python_scalar(blocks.values[end]) for end in ends)
         )
         return Minimum(union, costs.value(value), costs.exact)
-
-    def _count(self, points: ArrayLike) -> int:
-        return self._growth(len(np.unique(ordered_values(points))))
 
     def _growth(self, m: int) -> int:
         return alternations(m, self.k, either_start=self.start == "either")
@@ -217,29 +193,12 @@ class _CostToGo:
         return ends
 
 
-class IntervalProjection(Projection[IntervalUnion]):
+class IntervalProjection(LineProjection[IntervalUnion]):
     """One union of intervals per labeling of a point set.
 
     The records have `start`, `n_ends` and `ends`, which are positions in `points`; only
     the first `n_ends` of them count.
     """
-
-    def __init__(self, points: NDArray[Any], hypotheses: NDArray[Any]) -> None:
-        self.points = points
-        self.hypotheses = hypotheses
-
-    def mistakes(
-        self,
-        X: ArrayLike | SortedColumns | Tally,
-        y: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
-    ) -> NDArray[Any]:
-        """Count weighted mistakes; also takes presorted data or a tally as `X`."""
-        tally = as_tally(X, y, weights)
-        if tally is None:
-            return super().mistakes(X, y, weights)
-        above = tally.at_or_above(0, self.points)
-        return tally.costs.values(self._totals(above, tally.costs))
 
     def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label of every representative at every row of `X`."""
@@ -250,12 +209,6 @@ class IntervalProjection(Projection[IntervalUnion]):
             end = self.hypotheses["ends"][:, slot]
             label ^= used[:, np.newaxis] & (passed > end[:, np.newaxis])
         return label
-
-    def _rows(self, X: Any) -> NDArray[Any]:
-        return ordered_values(X)
-
-    def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
-        return self._totals(cost_at_or_above(rows, self.points, costs.ones), costs)
 
     def _totals(self, at_or_above: NDArray[Any], costs: Costs) -> NDArray[Any]:
         """Each end swaps the label of everything at or above it."""

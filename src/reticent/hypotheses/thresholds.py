@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.hypotheses.base import HypothesisClass, Minimum, Projection
+from reticent.errors import InvalidParameterError
+from reticent.hypotheses.base import Minimum
 from reticent.hypotheses.dimensions import alternations
-from reticent.hypotheses.oracles.costs import Costs, signed_costs
+from reticent.hypotheses.lines import LineClass, LineProjection, line_blocks
+from reticent.hypotheses.oracles.costs import Costs
 from reticent.hypotheses.oracles.points import ordered_values, python_scalar
 from reticent.hypotheses.oracles.sorted_columns import (
-    ColumnBlocks,
     SortedColumns,
-    Tally,
-    as_tally,
-    cost_at_or_above,
 )
 
-__all__ = ["Threshold", "ThresholdProjection", "Thresholds", "line_blocks"]
+__all__ = ["Threshold", "ThresholdProjection", "Thresholds"]
 
 _STARTS = {"up": (0,), "down": (1,), "either": (0, 1)}
 
@@ -39,7 +36,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds(HypothesisClass[Threshold]):
+class Thresholds(LineClass[Threshold]):
     """Thresholds on any ordered type: numbers, dates, strings.
 
     Parameters
@@ -82,19 +79,6 @@ class Thresholds(HypothesisClass[Threshold]):
     def vc_dimension(self) -> int:
         """1 for one direction, 2 for both."""
         return len(_STARTS[self.direction])
-
-    def on(self, n_features: int) -> Self:
-        """Return this class; refuse more than one feature."""
-        if n_features != 1:
-            raise InvalidDataError(
-                f"Thresholds work on one feature; got n_features={n_features}. Use "
-                "Stumps to choose among features."
-            )
-        return self
-
-    def presort(self, X: ArrayLike) -> SortedColumns:
-        """Sort `X` once, for many calls of `minimise` and `mistakes`."""
-        return SortedColumns.of(ordered_values(X)[:, np.newaxis])
 
     def project(self, X: ArrayLike) -> ThresholdProjection:
         """Return one representative for each labeling of the points in `X`."""
@@ -142,32 +126,12 @@ class Thresholds(HypothesisClass[Threshold]):
                 best = Threshold(cut, start, 1 - start), int(above_cost[where])
         return Minimum(best[0], costs.value(best[1]), costs.exact)
 
-    def _count(self, points: ArrayLike) -> int:
-        return self._growth(len(np.unique(ordered_values(points))))
-
     def _growth(self, m: int) -> int:
         return alternations(m, 1, either_start=self.direction == "either")
 
 
-class ThresholdProjection(Projection[Threshold]):
+class ThresholdProjection(LineProjection[Threshold]):
     """One threshold per labeling of a point set; fields `cut`, `below`, `above`."""
-
-    def __init__(self, points: NDArray[Any], hypotheses: NDArray[Any]) -> None:
-        self.points = points
-        self.hypotheses = hypotheses
-
-    def mistakes(
-        self,
-        X: ArrayLike | SortedColumns | Tally,
-        y: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
-    ) -> NDArray[Any]:
-        """Count weighted mistakes; also takes presorted data or a tally as `X`."""
-        tally = as_tally(X, y, weights)
-        if tally is None:
-            return super().mistakes(X, y, weights)
-        above = tally.at_or_above(0, self.points)
-        return tally.costs.values(self._totals(above, tally.costs))
 
     def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label of every representative at every row of `X`."""
@@ -176,12 +140,6 @@ class ThresholdProjection(Projection[Threshold]):
         )
         upper = (ordered_values(X)[np.newaxis, :] >= cuts[:, np.newaxis]).astype(bool)
         return np.where(upper, above[:, np.newaxis], below[:, np.newaxis])
-
-    def _rows(self, X: Any) -> NDArray[Any]:
-        return ordered_values(X)
-
-    def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
-        return self._totals(cost_at_or_above(rows, self.points, costs.ones), costs)
 
     def _totals(self, at_or_above: NDArray[Any], costs: Costs) -> NDArray[Any]:
         """Combine the cost of ``x >= point`` into the cost of each representative."""
@@ -196,19 +154,6 @@ class ThresholdProjection(Projection[Threshold]):
         return Threshold(
             python_scalar(record["cut"]), int(record["below"]), int(record["above"])
         )
-
-
-def line_blocks(
-    X: ArrayLike | SortedColumns, y: ArrayLike, weights: ArrayLike | None
-) -> tuple[ColumnBlocks, Costs]:
-    """Return one labelled column as blocks of equal values, with its costs."""
-    if isinstance(X, SortedColumns):
-        costs = signed_costs(y, weights, X.n_points)
-        return X.blocks(0, costs), costs
-    values = ordered_values(X)
-    costs = signed_costs(y, weights, len(values))
-    order = np.argsort(values)
-    return ColumnBlocks.of(values[order], costs.ones[order]), costs
 
 
 def _records(cuts: NDArray[Any], below: int, above: int) -> NDArray[Any]:
