@@ -40,15 +40,15 @@ N = 400
 class OverwritingState(SharedState):
     """The mistake to find: it reads the state once, and later writes over others'."""
 
-    def __init__(self, start, notes=None):
-        super().__init__(start, notes)
+    def __init__(self, start, log=None):
+        super().__init__(start, log)
         super().latest()
 
     def latest(self):
         return self._known
 
     def swap(self, version, state):
-        while not self._notes.write(len(self._notes), state):
+        while not self._log.write(len(self._log), state):
             pass
         self._known = version + 1, state
         return True

@@ -107,12 +107,12 @@ def test_a_ledger_that_was_written_off_has_nothing_left(tmp_path):
         opened(ledger)
 
 
-def test_a_note_without_a_text_is_not_skipped():
+def test_a_record_without_a_text_is_not_skipped():
     ledger = MemoryLedger()
     shared = opened(ledger)
     log = StateLog(ledger, "trial")
     ledger.charge(log._request(1))  # by other means than a post
-    with pytest.raises(LedgerError, match="note 1"):
+    with pytest.raises(LedgerError, match="record 1"):
         shared.read()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from reticent.guarantees import ApproxDP, PureDP
 from reticent.mechanisms import average_vote_certificate, soft_vote_certificate
 from reticent.mechanisms import geometric_vote_certificate as geometric_certificate
 from reticent.mechanisms import (
@@ -225,9 +224,8 @@ class AverageRegressionMethod(PlannedMethod):
 
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
         """Add up epsilons, or state the budget that Gaussian noise was set for."""
-        if sketch.settings["delta"]:
-            return ApproxDP(facts.epsilon, facts.delta), "G22-zcdp"
-        return PureDP(facts.epsilon), "G22-basic"
+        delta = sketch.settings["delta"]
+        return prices.whole_budget(facts, delta, "G22-zcdp" if delta else "G22-basic")
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the averaging regressor; `bounds` of the target must be given."""

@@ -161,11 +161,20 @@ class RelabelingMethod(_ClassMethod):
         return RelabelingClassifier(**_with_class(settings, changes))
 
 
-class PublicCoverMethod(_ClassMethod):
+class _ClassRelease(_ClassMethod):
+    """One release with the help of public rows."""
+
+    job = "public"
+
+    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
+        """Return the price of the one release."""
+        return PureDP(facts.epsilon), "one release"
+
+
+class PublicCoverMethod(_ClassRelease):
     """The exponential mechanism on a cover from public points (L4)."""
 
     key = "public-cover"
-    job = "public"
     title = "release: exponential mechanism on a public cover"
     estimator = "reticent.learners.PublicCoverClassifier"
     _most_points = 200  # more points cost time and add little
@@ -194,20 +203,15 @@ class PublicCoverMethod(_ClassMethod):
             )
         )
 
-    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
-        """Return the price of the one release."""
-        return PureDP(facts.epsilon), "one release"
-
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the learner; give `public` rows to its fit."""
         return PublicCoverClassifier(**_with_class(settings, changes))
 
 
-class PublicPointsMethod(_ClassMethod):
+class PublicPointsMethod(_ClassRelease):
     """The labels that a noisy minimiser gives to public points (M4)."""
 
     key = "rrspm"
-    job = "public"
     title = "release: labels of public points under noise"
     estimator = "reticent.learners.RRSPMClassifier"
     _sizes = (20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -242,10 +246,6 @@ class PublicPointsMethod(_ClassMethod):
                 ).total
             )
         )
-
-    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
-        """Return the price of the one release."""
-        return PureDP(facts.epsilon), "one release"
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the learner; give `public` rows to its fit."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reticent.estimators import row_bound
-from reticent.guarantees import ApproxDP, PureDP
+from reticent.guarantees import ApproxDP
 from reticent.mechanisms import consensus_margin, sparse_scale
 from reticent.planning import bounds, curves, prices
 from reticent.planning.asking import excess_of
@@ -179,9 +179,8 @@ class StableLinearMethod(PlannedMethod):
 
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
         """Add up epsilons, or state the budget that Gaussian noise was set for."""
-        if sketch.settings["delta"]:
-            return ApproxDP(facts.epsilon, facts.delta), "G22-zcdp"
-        return PureDP(facts.epsilon), "G22-basic"
+        delta = sketch.settings["delta"]
+        return prices.whole_budget(facts, delta, "G22-zcdp" if delta else "G22-basic")
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the stable classifier, with an encoder in front of it."""

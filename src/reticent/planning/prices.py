@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from reticent._numbers import exact
-from reticent.guarantees import Certificate, repeat
+from reticent.guarantees import ApproxDP, Certificate, PureDP, repeat
 from reticent.ledger import Cap
 from reticent.planning.facts import Facts
 
@@ -110,3 +110,10 @@ def total_price(
         methods=(*closed, "pld") if facts.queries <= _FEW_QUERIES else closed,
     )
     return total.guarantee, total.rule
+
+
+def whole_budget(facts: Facts, delta: float, rule: str) -> tuple[Any, str]:
+    """Return the budget as the total, pure without a delta, and the rule."""
+    if delta:
+        return ApproxDP(facts.epsilon, facts.delta), rule
+    return PureDP(facts.epsilon), rule

@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.pipeline import make_pipeline
 
 from reticent.errors import InvalidParameterError
-from reticent.guarantees import ApproxDP, PureDP, gaussian_ratio
+from reticent.guarantees import gaussian_ratio
 from reticent.learners import (
     NoisyGradientClassifier,
     NoisyGradientRegressor,
@@ -103,9 +103,9 @@ class LinearReleaseMethod(PlannedMethod):
 
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
         """Return the budget: the noise is calibrated to it."""
-        if sketch.settings.get("delta"):
-            return ApproxDP(facts.epsilon, facts.delta), "one release"
-        return PureDP(facts.epsilon), "one release"
+        return prices.whole_budget(
+            facts, sketch.settings.get("delta", 0.0), "one release"
+        )
 
     def command(self, facts: Facts, sketch: Sketch) -> str | None:
         """Return the call of ``reticent fit``, which releases additive models."""

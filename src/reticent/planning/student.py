@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from reticent.guarantees import ApproxDP, PureDP
 from reticent.learners import StudentClassifier
 from reticent.planning import curves, prices
 from reticent.planning.asking import excess_of, limit_of
@@ -80,9 +79,7 @@ class StudentMethod(PlannedMethod):
 
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
         """Return the budget: the labels spend all of it."""
-        if facts.delta:
-            return ApproxDP(facts.epsilon, facts.delta), "one release"
-        return PureDP(facts.epsilon), "one release"
+        return prices.whole_budget(facts, facts.delta, "one release")
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the student; give `public` rows to its fit."""
