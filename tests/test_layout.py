@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -26,6 +27,15 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
+MAX_FOLDER_MODULES = 20
+
+# TEMPORARY: clashes that are being renamed elsewhere. Empty this set.
+CLASHES_BEING_RENAMED: set[str] = {
+    "Answered",
+    "Intervals",
+    "LogisticLoss",
+    "Tally",
+}
 
 # A path of somebody's machine, or a package registry: neither belongs in a file that
 # others clone. The words are put together here so that this file does not hold them.
@@ -68,6 +78,56 @@ def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     if ast.get_docstring(function) is not None:
         total -= first.end_lineno - first.lineno + 1
     return total
+
+
+def deep_imports(source: str, room: str) -> list[str]:
+    """Return the submodules of other rooms that a module of `room` imports."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+            if node.module == "reticent":  # from reticent import room
+                names = [f"reticent.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            package, *path = name.split(".")
+            if package == "reticent" and len(path) > 1 and path[0] != room:
+                found.append(name)
+    return found
+
+
+def room_of(path: Path) -> str:
+    """Return the room of a source file; its own name for a file of the ground."""
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def public_classes(sources: dict[str, str]) -> dict[str, list[str]]:
+    """Return the files that define each public class, by its name."""
+    found: dict[str, list[str]] = {}
+    for name, source in sources.items():
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(name)
+    return found
+
+
+def clashes(sources: dict[str, str]) -> dict[str, list[str]]:
+    """Return the public classes that have one name in several files."""
+    return {
+        name: files for name, files in public_classes(sources).items() if len(files) > 1
+    }
+
+
+def crowded_folders(files: list[Path]) -> dict[Path, int]:
+    """Return the folders with too many modules, and how many they have."""
+    counts = Counter(path.parent for path in files if path.name != "__init__.py")
+    return {
+        folder: count for folder, count in counts.items() if count > MAX_FOLDER_MODULES
+    }
 
 
 @pytest.mark.parametrize("module_name", MODULES)
@@ -114,6 +174,52 @@ def test_source_files_and_functions_stay_small(path):
         and code_lines(node) > MAX_FUNCTION_LINES
     ]
     assert not long
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_rooms_import_each_other_through_init_only(path):
+    assert not deep_imports(path.read_text(encoding="utf-8"), room_of(path))
+
+
+def test_a_deep_import_is_recognised():
+    own = "from reticent.ledger.caps import Cap\nimport reticent.ledger.sql\n"
+    fine = "from reticent import ledger\nfrom reticent.ledger import Cap\n"
+    lazy = "def f():\n    from reticent.ledger.caps import Cap\n"
+    typed = "if TYPE_CHECKING:\n    import reticent.ledger.caps as caps\n"
+    assert not deep_imports(own + fine, "ledger")
+    assert not deep_imports(fine, "service")
+    assert deep_imports(own, "service") == [
+        "reticent.ledger.caps",
+        "reticent.ledger.sql",
+    ]
+    assert deep_imports(lazy, "service") == ["reticent.ledger.caps"]
+    assert deep_imports(typed, "service") == ["reticent.ledger.caps"]
+
+
+def test_no_two_public_classes_share_a_name():
+    sources = {
+        str(path.relative_to(PACKAGE)): path.read_text(encoding="utf-8")
+        for path in SOURCES
+    }
+    assert clashes(sources).keys() <= CLASHES_BEING_RENAMED
+
+
+def test_a_clash_of_names_is_recognised():
+    toy = {"a.py": "class Vote: ...\n", "b.py": "class _Vote: ...\nclass Cap: ...\n"}
+    assert not clashes(toy)
+    assert clashes({**toy, "c.py": "class Vote: ...\n"}) == {"Vote": ["a.py", "c.py"]}
+
+
+def test_no_folder_has_too_many_modules():
+    assert not crowded_folders(SOURCES)
+
+
+def test_a_crowded_folder_is_recognised():
+    files = [Path("room", f"m{number}.py") for number in range(MAX_FOLDER_MODULES)]
+    assert not crowded_folders([*files, Path("room", "__init__.py")])
+    assert crowded_folders([*files, Path("room", "one_more.py")]) == {
+        Path("room"): MAX_FOLDER_MODULES + 1
+    }
 
 
 def test_no_room_or_file_is_a_drawer():

@@ -38,7 +38,7 @@ from reticent.ledger import (
     SQLLedger,
 )
 from reticent.ledger.decisions import Needs, charge, settle
-from reticent.ledger.sql.pages import flush, load
+from reticent.ledger.sql.state import flush, load
 from reticent.ledger.sql.store import Store
 from tests.postgres import NoPostgresError, PostgresServer
 

@@ -104,7 +104,7 @@ def ours(table: Table, size: dict) -> Scores:
             "classification",
             len(table.train),
             EPSILON,
-            DELTA,
+            delta=DELTA,
             queries=queries,
             schema=table.schema,
         )

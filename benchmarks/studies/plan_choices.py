@@ -188,7 +188,7 @@ def study(setting: Setting, seeds: int) -> dict[str, object]:
         "classification",
         len(table.train),
         setting.epsilon,
-        setting.delta,
+        delta=setting.delta,
         queries=queries,
         schema=table.schema,
     )
@@ -300,7 +300,9 @@ def main() -> None:
         for part in RESULTS.parent.glob("plan_choices.*.part"):
             part.unlink()
         print(markdown(rows))
-        example = plan("classification", 32_561, 1.0, 1e-6, 100, features=14)
+        example = plan(
+            "classification", 32_561, 1.0, delta=1e-6, queries=100, features=14
+        )
         example.plot(FIGURE)
 
 

@@ -30,12 +30,12 @@ from benchmarks.speed.bench_ledger import DATASET, MODEL, request, write_chain
 from benchmarks.speed.bench_ledger import opened as with_accounts
 from benchmarks.speed.http_load import busy
 from reticent.ledger import SQLLedger
-from reticent.ledger.checkpoints import FileCheckpoints, SecondPlace
+from reticent.ledger.checkpoints import FileCheckpoints, SignedCheckpoints
 from reticent.ledger.operations import charging, settling
 from reticent.ledger.sql.opening import replay
-from reticent.ledger.sql.pages import checkpoint_of
+from reticent.ledger.sql.state import checkpoint_of
 from reticent.ledger.sql.store import Store
-from reticent.ledger.verification import Replay
+from reticent.ledger.verification import ChainReplay
 from reticent.signing import HMACSigner
 from tests.postgres import NoPostgresError, PostgresServer
 
@@ -94,9 +94,11 @@ def chain_costs(folder: Path, requests: int) -> dict[str, float]:
     entries = 2 * requests
     store = Store(url)
     begun = time.process_time()
-    replay(store, Replay())
+    replay(store, ChainReplay())
     verifying = (time.process_time() - begun) / entries
-    second = SecondPlace(FileCheckpoints(folder / "second"), HMACSigner(b"k" * 32))
+    second = SignedCheckpoints(
+        FileCheckpoints(folder / "second"), HMACSigner(b"k" * 32)
+    )
     kept = []
     for number in range(20):
         with store.reading() as connection:

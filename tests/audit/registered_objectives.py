@@ -28,7 +28,7 @@ from tests.audit.registry import Replayed, register
 
 EPSILON = 1.2
 GRID = np.linspace(-60, 60, 4001)
-NOTHING = (None, None, None, None)
+NO_SPEND = (None, None, None, None)
 
 
 def verified(worst, allowed, guarantee, datasets, pairs):
@@ -40,7 +40,7 @@ def verified(worst, allowed, guarantee, datasets, pairs):
         rigorous=False,
         datasets=datasets,
         pairs=pairs,
-        example=NOTHING,
+        example=NO_SPEND,
     )
 
 
@@ -261,7 +261,7 @@ for estimator, settings, domain, pairs in (
 
 def perturbed(data):
     model = PerturbedERMClassifier(
-        Thresholds(), EPSILON, 1e-2, repeats=4, classes=[0, 1]
+        Thresholds(), EPSILON, delta=1e-2, repeats=4, classes=[0, 1]
     )
     return model.fit(*data, public=PUBLIC).public_values_
 

@@ -14,8 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from reticent import Budget
 from reticent.audit import MembershipInference, membership_inference, trade_off
-from reticent.audit.membership.attack import Shadows, interrogate
-from reticent.audit.membership.membership import _threshold
+from reticent.audit.membership.attack import Shadows, membership_log_ratio
+from reticent.audit.membership.inference import _threshold
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import (
     ZCDP,
@@ -241,15 +241,15 @@ def test_questions_go_where_the_worlds_differ_most():
         asked.extend(places.tolist())
         return np.ones(len(places))
 
-    score = interrogate(ask, shadows, 8, adaptive=True, again=True)
+    score = membership_log_ratio(ask, shadows, 8, adaptive=True, again=True)
     assert asked == [1] * 8
     assert score > 1
     asked.clear()
-    fewer = interrogate(ask, shadows, 8, adaptive=False, again=True)
+    fewer = membership_log_ratio(ask, shadows, 8, adaptive=False, again=True)
     assert set(asked) == {0, 1, 2}
     assert fewer < score
     asked.clear()
-    interrogate(ask, shadows, 8, adaptive=True, again=False)
+    membership_log_ratio(ask, shadows, 8, adaptive=True, again=False)
     assert sorted(asked) == [0, 1, 2]
 
 
@@ -257,7 +257,7 @@ def test_likelihood_ratio_is_the_one_of_the_mixture():
     inside, outside = np.array([[0.9], [0.6]]), np.array([[0.2], [0.4]])
     shadows = Shadows(inside, outside, None, random=True)
     seen = iter([1.0, 0.0, 1.0])
-    score = interrogate(
+    score = membership_log_ratio(
         lambda places: np.array([next(seen) for _ in places]),
         shadows,
         3,

@@ -80,7 +80,7 @@ def test_noise_on_an_undeclared_value_is_seen():
         return draw_discrete_laplace([data.sum()], 3.0, SOURCE)
 
     found = replay(run, ONE, OTHER)
-    assert any("nobody declared" in violation.what for violation in found.violations)
+    assert any("was not declared" in violation.what for violation in found.violations)
     assert replay(run, ONE, ONE[::-1]).holds
 
 

@@ -21,7 +21,7 @@ from reticent.audit import (
 )
 from reticent.audit.report import attack as report_attack
 from reticent.audit.report import checks as report_checks
-from reticent.audit.report.mechanism import VoteStep, last_step
+from reticent.audit.report.last_step import VoteStep, last_step
 from reticent.audit.report.plots import bars_picture
 from reticent.audit.report.report import best_guess
 from reticent.errors import InvalidDataError, InvalidParameterError

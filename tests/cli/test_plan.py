@@ -35,7 +35,7 @@ def test_the_table_names_options_bounds_and_the_crossover(reticent):
     ]
     assert lines[1].startswith("1   release: additive model")
     for words in (
-        "Nobody can promise",
+        "No method can guarantee",
         "queries on",
         "any method needs",
         "Take option",

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from reticent.ensembles import STEPS, FusedTrees, output_steps, probability_steps
+from reticent.ensembles import OUTPUT_STEPS, FusedTrees, output_steps, probability_steps
 
 # Around the limits of single and double precision, of LightGBM's zero, and of the
 # magnitudes beyond which products are not trusted.
@@ -33,9 +33,12 @@ def discrete(kind, bounds, labels, level=0.5):
 
     def answer(model, rows):
         if kind == "outputs":
-            return output_steps(model.predict(rows), bounds) > level * STEPS
+            return output_steps(model.predict(rows), bounds) > level * OUTPUT_STEPS
         if kind == "probabilities":
-            return probability_steps(model.predict_proba(rows))[:, 0] > level * STEPS
+            return (
+                probability_steps(model.predict_proba(rows))[:, 0]
+                > level * OUTPUT_STEPS
+            )
         return np.asarray(labels.indices(model.predict(rows)))
 
     return answer

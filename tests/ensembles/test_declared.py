@@ -20,8 +20,8 @@ from sklearn.preprocessing import (
     PolynomialFeatures,
 )
 
-from reticent.ensembles.fusion.declared import alike, is_declared, is_identity
-from reticent.ensembles.fusion.pipelines import take_apart
+from reticent.ensembles.fusion.declared_steps import alike, is_declared, is_identity
+from reticent.ensembles.fusion.pipelines import as_fusable_pipeline
 
 ROWS = np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 3.0]])
 CODES = [[1, 2, 3], [1, 2, 3]]
@@ -103,4 +103,4 @@ def test_columns_that_a_function_chooses_are_not_shared():
     for columns, shared in (([0, 1], True), (lambda X: [0, 1], False)):
         chosen = ColumnTransformer([("all", Normalizer(), columns)])
         model = make_pipeline(chosen, LogisticRegression()).fit(ROWS, y)
-        assert (take_apart(model) is not None) == shared
+        assert (as_fusable_pipeline(model) is not None) == shared

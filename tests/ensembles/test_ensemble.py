@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
-from reticent.ensembles import STEPS, ClassifierEnsemble, RegressorEnsemble
+from reticent.ensembles import OUTPUT_STEPS, ClassifierEnsemble, RegressorEnsemble
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import Columns
 from tests.ensembles.base_learners import (
@@ -85,16 +85,16 @@ def test_asking_side_by_side_gives_the_same_votes(n_jobs):
 def test_probabilities_add_up_over_shards(estimator):
     ensemble = ensemble_of(estimator)
     sums = ensemble.probability_sums(X[:20])
-    assert (sums.sum(axis=1) == 7 * STEPS).all()
+    assert (sums.sum(axis=1) == 7 * OUTPUT_STEPS).all()
     expected = sum(model.predict_proba(X[:20]) for model in ensemble.models)
-    assert np.abs(sums / STEPS - expected).max() < 7 / STEPS
+    assert np.abs(sums / OUTPUT_STEPS - expected).max() < 7 / OUTPUT_STEPS
 
 
 def test_a_model_that_has_not_seen_a_label_gives_it_no_probability():
     ensemble = classifiers(GaussianNB(), X, Y, [0, 1, 2], n_shards=7)
     sums = ensemble.probability_sums(X[:20])
     assert (sums[:, 2] == 0).all()
-    assert (sums.sum(axis=1) == 7 * STEPS).all()
+    assert (sums.sum(axis=1) == 7 * OUTPUT_STEPS).all()
 
 
 def test_shards_without_probabilities_add_uniform_ones():
@@ -106,7 +106,7 @@ def test_shards_without_probabilities_add_uniform_ones():
         def predict_proba(self, X):
             return np.ones((len(X), 5))
 
-    half = [7 * STEPS // 2] * 2
+    half = [7 * OUTPUT_STEPS // 2] * 2
     for learner in (Raises(), Wrong(), Wide()):
         assert ensemble_of(learner).probability_sums(X[:2]).tolist() == [half] * 2
 
@@ -117,8 +117,11 @@ def test_outputs_are_clipped_and_added_up(estimator):
     sums = ensemble.output_sums(X[:20])
     outputs = [model.predict(X[:20]) for model in ensemble.models]
     expected = np.mean(np.clip(outputs, 4.9, 5.1), axis=0)
-    assert np.abs(4.9 + 0.2 * sums / (7 * STEPS) - expected).max() < 0.2 / STEPS
-    assert ((sums >= 0) & (sums <= 7 * STEPS)).all()
+    assert (
+        np.abs(4.9 + 0.2 * sums / (7 * OUTPUT_STEPS) - expected).max()
+        < 0.2 / OUTPUT_STEPS
+    )
+    assert ((sums >= 0) & (sums <= 7 * OUTPUT_STEPS)).all()
 
 
 def test_regressors_that_fail_answer_with_the_middle():
@@ -128,7 +131,7 @@ def test_regressors_that_fail_answer_with_the_middle():
 
     for learner in (Raises(), Broken()):
         sums = regressors(learner, X, X[:, 2], (0, 1), n_shards=7).output_sums(X[:2])
-        assert sums.tolist() == [7 * STEPS // 2] * 2
+        assert sums.tolist() == [7 * OUTPUT_STEPS // 2] * 2
 
 
 def test_bounds_of_outputs_are_checked():

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from reticent.ensembles import check_base_estimator, fit_shards
-from reticent.ensembles.silence import without_streams, without_warnings
+from reticent.ensembles.suppressed_output import without_streams, without_warnings
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import partition_rows
 from reticent.estimators.progress import with_progress

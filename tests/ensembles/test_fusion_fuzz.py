@@ -76,7 +76,7 @@ def takes_arrays(ensemble, X):
     return (
         ensemble.fusion is not None
         and ensemble.fusion.suits(X)
-        and ensemble.fusion.follows(ensemble.fusion.encode(X))
+        and ensemble.fusion.reproduces_models(ensemble.fusion.encode(X))
     )
 
 

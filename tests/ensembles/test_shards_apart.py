@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from reticent.ensembles import (
-    STEPS,
+    OUTPUT_STEPS,
     ClassifierEnsemble,
     FusedTrees,
     RegressorEnsemble,
@@ -90,13 +90,13 @@ def test_an_output_does_not_depend_on_other_models(change, seed):
     def sums(models):
         return RegressorEnsemble(models, fitted.columns, NARROW).output_sums(queries)
 
-    middle = STEPS // 2
+    middle = OUTPUT_STEPS // 2
     models = replaced(fitted.models, change)
     own = sum(sums(alone(models, shard)) - 11 * middle for shard in range(12))
     assert np.array_equal(sums(models), own)
     kept = sums(alone(fitted.models, KEPT))
     assert np.array_equal(sums(alone(models, KEPT)), kept)
-    inside = (kept > 11 * middle) & (kept < 11 * middle + STEPS)
+    inside = (kept > 11 * middle) & (kept < 11 * middle + OUTPUT_STEPS)
     assert inside.sum() > 30
 
 

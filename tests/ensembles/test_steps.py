@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from reticent.ensembles import STEPS, output_steps, probability_steps
-from reticent.ensembles.steps import sure_output_steps, sure_probability_steps
+from reticent.ensembles import OUTPUT_STEPS, output_steps, probability_steps
+from reticent.ensembles.output_steps import sure_output_steps, sure_probability_steps
 from reticent.errors import InvalidParameterError
 from reticent.estimators import check_bounds
 
@@ -21,8 +21,8 @@ def test_probabilities_add_up_and_move_by_at_most_a_step(n_classes, seed):
     given = rng.dirichlet(np.full(n_classes, 0.3), size=2000)
     steps = probability_steps(given)
     assert (steps >= 0).all()
-    assert (steps.sum(axis=1) == STEPS).all()
-    assert np.abs(steps - given * STEPS).max() <= 1
+    assert (steps.sum(axis=1) == OUTPUT_STEPS).all()
+    assert np.abs(steps - given * OUTPUT_STEPS).max() <= 1
 
 
 def test_the_cuts_between_shares_are_rounded():
@@ -30,8 +30,8 @@ def test_the_cuts_between_shares_are_rounded():
     assert probability_steps(np.full((1, 3), 1 / 3)).tolist() == [
         [5592405, 5592406, 5592405]
     ]
-    cuts = [round(Fraction(1, 5) * STEPS), round(Fraction(3, 5) * STEPS)]
-    expected = [cuts[0], cuts[1] - cuts[0], STEPS - cuts[1]]
+    cuts = [round(Fraction(1, 5) * OUTPUT_STEPS), round(Fraction(3, 5) * OUTPUT_STEPS)]
+    expected = [cuts[0], cuts[1] - cuts[0], OUTPUT_STEPS - cuts[1]]
     assert probability_steps(np.array([[0.2, 0.4, 0.4]])).tolist() == [expected]
 
 
@@ -78,31 +78,31 @@ def test_whatever_a_model_says_its_row_is_on_the_simplex(n_classes, seed):
     given = rng.choice([*HOSTILE, 0.3, 0.7], size=(3000, n_classes))
     steps = probability_steps(given)
     assert (steps >= 0).all()
-    assert (steps.sum(axis=1) == STEPS).all()
+    assert (steps.sum(axis=1) == OUTPUT_STEPS).all()
 
 
 def test_a_row_that_is_no_distribution_is_taken_as_uniform():
-    half = [STEPS // 2, STEPS // 2]
+    half = [OUTPUT_STEPS // 2, OUTPUT_STEPS // 2]
     for row in ([np.nan, 1], [0, 0], [-1, 2], [np.inf, 1], [1e308, 1e308]):
         assert probability_steps(np.array(row, dtype=float)).tolist() == half
 
 
 def test_outputs_are_clipped_and_counted_from_the_lower_bound():
     given = np.array([-9.0, -1.0, 0.0, 0.5, 1.0, 9.0, np.inf, -np.inf])
-    expected = np.array([0, 0, 0.5, 0.75, 1, 1, 1, 0]) * STEPS
+    expected = np.array([0, 0, 0.5, 0.75, 1, 1, 1, 0]) * OUTPUT_STEPS
     assert output_steps(given, (-1, 1)).tolist() == expected.tolist()
 
 
 def test_an_output_that_is_no_number_is_taken_as_the_middle():
-    assert output_steps(np.array([np.nan]), (3, 5)).tolist() == [STEPS // 2]
+    assert output_steps(np.array([np.nan]), (3, 5)).tolist() == [OUTPUT_STEPS // 2]
 
 
 @pytest.mark.parametrize("bounds", [(-1e308, 1e308), (0, 1e-323), (1, 1 + 2**-52)])
 def test_extreme_bounds_stay_on_the_grid(bounds):
     low, high = bounds
     steps = output_steps(np.array([*HOSTILE, low, high]), bounds)
-    assert ((steps >= 0) & (steps <= STEPS)).all()
-    assert steps[-2:].tolist() == [0, STEPS]
+    assert ((steps >= 0) & (steps <= OUTPUT_STEPS)).all()
+    assert steps[-2:].tolist() == [0, OUTPUT_STEPS]
 
 
 @pytest.mark.parametrize(

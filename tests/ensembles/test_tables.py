@@ -12,9 +12,14 @@ import pytest
 from scipy import sparse
 
 from reticent.errors import InvalidDataError
-from reticent.estimators import Columns, canonical, check_types, partition_rows
+from reticent.estimators import (
+    Columns,
+    canonical_table,
+    check_column_types,
+    partition_rows,
+)
 from reticent.estimators.cells import canonical_cells
-from reticent.estimators.tables import as_table, numbers_by_shard, own_copy
+from reticent.estimators.tables import as_table, numbers_by_shard, unshared_copy
 from reticent.mechanisms import noise_source
 
 NUMBERS = [5, 0, 1]
@@ -64,16 +69,16 @@ def test_rows_do_not_show_what_stood_beside_them(kind):
         rows = [*own, beside]
         if kind == "array":
             table = np.array(rows, dtype=object)[:, ::-1]
-            forms.append(canonical(table[:2]))
+            forms.append(canonical_table(table[:2]))
             continue
         columns = {"n": [row[0] for row in rows], "t": [row[1] for row in rows]}
         if kind == "pandas":
             table = pd.DataFrame(columns, index=[9, 4, 4])
-            found = canonical(table.iloc[:2])
+            found = canonical_table(table.iloc[:2])
         else:
             series = [pl.Series(n, c, dtype=pl.Object) for n, c in columns.items()]
             table = pl.DataFrame(series)
-            found = canonical(table[:2])
+            found = canonical_table(table[:2])
         forms.append(found)
     for form in forms[1:]:
         if kind == "array":
@@ -96,8 +101,8 @@ def test_pandas_types_that_stand_for_numbers_or_text():
             "arrow": pd.array([1.5, None], dtype="float64[pyarrow]"),
         }
     )
-    check_types(frame, public_types=False)
-    found = canonical(frame)
+    check_column_types(frame, public_types=False)
+    found = canonical_table(frame)
     expected = {"nullable": [1, 1], "flag": [1, 1], "few": [0, 2], "arrow": [1.5, 1.5]}
     for name, (first, filled) in expected.items():
         assert found[name].dtype == np.float64
@@ -119,26 +124,26 @@ def test_pandas_types_that_stand_for_numbers_or_text():
 )
 def test_types_that_cells_do_not_show_are_refused_or_public(table):
     with pytest.raises(InvalidDataError, match="column 'a' of X has the type"):
-        check_types(table, public_types=False)
-    check_types(table, public_types=True)
-    kept = canonical(table, public_types=True)
+        check_column_types(table, public_types=False)
+    check_column_types(table, public_types=True)
+    kept = canonical_table(table, public_types=True)
     assert str(kept["a"].dtype) == str(table["a"].dtype)
-    assert str(canonical(table)["a"].dtype) != str(table["a"].dtype)
+    assert str(canonical_table(table)["a"].dtype) != str(table["a"].dtype)
 
 
 def test_other_tables_are_refused():
     class Table:
         columns = ("a",)
 
-    with pytest.raises(InvalidDataError, match="tables of pandas and polars"):
+    with pytest.raises(InvalidDataError, match="a table of pandas or polars"):
         as_table(Table())
     with pytest.raises(InvalidDataError, match="array of datetime64"):
-        check_types(np.array(["2024"], dtype="datetime64[D]"), public_types=True)
+        check_column_types(np.array(["2024"], dtype="datetime64[D]"), public_types=True)
 
 
 def test_sparse_rows_are_sorted_floats():
     rows = sparse.csr_matrix(([1, 2, 3], [2, 0, 0], [0, 3, 3]), shape=(2, 3))
-    found = canonical(rows)
+    found = canonical_table(rows)
     assert found.dtype == np.float64
     assert found.indices.tolist() == [0, 2]
     assert found.toarray().tolist() == [[5, 0, 1], [0, 0, 0]]
@@ -147,11 +152,11 @@ def test_sparse_rows_are_sorted_floats():
 
 def test_copies_share_nothing():
     lists = np.array([[[1]], ["a"]], dtype=object)
-    copied = own_copy(lists)
+    copied = unshared_copy(lists)
     copied[0, 0].append(2)
     assert lists[0, 0] == [1]
     frame = pd.DataFrame({"a": pd.Series([[1], "b"], dtype=object), "b": [1.0, 2.0]})
-    other = own_copy(frame)
+    other = unshared_copy(frame)
     other["a"][0].append(2)
     other.iloc[0, 1] = 9
     assert frame["a"][0] == [1]

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from reticent.ensembles import (
-    STEPS,
+    OUTPUT_STEPS,
     fused_recipe,
     linear_recipe,
     train_ensemble,
@@ -246,7 +246,7 @@ def test_trained_regressors_answer_within_bounds(seed):
     y = X[:, 1]
     partition = dealt(y, 10, seed)
     ensemble = trained_at_once(Ridge(alpha=0.01), X, y, partition, (4.9, 5.1))
-    average = 4.9 + 0.2 * ensemble.output_sums(X) / (10 * STEPS)
+    average = 4.9 + 0.2 * ensemble.output_sums(X) / (10 * OUTPUT_STEPS)
     assert np.abs(average - np.clip(y, 4.9, 5.1)).mean() < 0.02
 
 

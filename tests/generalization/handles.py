@@ -1,6 +1,6 @@
 """Four processes, each with its own handle on one holdout, board, session or model.
 
-Run as a script, like `tests.ledger.crowd`: one thread that forks. All handles are
+Run as a script, like `tests.ledger.concurrent_charges`. All handles are
 opened before the first question. A process may be killed just before or just after
 its write is durable; it is then started again and goes on.
 """
@@ -40,15 +40,15 @@ N = 400
 class OverwritingState(SharedState):
     """The mistake to find: it reads the state once, and later writes over others'."""
 
-    def __init__(self, start, notes=None):
-        super().__init__(start, notes)
+    def __init__(self, start, log=None):
+        super().__init__(start, log)
         super().latest()
 
     def latest(self):
         return self._known
 
     def swap(self, version, state):
-        while not self._notes.write(len(self._notes), state):
+        while not self._log.write(len(self._log), state):
             pass
         self._known = version + 1, state
         return True

@@ -5,7 +5,11 @@ from itertools import combinations, product
 import pytest
 
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.generalization.compression.bits import BitReader, BitWriter, width
+from reticent.generalization.compression.side_information import (
+    BitReader,
+    BitWriter,
+    width,
+)
 
 
 @pytest.mark.parametrize("choices", [1, 2, 3, 8, 9, 1000])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from reticent.generalization import CompressionClassifier, PerceptronScheme
-from reticent.generalization.compression.bits import BitReader
 from reticent.generalization.compression.perceptron import (
     _GRID,
     _mistakes,
@@ -14,7 +13,8 @@ from reticent.generalization.compression.perceptron import (
     _State,
 )
 from reticent.generalization.compression.rules import kept_error
-from reticent.generalization.compression.scheme import Examples
+from reticent.generalization.compression.scheme import LabelledRows
+from reticent.generalization.compression.side_information import BitReader
 from reticent.mechanisms.sampling.randomness import SeededSource
 
 CHUNK, PIECE, TRIED = 4096, 16, 2048
@@ -42,7 +42,7 @@ def tied(rng, n, d=3):
 
 def examples(make, n, seed=0):
     X, y = make(np.random.default_rng(seed), n)
-    return Examples(X, y.astype(np.int64), 2)
+    return LabelledRows(X, y.astype(np.int64), 2)
 
 
 def in_whole_numbers(X):
@@ -202,7 +202,7 @@ def test_equals_on_the_sample_are_told_apart_by_how_long_they_last(n, run, chose
 def test_a_pass_without_mistakes_is_a_hypothesis_without_mistakes():
     X = np.random.default_rng(0).normal(size=(20_000, 3))
     X = X[np.abs(X[:, 0]) > 0.02]
-    data = Examples(X, (X[:, 0] > 0).astype(np.int64), 2)
+    data = LabelledRows(X, (X[:, 0] > 0).astype(np.int64), 2)
     _, found = candidates(data, passes=1000)
     assert found[-1].mistakes == 0
     assert found[-2].mistakes > 0

@@ -6,13 +6,13 @@ from itertools import product
 import mpmath
 import pytest
 
-from reticent.generalization.compression.bits import width
 from reticent.generalization.compression.rules import (
     kept_error,
     kept_examples,
     kept_to_robust,
     log_choose,
 )
+from reticent.generalization.compression.side_information import width
 from reticent.generalization.holdout.rules import (
     GRID,
     answers_to_truth,

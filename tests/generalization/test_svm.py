@@ -16,9 +16,9 @@ from reticent.generalization import (
     SubsampleScheme,
     SVMScheme,
 )
-from reticent.generalization.compression.bits import BitReader
 from reticent.generalization.compression.refitting import _rare
-from reticent.generalization.compression.scheme import Examples
+from reticent.generalization.compression.scheme import LabelledRows
+from reticent.generalization.compression.side_information import BitReader
 from reticent.mechanisms.sampling.randomness import SeededSource
 
 
@@ -31,7 +31,7 @@ def waves(n, seed=0):
 
 
 def candidates(scheme, X, y, most=None, seed=0):
-    data = Examples(X, y, int(y.max()) + 1)
+    data = LabelledRows(X, y, int(y.max()) + 1)
     most = len(y) if most is None else most
     return data, list(scheme.compress(data, most, SeededSource(seed)))
 
@@ -149,7 +149,7 @@ def test_a_rare_class_is_not_missed():
 def test_rare_classes_are_filled_up(fewest, seed):
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.repeat(np.arange(5), [1, 4, 30, 100, 0]))
-    data = Examples(np.zeros((len(y), 1)), y, 5)
+    data = LabelledRows(np.zeros((len(y), 1)), y, 5)
     rows = rng.choice(len(y), 20, replace=False)
     more = _rare(data, rows, fewest, SeededSource(seed))
     assert not np.intersect1d(rows, more).size

@@ -34,7 +34,7 @@ def test_auto_turns_to_the_integer_program_when_labelings_are_many(seed, monkeyp
 
 
 def test_lists_that_would_not_fit_are_refused(seed, monkeypatch):
-    monkeypatch.setattr(f"{ROOM}.LONGEST_LIST", 3)
+    monkeypatch.setattr(f"{ROOM}.MAX_LABELINGS", 3)
     X = np.random.default_rng(seed).integers(0, 2, size=(30, 5))
     with pytest.raises(InvalidParameterError, match="labelings"):
         Conjunctions().project(X)

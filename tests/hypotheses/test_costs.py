@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent.errors import InvalidDataError
-from reticent.hypotheses.oracles.costs import TOTAL_BITS, signed_costs
+from reticent.hypotheses.oracles.costs import COST_TOTAL_BITS, signed_costs
 
 FINITE = st.floats(-1e12, 1e12, allow_subnormal=False)
 
@@ -30,7 +30,7 @@ def test_fixed_point_moves_a_weight_by_a_tiny_share_of_the_total(weights):
         moved = abs(Fraction(given_weight) - cost * unit)
         assert moved <= total * Fraction(2) ** -51
         assert moved == 0 or not costs.exact
-    assert np.abs(costs.ones).sum() <= 2**TOTAL_BITS
+    assert np.abs(costs.ones).sum() <= 2**COST_TOTAL_BITS
 
 
 @given(st.lists(st.integers(-(2**20), 2**20), min_size=1, max_size=20))

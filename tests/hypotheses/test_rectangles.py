@@ -23,7 +23,9 @@ def least_cost(X, y, weights):
 @pytest.mark.parametrize("nodes", [None, 50], ids=["at once", "in blocks"])
 def test_sweep_finds_the_least_cost(nodes, seed, monkeypatch):
     if nodes is not None:
-        monkeypatch.setattr("reticent.hypotheses.oracles.strips._NODES_AT_ONCE", nodes)
+        monkeypatch.setattr(
+            "reticent.hypotheses.oracles.cheapest_box._NODES_AT_ONCE", nodes
+        )
     rng = np.random.default_rng(seed)
     for _ in range(15):
         n_points, values = rng.integers(5, 40), rng.integers(2, 12)

@@ -188,7 +188,7 @@ def test_counting_candidates_on_a_grid_equals_listing_them(family, size):
 
 
 @pytest.mark.parametrize("direction", ["up", "down", "either"])
-def test_a_glance_finds_what_the_exact_search_finds(direction):
+def test_floats_find_what_the_exact_search_finds(direction):
     rng = np.random.default_rng(1)
     looked = 0
     for n in (1, 5, 40):
@@ -196,23 +196,23 @@ def test_a_glance_finds_what_the_exact_search_finds(direction):
         model = make(Thresholds(direction), bounds=(0, 1), resolution=1000)
         law = model.response(X, y)
         for head in [0, 2**64 - 1, *rng.integers(0, 2**63, 60).tolist()]:
-            quick = law._glance(head)
+            quick = law._draw_by_floats(head)
             if quick is not None:
                 looked += 1
                 # Whatever bits follow, they lead to the same place.
                 for tail in (0, 2**192 - 1):
-                    assert law._descend(head << 192 | tail, 256) == quick
+                    assert law._follow_exactly(head << 192 | tail, 256) == quick
     assert looked > 150
 
 
-def test_a_glance_admits_its_doubts():
+def test_floats_admit_their_doubts():
     # Four candidates of equal weight, and U at the border after the first, exactly.
     model = make(Thresholds(), bounds=(0, 1), resolution=3)
     law = model.response([[5.0], [5.0]], [0, 1])
-    assert law._glance(2**62) is None
-    assert law._descend(2**254, 256) is None
-    assert law._descend(2**254 + 2**200, 256) == (0, {0: 1})
-    assert law._descend(2**254 - 2**200, 256) == (0, {})
+    assert law._draw_by_floats(2**62) is None
+    assert law._follow_exactly(2**254, 256) is None
+    assert law._follow_exactly(2**254 + 2**200, 256) == (0, {0: 1})
+    assert law._follow_exactly(2**254 - 2**200, 256) == (0, {})
 
 
 @pytest.mark.parametrize(("head", "first"), [(8, 16), (64, 256)])
@@ -224,7 +224,7 @@ def test_draws_on_a_grid_follow_the_law(family, head, first, monkeypatch):
     law = grid.response(X, y)
     candidates = list(listed.candidates(1).projection)
     probabilities = np.exp([law.log_probability(h) for h in candidates])
-    monkeypatch.setattr("reticent.learners.selection.grid_classes._HEAD_BITS", head)
+    monkeypatch.setattr("reticent.learners.selection.grid_classes._FLOAT_BITS", head)
     monkeypatch.setattr("reticent.learners.selection.grid_classes._FIRST_BITS", first)
     source = noise_source(head)
     drawn = [law.draw(source) for _ in range(2000)]

@@ -31,7 +31,7 @@ from reticent.learners import (
     Resampled,
     Subsampled,
 )
-from reticent.learners.meta import confident
+from reticent.learners.meta import high_confidence
 from reticent.learners.selection.candidates import FIXED_POINT
 from reticent.mechanisms import noise_source, permute_and_flip
 from reticent.prediction import ProjectedWalkClassifier
@@ -339,7 +339,7 @@ class TestHighConfidence:
             seen.append(np.array(scores))
             return permute_and_flip(scores, *args, **kwargs)
 
-        monkeypatch.setattr(confident, "permute_and_flip", spied)
+        monkeypatch.setattr(high_confidence, "permute_and_flip", spied)
         people = np.arange(40)
         for person in [None, *people]:
             units = people if person is None else np.append(people, person)

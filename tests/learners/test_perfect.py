@@ -25,7 +25,10 @@ from reticent.learners import (
     PerfectlyGeneralizingClassifier,
     perfect_sample_size,
 )
-from reticent.learners.selection.perfect import perfect_selection, selection_epsilon
+from reticent.learners.selection.perfect_generalization import (
+    perfect_selection,
+    selection_epsilon,
+)
 from reticent.mechanisms import exponential_mechanism_certificate
 from tests.learners.enumeration import (
     CUTS,

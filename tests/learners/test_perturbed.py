@@ -22,7 +22,7 @@ from reticent.guarantees import (
 )
 from reticent.hypotheses import Halfspaces, Stumps, Thresholds
 from reticent.learners import PerturbedERMClassifier
-from reticent.learners.public.perturbed import nearest_labels
+from reticent.learners.public.perturbed_erm import nearest_labels
 from reticent.learners.public.rules import (
     complexity_at_most,
     mean_at_most,
@@ -200,7 +200,7 @@ def test_one_point_and_one_minimiser_are_private_exactly():
 
 def make(**settings):
     facts = {"repeats": 10, "classes": [0, 1], **settings}
-    return PerturbedERMClassifier(Thresholds("either"), 1.0, 1e-6, **facts)
+    return PerturbedERMClassifier(Thresholds("either"), 1.0, delta=1e-6, **facts)
 
 
 def rows(n=200, seed=0):
@@ -272,7 +272,9 @@ def test_the_nearest_labels_are_found(family):
 
 def test_it_learns_when_there_is_much_to_learn_from():
     X, y, public = rows(4000)
-    model = PerturbedERMClassifier(Thresholds(), 1e3, 1e-2, repeats=60, classes=[0, 1])
+    model = PerturbedERMClassifier(
+        Thresholds(), 1e3, delta=1e-2, repeats=60, classes=[0, 1]
+    )
     assert model.fit(X, y, public=public).score(X, y) > 0.75
 
 
@@ -281,7 +283,7 @@ def test_it_averages_what_the_costs_leave_open():
     model = PerturbedERMClassifier(
         Thresholds("either"),
         1e6,
-        0.5,
+        delta=0.5,
         repeats=400,
         eta=3.0,
         classes=[0, 1],

@@ -8,7 +8,7 @@ import pytest
 from reticent.learners.public.bounds import regularized_excess_at_most
 
 # Facts that make all parts but the one that is looked at vanish.
-NOTHING = {
+NO_SPEND = {
     "n": 10**300,
     "m": 10**300,
     "dimension": 1,
@@ -21,7 +21,7 @@ NOTHING = {
 
 
 def excess(**facts):
-    return regularized_excess_at_most(**{**NOTHING, **facts})
+    return regularized_excess_at_most(**{**NO_SPEND, **facts})
 
 
 @pytest.mark.parametrize("reach", [0.5, 2.0])

@@ -7,7 +7,7 @@ import pytest
 
 from reticent.hypotheses import FiniteClass, Intervals, Stumps, Thresholds
 from reticent.learners.public.separator_bounds import (
-    ReleaseError,
+    ExcessErrorBound,
     _largest_sum,
     rrspm_error_at_most,
 )
@@ -72,8 +72,8 @@ def test_sums_of_laplace_noise_use_the_best_rate_that_is_allowed(count, exponent
 
 
 def test_the_parts_add_up_to_one_at_most():
-    assert ReleaseError(0.1, 0.2, 0.4).total == pytest.approx(0.7)
-    assert ReleaseError(0.5, 0.5, 0.4).total == 1.0
+    assert ExcessErrorBound(0.1, 0.2, 0.4).total == pytest.approx(0.7)
+    assert ExcessErrorBound(0.5, 0.5, 0.4).total == 1.0
 
 
 def test_a_list_of_hypotheses_has_no_more_labelings_than_points_allow():

@@ -19,7 +19,7 @@ from reticent.guarantees import (
     recheck,
 )
 from reticent.learners.public.separator_noise import (
-    Separator,
+    SeparatorFacts,
     gaussian_separator_noise,
     laplace_separator_noise,
 )
@@ -185,7 +185,7 @@ def test_the_union_bound_survives_the_parity_attack(m, epsilon):
 
 def gaussian_noise(m, taught, labelings, *, epsilon, delta, n=4, room=2**52):
     return gaussian_separator_noise(
-        Separator(
+        SeparatorFacts(
             n=n,
             points=m,
             taught=taught,
@@ -280,7 +280,7 @@ def facts(**changes):
         "oracle": "Thresholds",
         "exact_oracle": True,
     }
-    return Separator(**{**given, **changes})
+    return SeparatorFacts(**{**given, **changes})
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 17.0])

@@ -59,7 +59,7 @@ def voting(**settings):
 def make(teacher=None, student=None, epsilon=2.0, delta=0.0, **settings):
     teacher = voting() if teacher is None else teacher
     student = LogisticRegression() if student is None else student
-    return StudentClassifier(teacher, student, epsilon, delta, **settings)
+    return StudentClassifier(teacher, student, epsilon, delta=delta, **settings)
 
 
 def within(certificate, budget):

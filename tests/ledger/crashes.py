@@ -31,7 +31,13 @@ from reticent.errors import LedgerError
 from reticent.ledger import Outcome, Receipt, Request, SQLLedger
 from reticent.ledger.sql import engines, statements
 from reticent.ledger.sql import pipeline as journeys
-from tests.ledger.book import DATASET, EVERYBODY, MEMORY, asking, opened
+from tests.ledger.accounts_and_requests import (
+    DATASET,
+    EVERYBODY,
+    MEMORY,
+    asking,
+    opened,
+)
 from tests.ledger.faulty_disk import Fault, FaultyDisk
 
 KILLED = 9

@@ -20,7 +20,7 @@ from reticent.guarantees import (
 )
 from reticent.ledger import AccountId, AccountScope, Balance, Cap, Charge, Method, Spend
 from reticent.ledger.cap_changes import successor
-from reticent.ledger.units import LARGEST
+from reticent.ledger.units import MAX_UNITS
 
 CLIENT = AccountId(AccountScope.CLIENT, "a")
 STEP = claim(PureDP(0.1), ReplaceOne(100), Scope.ANSWER, statement="test")
@@ -50,7 +50,7 @@ def test_account_text_is_checked(text):
 
 def test_basic_cap_limits_epsilon_and_delta():
     cap = Cap.basic(epsilon=1.0, delta=1e-6)
-    assert cap.limits == Spend(10**9, 10**12, LARGEST, LARGEST)
+    assert cap.limits == Spend(10**9, 10**12, MAX_UNITS, MAX_UNITS)
     assert cap.exhausted == Spend(10**9, 10**12, 0, 0)
     assert cap.cost(Charge.of(STEP), 3) == Spend(3 * 10**8, 0, 0, 3)
 
@@ -124,8 +124,8 @@ def test_either_sum_admits_what_fits_it():
     cap = Cap.either(epsilon=1.0, delta=1e-6)
     most = cap.limits.rho
     for spent, allowed in (
-        (Spend(10**9, 0, LARGEST, 5), True),
-        (Spend(LARGEST, 0, most, 5), True),
+        (Spend(10**9, 0, MAX_UNITS, 5), True),
+        (Spend(MAX_UNITS, 0, most, 5), True),
         (Spend(10**9 + 1, 0, most + 1, 5), False),
         (Spend(0, cap.slack + 1, 0, 5), False),
     ):
@@ -140,7 +140,7 @@ def test_either_sum_admits_what_fits_it():
     assert cap.answers_left(plain) == 4
     # What has no epsilon leaves the sum of rhos, and the other way round.
     spent = cap.cost(noise, 1)
-    assert spent.epsilon == LARGEST
+    assert spent.epsilon == MAX_UNITS
     assert cap.answers_left(plain, spent) == 0
     assert cap.answers_left(noise, cap.cost(plain, 1)) == 0
 
@@ -184,7 +184,7 @@ def test_caps_follow_on_each_other():
     assert then == Spend(5 * 10**8, 0, 125 * 10**9, 5)
     cap, then = successor(either, zcdp, Spend(rho=10**9, answers=2))
     assert (cap.slack, cap.totals) == (0, 0)  # as the account was opened
-    assert then == Spend(LARGEST, 0, 10**9, 2)
+    assert then == Spend(MAX_UNITS, 0, 10**9, 2)
     raised = Cap.either(epsilon=3.0, delta=2e-6)
     cap, then = successor(raised, Cap.either(epsilon=1.0, delta=1e-6, slack=5e-7), then)
     assert (cap.promise, cap.slack) == (raised.promise, 10**12)
@@ -269,7 +269,7 @@ def test_balances_of_other_methods_print():
     spent = Spend(10**8, 0, 5 * 10**9, 1)
     shown = str(Balance(CLIENT, either, spent))
     assert shown.startswith("client:a: epsilon 0.1 of 1 or rho 0.005 of 0.024")
-    unknown = Balance(CLIENT, either, spent._replace(epsilon=LARGEST))
+    unknown = Balance(CLIENT, either, spent._replace(epsilon=MAX_UNITS))
     assert str(unknown).startswith("client:a: rho 0.005 of 0.024")
     assert unknown.as_dict()["spent"]["epsilon"] is None
     assert unknown.share[1] == "rho"

@@ -14,7 +14,14 @@ import pytest
 from reticent.errors import BudgetExhaustedError, InvalidParameterError, LedgerError
 from reticent.ledger import Cap, Checkpoint, FileCheckpoints, Outcome, SQLLedger
 from reticent.signing import Ed25519Signer, HMACSigner
-from tests.ledger.book import ALICE, DATASET, MODEL, asking, nano, opened
+from tests.ledger.accounts_and_requests import (
+    ALICE,
+    DATASET,
+    MODEL,
+    asking,
+    nano,
+    opened,
+)
 
 KEY = b"k" * 32
 UNIT = 10**8
@@ -160,13 +167,13 @@ def test_lost_checkpoint_is_refused_unless_there_never_was_one(
     sql_url, settings, place, open_ledger
 ):
     opened(open_ledger(sql_url)).close()
-    with pytest.raises(LedgerError, match="no checkpoint"):
+    with pytest.raises(LedgerError, match="checkpoint is missing"):
         SQLLedger(sql_url, **settings)
     assert not place.exists()
     open_ledger(sql_url, **settings, first_checkpoint=True).close()
     assert read(place).sequence == 5
     place.unlink()
-    with pytest.raises(LedgerError, match="no checkpoint"):
+    with pytest.raises(LedgerError, match="checkpoint is missing"):
         SQLLedger(sql_url, **settings)
 
 

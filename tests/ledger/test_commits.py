@@ -80,7 +80,7 @@ def test_commits_have_a_largest_size(recorder):
 
 
 def test_threads_just_woken_are_waited_for(recorder, monkeypatch):
-    monkeypatch.setattr(commits, "_PATIENCE", 60.0)
+    monkeypatch.setattr(commits, "_LONGEST_WAIT", 60.0)
     writer = GroupCommit(recorder)
     writer.close()  # its thread is gone; what follows is ours to collect
     queue = writer._waiting
@@ -255,7 +255,7 @@ def test_end_process_says_so_and_exits(monkeypatch, capfd):
 SERVICE = """
 import sys
 from reticent.ledger import SQLLedger, end_process
-from tests.ledger.book import asking, opened
+from tests.ledger.accounts_and_requests import asking, opened
 
 class FailingPlace:
     broken = False
@@ -366,31 +366,31 @@ def handed_over(monkeypatch, rounds, **settings):
             await asyncio.sleep(0)
         return await writer.submit_from_loop(saying(number))
 
-    async def crowd():
+    async def batch():
         return await asyncio.gather(*map(ask, range(5)))
 
-    assert asyncio.run(crowd()) == list(range(5))
+    assert asyncio.run(batch()) == list(range(5))
     writer.close()
     return pieces
 
 
 def test_those_about_to_ask_come_along(monkeypatch):
-    monkeypatch.setattr(commits, "_PATIENCE", 60.0)
+    monkeypatch.setattr(commits, "_LONGEST_WAIT", 60.0)
     assert handed_over(monkeypatch, commits._QUIET_ROUNDS) == [5]
 
 
 def test_a_crowd_does_not_wait_for_the_late(monkeypatch):
-    monkeypatch.setattr(commits, "_PATIENCE", 60.0)
+    monkeypatch.setattr(commits, "_LONGEST_WAIT", 60.0)
     assert handed_over(monkeypatch, 3 * commits._QUIET_ROUNDS)[0] == 1
 
 
 def test_a_crowd_does_not_wait_long(monkeypatch):
-    monkeypatch.setattr(commits, "_PATIENCE", 0.0)
+    monkeypatch.setattr(commits, "_LONGEST_WAIT", 0.0)
     assert handed_over(monkeypatch, 1)[0] == 1
 
 
 def test_a_crowd_does_not_wait_for_many(monkeypatch):
-    monkeypatch.setattr(commits, "_PATIENCE", 60.0)
+    monkeypatch.setattr(commits, "_LONGEST_WAIT", 60.0)
     assert handed_over(monkeypatch, commits._QUIET_ROUNDS, largest=2)[0] == 2
 
 

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from reticent.ledger import SQLLedger
-from tests.ledger.book import ALICE, DATASET, MODEL, TENTH, nano, opened
-from tests.ledger.crowd import CheckThenSpendInMemory, crowd, threads_rush
+from tests.ledger.accounts_and_requests import (
+    ALICE,
+    DATASET,
+    MODEL,
+    TENTH,
+    nano,
+    opened,
+)
+from tests.ledger.concurrent_charges import (
+    CheckThenSpendInMemory,
+    charge_from_many_processes,
+    threads_rush,
+)
 
 SLOTS = 20
 
@@ -23,14 +34,20 @@ def test_threads_of_a_ledger_that_checks_first_overspend():
 
 
 def test_processes_share_the_last_slots(sql_url):
-    assert crowd(url=sql_url, slots=SLOTS, tries=1, broken=False) == SLOTS
+    assert (
+        charge_from_many_processes(url=sql_url, slots=SLOTS, tries=1, broken=False)
+        == SLOTS
+    )
     with SQLLedger(sql_url) as ledger:
         assert nano(ledger, DATASET) == nano(ledger, MODEL) == SLOTS * TENTH.epsilon
         assert ledger.verify().charges == SLOTS
 
 
 def test_processes_of_a_ledger_that_checks_first_overspend(sql_url):
-    assert crowd(url=sql_url, slots=SLOTS, tries=1, broken=True) > SLOTS
+    assert (
+        charge_from_many_processes(url=sql_url, slots=SLOTS, tries=1, broken=True)
+        > SLOTS
+    )
 
 
 def test_threads_share_commits(sql_url, open_ledger):

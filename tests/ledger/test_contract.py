@@ -26,8 +26,8 @@ from reticent.ledger import (
     Outcome,
     Spend,
 )
-from reticent.ledger.units import LARGEST
-from tests.ledger.book import (
+from reticent.ledger.units import MAX_UNITS
+from tests.ledger.accounts_and_requests import (
     ALICE,
     BOB,
     DATASET,
@@ -430,7 +430,7 @@ def test_either_account_counts_both_ways(ledger):
 
     other("d", tenth, 15)  # more than the sum of epsilons admits
     other("e", noise)
-    assert ledger.balance(MODEL).spent.epsilon == LARGEST
+    assert ledger.balance(MODEL).spent.epsilon == MAX_UNITS
     other("f", approximate)
     with pytest.raises(BudgetExhaustedError):  # delta: 8e-8 > 5e-8
         other("g", approximate)
@@ -438,7 +438,7 @@ def test_either_account_counts_both_ways(ledger):
     other("h", noise, left)
     with pytest.raises(BudgetExhaustedError):
         other("i", noise)
-    assert ledger.balance(MODEL).spent.epsilon == LARGEST
+    assert ledger.balance(MODEL).spent.epsilon == MAX_UNITS
     ledger.verify()
 
 
@@ -450,7 +450,7 @@ def test_older_accounts_go_on_by_either_sum(ledger):
         ledger.charge(asking(key, accounts=(account,), charge=charge))
     wider = Cap.either(epsilon=2.0, delta=1e-6)
     assert ledger.set_cap(ALICE, wider).spent == Spend(10**8, 0, 5 * 10**9, 1)
-    assert ledger.set_cap(BOB, wider).spent == Spend(LARGEST, 0, 5 * 10**9, 1)
+    assert ledger.set_cap(BOB, wider).spent == Spend(MAX_UNITS, 0, 5 * 10**9, 1)
     assert ledger.balance(BOB).cap.promise == wider.promise
     for key, account in (("c", ALICE), ("d", BOB)):
         ledger.charge(asking(key, accounts=(account,), charge=charge))

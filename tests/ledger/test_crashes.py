@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, text
 
 from reticent.errors import LedgerError
 from reticent.ledger import Cap, Outcome
-from tests.ledger.book import DATASET, asking, nano, opened
+from tests.ledger.accounts_and_requests import DATASET, asking, nano, opened
 from tests.ledger.crashes import KILLED, nursery
 from tests.ledger.faulty_disk import sqlite_library
 from tests.stats import rejects

@@ -14,7 +14,7 @@ from reticent.errors import InvalidParameterError, LedgerError
 from reticent.ledger import Outcome, SQLLedger
 from reticent.ledger.sql import engines
 from reticent.ledger.sql.engines import open_engine, sqlite_settings
-from tests.ledger.book import asking, opened
+from tests.ledger.accounts_and_requests import asking, opened
 from tests.postgres import PostgresServer
 
 
@@ -63,7 +63,7 @@ def test_journal_that_cannot_be_changed_is_refused(
 ):
     monkeypatch.setattr(engines, "sqlite_settings", lambda version: ("wal", "FULL"))
     ledger = opened(open_ledger(sqlite_url))
-    monkeypatch.setattr(engines, "PATIENCE", 0.1)
+    monkeypatch.setattr(engines, "LOCK_TIMEOUT", 0.1)
     with ledger._store.reading():  # somebody needs the log
         ledger.charge(asking("k"))
         monkeypatch.setattr(
@@ -124,7 +124,7 @@ def test_other_addresses_are_refused(url):
 def test_locked_sqlite_file_is_waited_for_and_then_let_be(
     sqlite_url, open_ledger, monkeypatch
 ):
-    monkeypatch.setattr(engines, "PATIENCE", 0.2)
+    monkeypatch.setattr(engines, "LOCK_TIMEOUT", 0.2)
     ledger = opened(open_ledger(sqlite_url))
     other = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))
     other.execute("BEGIN IMMEDIATE")
@@ -152,7 +152,7 @@ def test_reader_in_the_way_of_a_commit_is_waited_for(sqlite_url, open_ledger):
 def test_locked_postgres_is_waited_for_and_then_let_be(
     postgres_url, open_ledger, monkeypatch
 ):
-    monkeypatch.setattr(engines, "PATIENCE", 1)
+    monkeypatch.setattr(engines, "LOCK_TIMEOUT", 1)
     ledger = opened(open_ledger(postgres_url))
     with psycopg.connect(postgres_url) as other:
         other.execute("SELECT pg_advisory_xact_lock(hashtext('reticent.ledger'))")

@@ -8,7 +8,7 @@ import pytest
 
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
 from reticent.ledger import Outcome
-from tests.ledger.book import DATASET, asking, nano, opened
+from tests.ledger.accounts_and_requests import DATASET, asking, nano, opened
 
 
 def test_a_post_is_charged_and_answered_at_once(ledger):

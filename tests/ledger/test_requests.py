@@ -6,7 +6,7 @@ import pytest
 
 from reticent.errors import InvalidParameterError
 from reticent.ledger import AccountId, AccountScope
-from tests.ledger.book import ALICE, BOB, DATASET, MEMORY, asking
+from tests.ledger.accounts_and_requests import ALICE, BOB, DATASET, MEMORY, asking
 
 
 @pytest.mark.parametrize("key", ["", "a b", "é", "x" * 201, "a\n", None, 7])

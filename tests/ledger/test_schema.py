@@ -9,7 +9,7 @@ from reticent.errors import LedgerError
 from reticent.ledger import SQLLedger
 from reticent.ledger.sql import schema
 from reticent.ledger.sql.store import Store
-from tests.ledger.book import asking, opened
+from tests.ledger.accounts_and_requests import asking, opened
 
 
 def test_newer_tables_are_refused(sql_url, open_ledger):

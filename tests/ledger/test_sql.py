@@ -20,11 +20,11 @@ from reticent.ledger import (
     SQLLedger,
     decisions,
 )
-from reticent.ledger.decisions import Needs, Page
-from reticent.ledger.sql.pages import flush, load
+from reticent.ledger.decisions import LedgerState, Needs
 from reticent.ledger.sql.schema import entries
+from reticent.ledger.sql.state import flush, load
 from reticent.ledger.sql.store import Store
-from tests.ledger.book import (
+from tests.ledger.accounts_and_requests import (
     ALICE,
     DATASET,
     MEMORY,
@@ -232,7 +232,7 @@ for settings in ({}, {"checkpoints": "c", "signer": b"k" * 32}):
 
 
 def test_page_lists_are_independent():
-    assert Page().accounts is not Page().accounts
+    assert LedgerState().accounts is not LedgerState().accounts
 
 
 def test_names_and_keys_are_written_as_they_are(sql_url, open_ledger):

@@ -13,7 +13,7 @@ from reticent.errors import LedgerError
 from reticent.ledger import Cap, SQLLedger
 from reticent.ledger.entries import GENESIS, canonical, seal
 from reticent.ledger.sql.schema import accounts, entries, marks, meta
-from tests.ledger.book import BOB, DATASET, MEMORY, asking, opened
+from tests.ledger.accounts_and_requests import BOB, DATASET, MEMORY, asking, opened
 
 KEY = b"k" * 32
 

@@ -16,10 +16,10 @@ from reticent.ledger import Cap, Charge, Spend
 from reticent.ledger.units import (
     DELTA_UNITS,
     EPSILON_UNITS,
-    LARGEST,
+    MAX_UNITS,
     RHO_UNITS,
-    as_float,
     units_down,
+    units_to_float,
     units_up,
     whole,
 )
@@ -74,7 +74,7 @@ def test_hostile_numbers_make_no_charge_and_no_cap(value):
             build()
 
 
-@pytest.mark.parametrize("value", [-1, LARGEST + 1, 2**63, 1.0, True, None, "1"])
+@pytest.mark.parametrize("value", [-1, MAX_UNITS + 1, 2**63, 1.0, True, None, "1"])
 def test_units_are_whole_and_bounded(value):
     with pytest.raises(InvalidParameterError, match="n="):
         whole("n", value)
@@ -109,7 +109,7 @@ def test_rounding_brackets_the_decimal_by_less_than_a_unit(value):
     )
     assert down <= exact <= up
     assert up - down <= 1
-    assert Fraction(repr(as_float(up, EPSILON_UNITS))) * EPSILON_UNITS >= exact
+    assert Fraction(repr(units_to_float(up, EPSILON_UNITS))) * EPSILON_UNITS >= exact
 
 
 spends = st.builds(Spend, *(st.integers(0, 2**61),) * 4)

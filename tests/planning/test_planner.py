@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from reticent.datasets import adult_sample_files
 from reticent.errors import InvalidParameterError, ReticentError
 from reticent.guarantees import Budget, repeat
 from reticent.planning import Plan, bounds, plan
+from reticent.planning.all_methods import METHODS
 from reticent.planning.classes import hypotheses_for
-from reticent.planning.methods import METHODS
 from reticent.planning.planner import smallest
 from reticent.prediction import ConsensusInterface
 from reticent.schemas import Schema
@@ -34,7 +35,7 @@ QUICK = settings(max_examples=25, deadline=None)
 @QUICK
 @given(**FACTS, public=st.sampled_from([0, 300]))
 def test_no_option_costs_more_than_the_budget(n, epsilon, delta, queries, **facts):
-    found = plan("classification", n, epsilon, delta, queries, **facts)
+    found = plan("classification", n, epsilon, delta=delta, queries=queries, **facts)
     budget = Budget(epsilon, delta)
     assert all(budget.covers(option.total) for option in found.options)
     if queries is None:
@@ -47,7 +48,13 @@ def test_the_lower_bound_is_below_every_proved_bound(
     n, epsilon, delta, queries, features, labels
 ):
     found = plan(
-        *("classification", n, epsilon, delta, queries), features=features, public=500
+        "classification",
+        n,
+        epsilon,
+        delta=delta,
+        queries=queries,
+        features=features,
+        public=500,
     )
     dimension = hypotheses_for(found.facts).on(features).vc_dimension
     for option in found.options:
@@ -78,7 +85,13 @@ def test_more_rows_more_budget_or_fewer_queries_are_never_worse(
     fact, factor, n, epsilon, delta, queries, features, labels
 ):
     facts = plan(
-        "classification", 100, epsilon, delta, queries, features=features, labels=labels
+        "classification",
+        100,
+        epsilon,
+        delta=delta,
+        queries=queries,
+        features=features,
+        labels=labels,
     ).facts
     facts = replace(facts, n=n, public=500)
     if fact == "queries":
@@ -102,7 +115,12 @@ def test_the_comparison_notices_a_method_that_gets_worse():
 @given(**FACTS)
 def test_a_plan_survives_json(n, epsilon, delta, queries, features, labels):
     found = plan(
-        *("classification", n, epsilon, delta, queries, 0.2),
+        "classification",
+        n,
+        epsilon,
+        delta=delta,
+        queries=queries,
+        alpha=0.2,
         features=features,
         labels=labels,
     )
@@ -133,7 +151,11 @@ def test_options_can_be_built_and_keep_their_word(
     units = np.arange(n) // rows_per_unit
     Z = rng.uniform(-1, 1, (60, 4))
     found = plan(
-        *("classification", n, epsilon, delta, queries),
+        "classification",
+        n,
+        epsilon,
+        delta=delta,
+        queries=queries,
         features=4,
         rows_per_unit=rows_per_unit,
         public=60,
@@ -156,7 +178,7 @@ def test_options_can_be_built_and_keep_their_word(
 
 
 def test_an_additive_model_is_built_by_its_schema():
-    found = plan("classification", 4000, 1.0, 1e-6, schema=SCHEMA)
+    found = plan("classification", 4000, 1.0, delta=1e-6, schema=SCHEMA)
     (option,) = [o for o in found.options if o.method == "gradient-splines"]
     model = option.build(schema=SCHEMA)
     assert model[0].schema is SCHEMA
@@ -167,7 +189,11 @@ def test_an_additive_model_is_built_by_its_schema():
 
 def test_consensus_is_offered_where_models_agree_and_keeps_its_word():
     found = plan(
-        *("classification", 150_000, 8.0, 1e-4, 60),
+        "classification",
+        150_000,
+        8.0,
+        delta=1e-4,
+        queries=60,
         features=1,
         base_accuracy=0.9999,
         linear_accuracy=0.9999,
@@ -189,7 +215,7 @@ def test_consensus_is_offered_where_models_agree_and_keeps_its_word():
 
 
 def test_a_schema_tells_columns_labels_and_task():
-    found = plan("classification", 4000, 1.0, 1e-6, schema=SCHEMA)
+    found = plan("classification", 4000, 1.0, delta=1e-6, schema=SCHEMA)
     assert found.facts.features == SCHEMA.n_columns
     assert found.facts.labels == 2
     assert found.facts.linear_columns > SCHEMA.n_columns
@@ -197,20 +223,20 @@ def test_a_schema_tells_columns_labels_and_task():
 
 
 def test_few_queries_are_asked_and_many_released():
-    facts = ("classification", 32_561, 1.0, 1e-6)
-    few, many = plan(*facts, 1, features=14), plan(*facts, 10_000, features=14)
+    planned = partial(plan, "classification", 32_561, 1.0, delta=1e-6, features=14)
+    few, many = planned(queries=1), planned(queries=10_000)
     assert few.best.job == "ask"
     assert many.best.job == "release"
     # The crossover is where the best option changes sides.
     cross = few.crossover
     assert cross == many.crossover
-    assert plan(*facts, cross, features=14).best.job == "release"
-    assert plan(*facts, cross - 1, features=14).best.job == "ask"
+    assert planned(queries=cross).best.job == "release"
+    assert planned(queries=cross - 1).best.job == "ask"
 
 
 def test_rows_needed_are_the_fewest():
     facts = {"features": 5, "alpha": 0.13}
-    found = plan("classification", 500, 1.0, 1e-6, 10, **facts)
+    found = plan("classification", 500, 1.0, delta=1e-6, queries=10, **facts)
     for option in found.options:
         if option.rows_needed and option.estimate is not None:
             method = METHODS[option.method]
@@ -231,7 +257,7 @@ def test_smallest_finds_the_edge():
 
 
 def test_regression_is_planned_and_built():
-    found = plan("regression", 3000, 2.0, 1e-6, 5, features=3)
+    found = plan("regression", 3000, 2.0, delta=1e-6, queries=5, features=3)
     X = np.random.default_rng(0).uniform(-1, 1, (3000, 3))
     for option in found.options:
         if option.method.endswith("splines"):
@@ -244,9 +270,9 @@ def test_regression_is_planned_and_built():
 
 
 def test_a_guess_of_accuracy_changes_the_choice():
-    facts = ("classification", 300_000, 1.0, 1e-6, 1000)
-    linear = plan(*facts, base_accuracy=0.90, linear_accuracy=0.90)
-    bent = plan(*facts, base_accuracy=0.99, linear_accuracy=0.80)
+    planned = partial(plan, "classification", 300_000, 1.0, delta=1e-6, queries=1000)
+    linear = planned(base_accuracy=0.90, linear_accuracy=0.90)
+    bent = planned(base_accuracy=0.99, linear_accuracy=0.80)
     assert linear.best.job == "release"
     assert bent.best.job == "ask"
 
@@ -315,14 +341,14 @@ def test_extreme_facts_still_give_a_plan(facts):
 
 
 def test_nothing_fits_is_said():
-    found = plan("classification", 1000, 1.0, 0.0, labels=5)
+    found = plan("classification", 1000, 1.0, labels=5)
     assert found.options == ()
     with pytest.raises(InvalidParameterError, match="queries="):
         _ = found.best
 
 
 def test_a_plan_is_drawn(tmp_path):
-    found = plan("classification", 5000, 1.0, 1e-6, 100)
+    found = plan("classification", 5000, 1.0, delta=1e-6, queries=100)
     figure = found.plot(tmp_path / "plan.png")
     assert (tmp_path / "plan.png").stat().st_size > 10_000
     labels = [axis.get_xlabel() for axis in figure.axes]

@@ -21,8 +21,8 @@ from scipy.stats import binom, laplace
 from reticent.estimators.linear.losses import classification_loss
 from reticent.mechanisms import two_step_response
 from reticent.planning import bounds, plan
+from reticent.planning.all_methods import METHODS
 from reticent.planning.classes import hypotheses_for
-from reticent.planning.methods import METHODS
 from reticent.prediction import ProjectedWalkClassifier
 from tests.stats import assert_rate_at_most, rejects
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import sparse
 
-from reticent.ensembles import ClassifierEnsemble, fitting, looped
+from reticent.ensembles import ClassifierEnsemble, fitting, model_answers
 from reticent.ensembles.fusion import pipelines
 from reticent.errors import InvalidParameterError
 from tests.prediction.hostile_tables import ATTACKS, KEPT_ROWS, N_ROWS
@@ -92,7 +92,7 @@ def test_an_encoder_of_one_shard_that_serves_all_is_noticed(monkeypatch):
 
 @pytest.mark.parametrize("name", ["numbers by type", "whole numbers by type"])
 def test_a_type_that_crosses_shards_is_noticed(name, monkeypatch):
-    untouched = (fitting, "canonical", lambda X, public_types: X)
+    untouched = (fitting, "canonical_table", lambda X, public_types: X)
     attack = "one text" if name == "numbers by type" else "one missing"
     assert "effect" in flagged(monkeypatch, name, "pandas", attack, untouched)
 
@@ -120,7 +120,7 @@ def test_a_refusal_that_depends_on_a_record_is_noticed(monkeypatch):
 
 
 def test_a_query_that_models_share_is_noticed(monkeypatch):
-    shared = (looped, "own_copy", lambda X: X)
+    shared = (model_answers, "unshared_copy", lambda X: X)
     with pytest.raises(AssertionError, match="written to"):
         flagged(monkeypatch, "in-place scaler", "array", "constant", shared)
     assert "effect" in flagged(monkeypatch, "overwrites", "pandas", "constant", shared)

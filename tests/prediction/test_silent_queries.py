@@ -27,7 +27,7 @@ UNITS = list(product((0.0, 1.0), (0, 1)))
 
 
 def few_labelings(monkeypatch, most):
-    monkeypatch.setattr(base, "LONGEST_LIST", most)
+    monkeypatch.setattr(base, "MAX_LABELINGS", most)
 
 
 class Planned(StableSelectionClassifier):
@@ -162,7 +162,7 @@ def test_a_class_lists_whatever_its_growth_function_allows(family, d, monkeypatc
             few_labelings(patch, own.growth(m))
             if isinstance(family, Conjunctions):
                 patch.setattr(
-                    "reticent.hypotheses.conjunctions.LONGEST_LIST", own.growth(m)
+                    "reticent.hypotheses.conjunctions.MAX_LABELINGS", own.growth(m)
                 )
             assert 1 <= len(own.project(points)) <= own.growth(m)
 
@@ -176,6 +176,6 @@ def test_a_net_is_used_only_for_subsets_that_can_always_be_listed(monkeypatch):
     monkeypatch.setattr(rules, "net_failure", lambda *facts: 0.0)
     assert plan().net
     limit = Thresholds().growth(plan().subset) - 1
-    monkeypatch.setattr(rules, "LONGEST_LIST", limit)
+    monkeypatch.setattr(rules, "MAX_LABELINGS", limit)
     with pytest.raises(InvalidParameterError, match="no subset"):
         plan()

@@ -44,7 +44,7 @@ def test_ranges_must_be_finite_and_in_order(kind, low, high):
         ({"transform": "log1p", "low": -1}, "needs low > -1"),
         (
             {"transform": "log1p", "low": 1e300, "high": np.nextafter(1e300, 2e300)},
-            "fall togeth",
+            "become equal",
         ),
     ],
 )

@@ -80,7 +80,7 @@ WRONG_DOCUMENTS = {
     "cut off": ('{"reticent_schema": 1', "line 1"),
     "a list": ("[]", "needs an object"),
     "no version": ('{"columns": []}', "lacks the key 'reticent_schema'"),
-    "newer": ('{"reticent_schema": 2, "columns": []}', "reads 1. Update"),
+    "newer": ('{"reticent_schema": 2, "columns": []}', "reads version 1. Update"),
     "true is not 1": ('{"reticent_schema": true, "columns": []}', "version"),
     "no columns": ('{"reticent_schema": 1}', "lacks the key 'columns'"),
     "nothing in them": ('{"reticent_schema": 1, "columns": []}', "at least one"),
@@ -101,7 +101,7 @@ WRONG_DOCUMENTS = {
     ),
     "name twice": (
         f'{{"reticent_schema": 1, "columns": [{A}, {A}]}}',
-        r"columns\[1\].name='a' is there twice",
+        r"columns\[1\].name='a' occurs twice",
     ),
     "bad kind": (
         '{"reticent_schema": 1, "columns": [{"name": "a", "kind": "date"}]}',
@@ -126,7 +126,7 @@ WRONG_DOCUMENTS = {
     ),
     "NaN": (
         A.join(['{"reticent_schema": 1, "columns": [', "]}"]).replace("1}", "NaN}"),
-        "NaN is not a number that JSON knows",
+        "NaN is not a JSON number",
     ),
     "1e999": (
         A.join(['{"reticent_schema": 1, "columns": [', "]}"]).replace("1}", "1e999}"),
@@ -146,7 +146,7 @@ WRONG_DOCUMENTS = {
     "label classes": (
         f'{{"reticent_schema": 1, "columns": [{A}], "label": '
         f'{{"name": "y", "kind": "classes", "classes": ["a", "a"]}}}}',
-        "label: classes holds 'a' twice",
+        "label: classes lists 'a' twice",
     ),
     "label text": (
         f'{{"reticent_schema": 1, "columns": [{A}], "label": "y"}}',

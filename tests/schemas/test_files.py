@@ -246,7 +246,7 @@ WRONG_CSV = {
     ),
     "column twice": (
         TEXT.replace("age,", "age,age,", 1).replace("\n37", "\n37,37").encode(),
-        "'age' is there twice",
+        "'age' occurs twice",
     ),
     "unnamed column": (
         TEXT.replace("\n", ",\n").encode(),
@@ -417,7 +417,7 @@ def test_wrong_paths_are_named(tmp_path):
     with pytest.raises(InvalidDataError, match="cannot be read"):
         read_batches(tmp_path, CLINIC)
     (tmp_path / "data.xls").write_bytes(b"12345")
-    with pytest.raises(InvalidDataError, match="the kind of file is not known"):
+    with pytest.raises(InvalidDataError, match="the kind of file is unknown"):
         read_batches(tmp_path / "data.xls", CLINIC)
 
 

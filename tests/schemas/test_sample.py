@@ -75,7 +75,7 @@ def test_drafts_are_the_same_from_every_source(build, tmp_path):
 
 @pytest.mark.parametrize("public", [False, None, 1, "yes"])
 def test_samples_must_be_declared_public(public):
-    with pytest.raises(InvalidParameterError, match="Say public=True if that is so"):
+    with pytest.raises(InvalidParameterError, match="Pass public=True"):
         Schema.from_sample(SAMPLE, public=public)
 
 
@@ -146,7 +146,7 @@ WRONG_SAMPLES = {
     "lists": ({"x": [[1], [2]]}, {}, "neither numbers nor text"),
     "infinity": ({"x": [1.0, float("inf")]}, {}, "infinite numbers"),
     "fractions as codes": ({"x": [1.5, 2]}, {"categorical": ["x"]}, "fractions or"),
-    "label gaps": ({"x": [1, 2], "y": ["a", None]}, {"label": "y"}, "has gaps"),
+    "gaps": ({"x": [1, 2], "y": ["a", None]}, {"label": "y"}, "has missing values"),
     "one class": ({"x": [1, 2], "y": ["a", "a"]}, {"label": "y"}, "at least two"),
     "spaces": ({"x": ["a", " a"]}, {}, r"column 'x' of the sample: levels\[0\] needs"),
     "no features": ({"y": ["a", "b"]}, {"label": "y"}, "at least one column"),
@@ -163,7 +163,7 @@ def test_wrong_samples_are_explained(case):
 
 def test_repeated_columns_of_a_sample_are_refused(tmp_path):
     (tmp_path / "twice.csv").write_text("a,a\n1,2\n")
-    with pytest.raises(InvalidDataError, match="'a' is there twice"):
+    with pytest.raises(InvalidDataError, match="'a' occurs twice"):
         Schema.from_sample(tmp_path / "twice.csv", public=True)
 
 

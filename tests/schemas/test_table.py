@@ -182,7 +182,7 @@ def test_wrong_tables_are_refused(case):
 def test_repeated_columns_are_refused():
     frame = pd.DataFrame(columns(RECORDS))
     frame = pd.concat([frame, frame[["age"]]], axis=1)
-    with pytest.raises(InvalidDataError, match="'age' is there twice"):
+    with pytest.raises(InvalidDataError, match="'age' occurs twice"):
         CLINIC.table(frame)
 
 

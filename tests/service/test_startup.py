@@ -19,7 +19,7 @@ from reticent.home import (
     client_account,
     dataset_account,
 )
-from reticent.ledger import NOTHING, Cap, MemoryLedger, SQLLedger
+from reticent.ledger import NO_SPEND, Cap, MemoryLedger, SQLLedger
 from reticent.prediction import PrivateVotingClassifier
 from reticent.schemas import Encoder
 from reticent.service import create_app
@@ -232,7 +232,7 @@ def test_a_release_that_was_not_charged_is_refused_and_stays_so(tmp_path, kind):
     ledger = MemoryLedger() if kind == "memory" else SQLLedger(settings.ledger)
     for _ in range(2):  # opening a service pays for nothing
         refuses(NotDeployableError, "charge_release", settings, ledger=ledger)
-        assert ledger.balance(dataset_account("clinic")).spent == NOTHING
+        assert ledger.balance(dataset_account("clinic")).spent == NO_SPEND
     charge_release(ledger, settings.load_model("public"))
     create_app(settings, ledger=ledger, keys=MemoryKeys())
     assert ledger.balance(dataset_account("clinic")).spent.epsilon == 2 * 10**9

@@ -1,4 +1,4 @@
-"""Privacy claims that anyone can check: exact verification and black-box bounds."""
+"""Checks of privacy claims: exact verification, black-box bounds and attacks."""
 
 from reticent.audit.bounds import (
     LowerBound,
@@ -7,7 +7,7 @@ from reticent.audit.bounds import (
     trials_needed,
 )
 from reticent.audit.membership.curve import TradeOff, trade_off
-from reticent.audit.membership.membership import membership_inference
+from reticent.audit.membership.inference import membership_inference
 from reticent.audit.membership.result import AttackPoint, MembershipInference
 from reticent.audit.one_run import (
     OneRun,
@@ -16,7 +16,7 @@ from reticent.audit.one_run import (
     one_run,
     one_run_p_value,
 )
-from reticent.audit.report.model import examine
+from reticent.audit.report.examine import examine
 from reticent.audit.report.report import Check, Report, Status
 from reticent.audit.verification.enumerating import exact_law, verify_release
 from reticent.audit.verification.exact import Verification, verify

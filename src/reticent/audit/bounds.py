@@ -1,4 +1,4 @@
-"""Black-box lower bounds on epsilon: what samples alone can refute."""
+"""Lower bounds on epsilon from samples of a black box."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class LowerBound:
     event : tuple
         The outcomes whose probability differs most, chosen on held-out samples.
     ceiling : float
-        The largest bound that these samples could have given, had every outcome that
-        came up again been impossible for the other dataset. No claim of this epsilon
-        or more could have been refuted.
+        The largest bound that these samples could have given, if every outcome that
+        occurred again had been impossible for the other dataset. No claim of this
+        epsilon or more could have been refuted.
     """
 
     epsilon: float
@@ -53,7 +53,7 @@ class LowerBound:
 
     @property
     def powerless(self) -> bool:
-        """Whether nothing could have been found, so that nothing was learned."""
+        """Whether these samples could not have refuted any claim."""
         return not self.ceiling > 0
 
     def refutes(self, epsilon: float) -> bool:
@@ -65,8 +65,8 @@ class LowerBound:
         if self.powerless:
             return (
                 f"nothing can be said about epsilon from {samples}: hardly any outcome "
-                "came up twice, so no probability can be estimated. Sort outcomes into "
-                "public bins, or draw more samples"
+                "occurred twice, so no probability can be estimated. Sort outcomes "
+                "into public bins, or draw more samples"
             )
         if not self.epsilon > 0:
             return (
@@ -95,8 +95,8 @@ def lower_bound(
     Parameters
     ----------
     mechanism : callable
-        ``mechanism(dataset)`` runs it once, with fresh randomness, and returns
-        something hashable.
+        ``mechanism(dataset)`` runs it once, with new randomness, and returns a hashable
+        outcome.
     data, neighbour : object
         Two datasets that differ by one unit.
     trials : int, default=20000
@@ -111,11 +111,11 @@ def lower_bound(
 
     Guarantee
     ---------
-    Sound whatever the mechanism: the event is chosen on held-out samples, its two
+    Sound for every mechanism: the event is chosen on held-out samples, its two
     probabilities are bounded by Clopper-Pearson at half the level each, and
     ``P(E) <= e^epsilon Q(E) + delta`` is solved for epsilon. Rounded down, never
-    negative. A bound of 0 is no evidence of privacy: `ceiling` says what could have
-    been found, and is 0 where all outcomes differ.
+    negative. A bound of 0 is not evidence of privacy: `ceiling` says what could have
+    been found, and is 0 if all outcomes differ.
 
     Examples
     --------
@@ -199,8 +199,8 @@ def trials_needed(
 ) -> int:
     """Return how many samples refute `claimed` when the truth is `actual`.
 
-    For an event of probability `rate` under one dataset and ``rate e^{-actual}``
-    under the other, so that a data scientist can plan an audit before running it.
+    Assumes an event of probability `rate` under one dataset and ``rate e^{-actual}``
+    under the other. Use it to plan an audit before running it.
     """
     claimed = nonnegative("trials_needed", "claimed", claimed)
     actual = positive("trials_needed", "actual", actual)
@@ -217,7 +217,7 @@ def trials_needed(
         hits = int(stats.binom.ppf(miss, trials, rate))
         others = int(stats.binom.ppf(1 - miss, trials, small))
         if epsilon_at_least(hits, others, trials, level=level) > claimed:
-            return math.ceil(trials / 0.7)  # the held-out share comes on top
+            return math.ceil(trials / 0.7)  # adds the held-out share
         trials = trials * 5 // 4
     raise InvalidParameterError("no reasonable number of samples refutes this claim.")
 
@@ -225,14 +225,14 @@ def trials_needed(
 def _best_event(
     left: list[Hashable], right: list[Hashable], delta: float
 ) -> frozenset[Hashable]:
-    """Choose the outcomes that lean furthest from right to left on held-out samples."""
+    """Choose the outcomes that most favour left over right on held-out samples."""
     outcomes = sorted(set(left) | set(right), key=repr)
     place = {outcome: i for i, outcome in enumerate(outcomes)}
     counts = np.zeros((2, len(outcomes)))
     for side, sample in enumerate((left, right)):
         for outcome in sample:
             counts[side, place[outcome]] += 1
-    # Smoothed, so that an outcome seen once is not taken for impossible elsewhere.
+    # Smoothed, so that an outcome seen once does not look impossible on the other side.
     lean = np.log(counts[0] + 0.5) - np.log(counts[1] + 0.5)
     order = np.argsort(-lean, kind="stable")
     scores = _prefix_scores(counts[:, order], delta)

@@ -1,4 +1,4 @@
-"""Audit a release from a single run: many canaries, one coin each."""
+"""Lower bounds on epsilon from one run with many canaries, one coin each."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OneRun:
     delta, confidence : float
         The slack that was allowed; one minus the level of the audit.
     canaries, guesses, correct : int
-        Coins that were thrown, coins that were guessed, and how many rightly.
+        Numbers of coins thrown, of coins guessed, and of right guesses.
     """
 
     epsilon: float
@@ -75,27 +75,27 @@ def one_run(
     Parameters
     ----------
     release : callable
-        ``release(coins)`` runs it, with canary `i` in one of two states, as
-        ``coins[i]`` says: one record or another (for replace-one), in or out (for
+        ``release(coins)`` runs it, with canary `i` in one of two states given by
+        ``coins[i]``: one record or another (for replace-one), in or out (for
         add/remove).
     score : callable
-        ``score(released)`` returns a number for each canary, the larger the more it
-        looks as if its coin fell on True.
+        ``score(released)`` returns a number for each canary; larger means that its coin
+        was more likely True.
     canaries : int
-        Number of canaries, each a unit of its own.
+        Number of canaries, each a separate unit.
     guesses : int, default=None
-        How many coins to guess, those with the most extreme scores; None guesses all.
+        Number of coins to guess, those with the most extreme scores; None guesses all.
         Fixed in advance.
     confidence : float, default=0.999
         Probability that the bound is valid.
     delta : float, default=0.0
         Slack of the claim that is being tested.
     source : RandomSource, default=None
-        Where coins come from.
+        The source of the coins.
 
     Guarantee
     ---------
-    By `one_run_p_value`, whatever the release and the score.
+    That of `one_run_p_value`, for every release and score.
 
     Examples
     --------
@@ -140,16 +140,16 @@ def one_run(
 def one_run_p_value(
     correct: int, guesses: int, *, canaries: int, epsilon: float, delta: float = 0.0
 ) -> float:
-    r"""Return a bound on the chance of so many right guesses about one run.
+    r"""Return a bound on the probability of this many right guesses about one run.
 
     Parameters
     ----------
     correct, guesses : int
-        How many of `guesses` coins were guessed rightly; `guesses` fixed in advance.
+        Number of right guesses among `guesses` coins; `guesses` is fixed in advance.
     canaries : int
         Number of coins.
     epsilon, delta : float
-        What the release is claimed to be.
+        The claim about the release.
 
     Guarantee
     ---------
@@ -210,8 +210,8 @@ def epsilon_of_guesses(
 
     if not refuted(0.0):
         return 0.0
-    # Valid for the true epsilon only if it is itself refuted when something larger
-    # is; so look for the first claim that stands, not for any.
+    # The bound is valid only if every smaller claim is refuted too, so this looks for
+    # the first claim that stands.
     low, high = 0.0, _STRIDE
     while high < _LARGEST and refuted(high):
         low, high = high, high + _STRIDE
@@ -223,9 +223,9 @@ def canaries_needed(
 ) -> int:
     """Return how many guesses refute `claimed` when each is as good as `actual` allows.
 
-    Plant twice as many canaries. One half of the guesses says True and the other
-    False; among as many canaries as guesses there may be too few of either, and the
-    guesses that are left over are worse.
+    Plant twice as many canaries. Half of the guesses are True and half False; among
+    only as many canaries as guesses one of the two could be too rare, and the remaining
+    guesses would be worse.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from reticent.home import (
     Home,
     train_and_store,
 )
-from reticent.ledger import NOTHING, Charge
+from reticent.ledger import NO_SPEND, Charge
 from reticent.schemas import Schema
 
 Release = Annotated[
@@ -142,7 +142,7 @@ def _report(output: Output, place: Home, model: Any, options: FitOptions) -> Non
     else:
         charge = Charge.of(model.certificate_)
         answers = known.answers_left(charge)
-        more = "answers" if known.spent == NOTHING else "more answers"
+        more = "answers" if known.spent == NO_SPEND else "more answers"
         lines.insert(0, f"{options.name}: {model.shard_choice_.reason}.")
         lines.append(f"A budget of {known.cap.budget} covers {answers} {more}.")
         client = place.settings().client_budget

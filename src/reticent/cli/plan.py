@@ -75,7 +75,7 @@ def plan(
         "regression" if labels == 1 else "classification",
         rows,
         epsilon,
-        delta,
+        delta=delta,
         queries=_queries(queries),
         alpha=None if accuracy is None else _error_of(accuracy),
         d=dimension,

@@ -1,7 +1,7 @@
-"""Many models, one pass: shards of privacy units, their models, their votes.
+"""Models of disjoint shards, and their votes and averages.
 
-Everything fitted here, votes and averages included, is as secret as the records. The
-rooms that use it add the noise.
+Internal: everything fitted here, votes and averages included, is as secret as the
+records. The rooms that use it add the noise.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from reticent.ensembles.fitting import (
     fit_shards,
     fit_spooled,
 )
-from reticent.ensembles.fusion.choice import Fusion, fuse
 from reticent.ensembles.fusion.encoding import Encoded, Encoding
+from reticent.ensembles.fusion.fusion import Fusion, fuse
 from reticent.ensembles.fusion.linear import FusedLinear
 from reticent.ensembles.fusion.pipelines import Block
 from reticent.ensembles.fusion.trees import FusedTrees
+from reticent.ensembles.linear_recipe import SHARD_TREES, LinearRecipe, linear_recipe
 from reticent.ensembles.linear_training import (
     fused_recipe,
     train_linear,
     train_spooled,
 )
-from reticent.ensembles.recipe import SHARD_TREES, LinearRecipe, linear_recipe
-from reticent.ensembles.spool import DealtRows, RowSpool
-from reticent.ensembles.steps import (
-    STEPS,
+from reticent.ensembles.output_steps import (
+    OUTPUT_STEPS,
     output_steps,
     probability_steps,
 )
+from reticent.ensembles.spool import DealtRows, RowSpool
 from reticent.ensembles.training import (
     Task,
     keeps_what_it_learned,
@@ -38,8 +38,8 @@ from reticent.ensembles.training import (
 )
 
 __all__ = [
+    "OUTPUT_STEPS",
     "SHARD_TREES",
-    "STEPS",
     "Block",
     "ClassifierEnsemble",
     "DealtRows",

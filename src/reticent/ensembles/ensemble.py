@@ -1,4 +1,4 @@
-"""Many models, one pass: votes and averages over the models of all shards."""
+"""Votes and averages over the models of all shards."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from reticent._sklearn import MatrixLike
 from reticent.ensembles.fusion.base import Doubts
-from reticent.ensembles.fusion.choice import Fusion, fuse
 from reticent.ensembles.fusion.encoding import Encoded
-from reticent.ensembles.looped import (
+from reticent.ensembles.fusion.fusion import Fusion, fuse
+from reticent.ensembles.model_answers import (
     model_ballots,
     model_outputs,
     model_probabilities,
     n_rows,
 )
-from reticent.ensembles.steps import output_steps, probability_steps
+from reticent.ensembles.output_steps import output_steps, probability_steps
 from reticent.errors import InternalError, InvalidParameterError
 from reticent.estimators import NO_BALLOT, Columns, Labels, check_bounds, fixed_ballots
 
@@ -28,10 +28,10 @@ _ANSWERS_PER_WORKER = 8
 
 
 class _Ensemble:
-    """What voting and averaging ensembles share: models, arrays, and who is where.
+    """The base of voting and averaging ensembles.
 
-    Fitted models, votes and averages are as secret as the records; noise is added by
-    the rooms that use them.
+    Fitted models, votes and averages are as secret as the records; the rooms that use
+    them add noise.
     """
 
     def __init__(
@@ -58,12 +58,11 @@ class _Ensemble:
         return len(self.models)
 
     def _encoded(self, X: MatrixLike, fused: bool) -> Encoded | None:
-        """Encode a batch for the arrays; None if model after model is asked.
+        """Encode a batch for the arrays; None if models are asked one by one.
 
-        Follows from how the ensemble was made and from the batch, not from what any
-        model has learned. Models that are held as arrays answer every batch, and so
-        do shards that have none: whether any of them could be trained is not to be
-        seen.
+        The choice depends on how the ensemble was made and on the batch, not on what
+        any model has learned. Models that exist only as arrays answer every batch, and
+        so do shards without a model: nobody may see which shards could be trained.
         """
         fusion = self.fusion
         if self._only_arrays:
@@ -74,30 +73,30 @@ class _Ensemble:
             return None if fusion is None else fusion.encode(X)
         if fused and fusion is not None and fusion.suits(X):
             encoded = fusion.encode(X)
-            if fusion.follows(encoded):
+            if fusion.reproduces_models(encoded):
                 return encoded
         return None
 
     def _present_fusion(self) -> Fusion:
         if self.fusion is None:
-            raise InternalError("asked for arrays that were never made.")
+            raise InternalError("this ensemble has no fused arrays.")
         return self.fusion
 
     def _unfused_shards(self) -> NDArray[np.int64]:
         return np.setdiff1d(np.arange(self.n_shards), self._present_fusion().shards)
 
-    def _doubtful(
+    def _settled_doubts(
         self,
         encoded: Encoded,
         doubts: Doubts,
         ask: Callable[[int], NDArray[np.int64]],
         settle: Callable[[NDArray[np.int64], int], NDArray[np.int64]],
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield rows of the batch with what a model says that was too near to call.
+        """Yield doubtful rows of the batch with the answer of the model in question.
 
-        Models are asked about the whole batch: the last bits of a product, and with
-        them a tie, may depend on the number of rows. What is held as arrays only is
-        settled by them, row by row.
+        Models are asked about the whole batch: the last bits of a product, and so a
+        tie, may depend on the number of rows. Models that exist only as arrays decide
+        row by row.
         """
         rows, places = doubts
         for place in np.unique(places):
@@ -111,7 +110,7 @@ class _Ensemble:
     def _each(
         self, ask: Callable[[int], NDArray[Any]], shards: Iterable[Any]
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield shards with the answers of their models, asked side by side."""
+        """Yield shards with the answers of their models, asked in parallel."""
         todo = [int(shard) for shard in shards]
         if self.n_jobs in (None, 1):
             yield from ((shard, ask(shard)) for shard in todo)
@@ -148,8 +147,7 @@ class ClassifierEnsemble(_Ensemble):
     model only. Where the model is missing, raises or answers with a label that is
     not public, the vote is the fixed one: shard ``s`` votes for label ``s mod K``. So
     a change of one model moves at most one vote from one label to another, and
-    nothing is raised or warned about that depends on a model. Fused or not, votes
-    are the same.
+    no error or warning depends on a model. Votes are the same whether fused or not.
     """
 
     def __init__(
@@ -203,7 +201,7 @@ class ClassifierEnsemble(_Ensemble):
             counts[encoded.rows] = tally
         if len(doubts[0]):
             settle = fusion.models.settle
-            for rows, ballots in self._doubtful(
+            for rows, ballots in self._settled_doubts(
                 encoded,
                 doubts,
                 lambda shard: self._ballots(shard, X),
@@ -222,7 +220,7 @@ class ClassifierEnsemble(_Ensemble):
     def probability_sums(
         self, X: MatrixLike, *, fused: bool = True
     ) -> NDArray[np.int64]:
-        """Add up the class probabilities of all shards, in steps of ``1 / STEPS``.
+        """Add up the class probabilities of all shards, in whole steps.
 
         Parameters
         ----------
@@ -234,14 +232,14 @@ class ClassifierEnsemble(_Ensemble):
         Returns
         -------
         ndarray of int of shape (n_rows, n_classes)
-            Sums that add up to ``n_shards * STEPS`` in each row.
+            Sums that add up to ``n_shards * OUTPUT_STEPS`` in each row.
 
         Guarantee
         ---------
         Each shard adds a point of the simplex, the uniform one where its model
         fails, that depends on its own model only: a change of one model moves the
-        sums by at most ``2 * STEPS`` in l1 norm. Sums of whole numbers do not depend
-        on their order. Fused or not, they are the same.
+        sums by at most ``2 * OUTPUT_STEPS`` in l1 norm. Sums of whole numbers do not
+        depend on their order. They are the same whether fused or not.
         """
         X = self.columns.read(X)
         n_classes = len(self.labels)
@@ -261,7 +259,7 @@ class ClassifierEnsemble(_Ensemble):
             given, doubts = fusion.models.probability_sums(encoded, n_classes)
             sums[encoded.rows] = given
             settle = fusion.models.settle_probabilities
-            for rows, steps in self._doubtful(
+            for rows, steps in self._settled_doubts(
                 encoded,
                 doubts,
                 ask,
@@ -340,15 +338,15 @@ class RegressorEnsemble(_Ensemble):
         Returns
         -------
         ndarray of int of shape (n_rows,)
-            Sums between 0 and ``n_shards * STEPS``. The average output is
-            ``low + (high - low) * sums / (n_shards * STEPS)``.
+            Sums between 0 and ``n_shards * OUTPUT_STEPS``. The average output is
+            ``low + (high - low) * sums / (n_shards * OUTPUT_STEPS)``.
 
         Guarantee
         ---------
-        Each shard adds between 0 and ``STEPS``, half of it where its model fails, and
-        what it adds depends on its own model only: a change of one model moves a sum
-        by at most ``STEPS``. Sums of whole numbers do not depend on their order.
-        Fused or not, they are the same.
+        Each shard adds between 0 and ``OUTPUT_STEPS``, half of it where its model
+        fails, and this depends on its own model only: a change of one model moves a sum
+        by at most ``OUTPUT_STEPS``. Sums of whole numbers do not depend on their order.
+        They are the same whether fused or not.
         """
         X = self.columns.read(X)
         sums = np.zeros(n_rows(X), dtype=np.int64)
@@ -365,7 +363,7 @@ class RegressorEnsemble(_Ensemble):
             given, doubts = fusion.models.output_sums(encoded, self.bounds)
             sums[encoded.rows] = given
             settle = fusion.models.settle_outputs
-            for rows, steps in self._doubtful(
+            for rows, steps in self._settled_doubts(
                 encoded,
                 doubts,
                 ask,

@@ -1,4 +1,4 @@
-"""Fitting one clone of the base estimator per shard, side by side."""
+"""Fits one clone of the base estimator per shard, in parallel."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from reticent._sklearn import MatrixLike, check_parameters, safe_indexing
-from reticent.ensembles.looped import n_rows
-from reticent.ensembles.silence import without_streams, without_warnings
+from reticent.ensembles.model_answers import n_rows
 from reticent.ensembles.spool import DealtRows
+from reticent.ensembles.suppressed_output import without_streams, without_warnings
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import (
     Columns,
     Partition,
     as_table,
-    canonical,
-    check_types,
+    canonical_table,
+    check_column_types,
     with_progress,
 )
 from reticent.mechanisms import RandomSource
@@ -35,12 +35,12 @@ from reticent.mechanisms import RandomSource
 # scikit-learn takes seeds below 2^32; other libraries read them as signed 32 bits.
 _SEED_BOUND = np.uint64(2**31 - 1)
 
-# How often fitting starts again without a single shard in between: losing workers is
-# bad luck, losing all of them three times in a row is not.
+# How often fitting starts again without a single fitted shard in between: losing all
+# workers three times in a row is not bad luck.
 _ATTEMPTS = 3
 
-# Shards a worker between two times at which results are safe, where a backend does
-# not hand them over one by one: enough to keep all workers busy.
+# Shards per worker in one round, for backends that return results only at the end of a
+# call: enough to keep all workers busy.
 _ROUND = 8
 
 
@@ -53,8 +53,8 @@ class FittedShards:
     models : tuple
         The fitted clones, None where fitting failed.
     failures : mapping from int to str
-        What the failed shards raised, for the curator's eyes only: whether a shard
-        fails may hang on one record.
+        What the failed shards raised, for the curator only: whether a shard fails may
+        depend on one record.
     columns : Columns
         The columns of the rows; public.
     """
@@ -65,18 +65,18 @@ class FittedShards:
 
 
 def check_base_estimator(estimator: Any, *methods: str) -> None:
-    """Refuse an estimator that could not be fitted whatever the records were.
+    """Refuse an estimator that could not be fitted on any records.
 
-    Later failures are swallowed, because they may hang on a record, so mistakes that
-    do not are found here: no estimator at all, a class instead of an object, a
-    missing method, a parameter outside its documented range.
+    Later failures are suppressed, because they may depend on a record. So mistakes that
+    do not are found here: an object that is not an estimator, a class instead of an
+    object, a missing method, a parameter outside its documented range.
 
     Parameters
     ----------
     estimator : object
         The unfitted base estimator or pipeline.
     *methods : str
-        What it must be able to do besides `fit`.
+        Methods that it must have besides `fit`.
 
     Raises
     ------
@@ -131,10 +131,10 @@ def fit_shards(
     partition : Partition
         The shard of each row.
     source : RandomSource
-        Where the seeds of randomised base estimators come from.
+        The source of the seeds of randomised base estimators.
     public_types : bool, default=False
-        Whether types that cells do not show, such as categories with their levels,
-        are public. They are kept then, and refused otherwise.
+        Whether types that cells do not show, such as categories with their levels, are
+        public. If so they are kept, otherwise refused.
     n_jobs : int, default=None
         As in joblib.
     verbose : bool, default=False
@@ -150,15 +150,15 @@ def fit_shards(
     The model of a shard is a function of that shard's rows, of its own seeds and of
     public facts (the estimator, the container, names and order of columns). Every
     ``random_state`` parameter left None is set to a number drawn from `source` for
-    this shard before any record is seen. An exception while a shard is fitted
-    ends that shard's fit and nothing else; warnings and output are suppressed. If a
-    worker dies, its shards are fitted again from the same rows and seeds. Base
-    estimators that draw from a generator shared by the process are covered in
-    distribution, but a seed does not make them repeat.
+    this shard before any record is read. An exception while a shard is fitted ends only
+    that shard's fit; warnings and output are suppressed. If a worker dies, its shards
+    are fitted again from the same rows and seeds. For base estimators that draw from a
+    generator of the process, this holds in distribution, but a seed does not make them
+    reproducible.
     """
     check_base_estimator(estimator)
     X = as_table(X)
-    check_types(X, public_types=public_types)
+    check_column_types(X, public_types=public_types)
     targets = np.asarray(y)
     if not n_rows(X) == len(targets) == len(partition.shard_of_row):
         raise InvalidDataError(
@@ -169,7 +169,7 @@ def fit_shards(
     fitted = _fit_each(
         estimator,
         lambda shard: (
-            canonical(safe_indexing(X, rows[shard]), public_types=public_types),
+            canonical_table(safe_indexing(X, rows[shard]), public_types=public_types),
             targets[rows[shard]],
         ),
         partition.n_shards,
@@ -189,15 +189,15 @@ def fit_spooled(
     n_jobs: int | None = None,
     verbose: bool = False,
 ) -> FittedShards:
-    """Fit one clone of `estimator` a shard on rows that lie on disk.
+    """Fit one clone of `estimator` per shard on rows on disk.
 
-    A shard is read when its turn comes, so that about two shards a worker are in
-    memory at a time, beside the fitted models.
+    A shard is read when it is fitted, so that about two shards per worker are in memory
+    at a time, besides the fitted models.
 
     Parameters
     ----------
     estimator, source, n_jobs, verbose
-        As for `fit_shards`, whose promise holds here too.
+        As for `fit_shards`, whose guarantee holds here too.
     rows : DealtRows
         The rows by shard.
     labels : ndarray, default=None
@@ -207,7 +207,7 @@ def fit_spooled(
 
     def shard_rows(shard: int) -> tuple[NDArray[Any], NDArray[Any]]:
         X, targets = rows.shard(shard)
-        return canonical(X), targets if labels is None else labels[
+        return canonical_table(X), targets if labels is None else labels[
             targets.astype(np.int64)
         ]
 
@@ -226,7 +226,7 @@ def _fit_each(
     n_jobs: int | None,
     verbose: bool,
 ) -> list[tuple[Any, str | None]]:
-    """Fit all shards; those that a dying worker takes with it are fitted again."""
+    """Fit all shards; those lost with a dying worker are fitted again."""
     names = _unseeded_parameters(estimator)
     seeds = _draw_seeds(n_shards, len(names), source)
     fitted: list[tuple[Any, str | None]] = []
@@ -234,7 +234,7 @@ def _fit_each(
     def tasks() -> Iterator[Any]:
         for shard in range(len(fitted), n_shards):
             settings = dict(zip(names, seeds[shard].tolist(), strict=True))
-            yield delayed(_fit_one)(estimator, Parcel(*shard_rows(shard)), settings)
+            yield delayed(_fit_one)(estimator, ShardData(*shard_rows(shard)), settings)
 
     attempts = 0
     while len(fitted) < n_shards:
@@ -250,8 +250,8 @@ def _fit_each(
                 for model in run:
                     fitted.append(model)
         except Exception:
-            # Fits raise nothing, so workers were lost. Rows and seeds are here still:
-            # what is missing is fitted again, with the same result.
+            # Fits raise nothing, so workers were lost. Rows and seeds are still here,
+            # so the missing shards are fitted again, with the same result.
             attempts = 1 if len(fitted) > done_before else attempts + 1
             if attempts >= _ATTEMPTS:
                 raise
@@ -262,14 +262,14 @@ def _run(
     tasks: Iterator[Any], n_jobs: int | None
 ) -> Generator[tuple[Any, str | None], None, None]:
     """Yield results in the order of the tasks, early enough to be kept."""
-    # A shard's rows travel once, so memory-mapping them buys nothing, and a model
-    # that keeps its rows would keep a file that is soon deleted.
+    # A shard's rows are sent once, so memory-mapping them saves nothing, and a model
+    # that keeps its rows would refer to a file that is soon deleted.
     settings: dict[str, Any] = {"n_jobs": n_jobs, "max_nbytes": None}
     backend, _ = get_active_backend()
     if backend.supports_return_generator:
         yield from Parallel(**settings, return_as="generator")(tasks)
         return
-    # Ray's backend hands over all results at the end: some shards at a time, then.
+    # Ray's backend returns all results at the end, so it gets some shards at a time.
     size = _ROUND * effective_n_jobs(n_jobs)
     with Parallel(**settings) as workers:
         while some := list(islice(tasks, size)):
@@ -284,12 +284,12 @@ def _collected(fitted: list[tuple[Any, str | None]], columns: Columns) -> Fitted
     )
 
 
-class Parcel:
-    """A shard's rows and targets on their way to a worker.
+class ShardData:
+    """A shard's rows and targets, as one argument of its task.
 
-    Dask's backend moves large arrays to the memory of some worker before it asks for
-    the task; if that worker dies, they are gone and the task with them. A parcel
-    stays with the task, which the scheduler keeps until there is a result.
+    Dask's backend moves large arrays to the memory of some worker before it runs the
+    task; if that worker dies, the arrays and the task are lost. This object is not an
+    array, so it stays with the task, which the scheduler keeps until there is a result.
     """
 
     __slots__ = ("X", "y")
@@ -300,15 +300,15 @@ class Parcel:
 
 
 def _fit_one(
-    estimator: Any, parcel: Parcel, settings: dict[str, int]
+    estimator: Any, data: ShardData, settings: dict[str, int]
 ) -> tuple[Any, str | None]:
     with without_streams, without_warnings:
         model = clone(estimator, safe=False)
         if settings:
             model.set_params(**settings)
         try:
-            model.fit(parcel.X, parcel.y)
-        except Exception as error:  # noqa: BLE001 (a failure that hangs on one record is a release)
+            model.fit(data.X, data.y)
+        except Exception as error:  # noqa: BLE001 (a failure may depend on one record)
             return None, f"{type(error).__name__}: {error}"
         return model, None
 

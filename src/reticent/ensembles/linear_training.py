@@ -8,21 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
-from reticent.ensembles.fusion.choice import Fusion
 from reticent.ensembles.fusion.encoding import Encoding
+from reticent.ensembles.fusion.fusion import Fusion
 from reticent.ensembles.fusion.linear import MAGNITUDE_LIMIT, FusedLinear
-from reticent.ensembles.fusion.linear_reading import Folded, join_models
+from reticent.ensembles.fusion.linear_reading import FoldedModel, join_models
 from reticent.ensembles.fusion.pipelines import Block
+from reticent.ensembles.linear_recipe import LinearRecipe, linear_recipe
 from reticent.ensembles.newton import StackedLogisticLoss, minimise, solve_each
-from reticent.ensembles.recipe import LinearRecipe, linear_recipe
-from reticent.ensembles.spool import DealtRows
-from reticent.ensembles.stacking import (
+from reticent.ensembles.shard_stacks import (
     Group,
     count_scores,
     group_shards,
     stack,
     standardise,
 )
+from reticent.ensembles.spool import DealtRows
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import NO_BALLOT, Partition, numbers_by_shard
 
@@ -135,7 +135,7 @@ def train_spooled(
         As `train_linear` would return for the whole table in memory, to the last
         bit: the model of a shard does not depend on the shards it is read with.
     """
-    models: dict[int, Folded] = {}
+    models: dict[int, FoldedModel] = {}
     for first, Z, targets, partition in rows.groups():
         Z = np.asarray(Z, dtype=np.float64)
         goals = targets if n_classes is None else targets.astype(np.int64)
@@ -151,7 +151,7 @@ def _train_shards(
     partition: Partition,
     n_classes: int | None,
     n_jobs: int | None,
-) -> dict[int, Folded]:
+) -> dict[int, FoldedModel]:
     if not _unknowns(Z.shape[1], n_classes) <= MOST_UNKNOWNS:
         raise InvalidParameterError(
             f"training all shards at once takes at most {MOST_UNKNOWNS} coefficients "
@@ -168,7 +168,7 @@ def _train_shards(
 
 def _joined(
     recipe: LinearRecipe,
-    models: dict[int, Folded],
+    models: dict[int, FoldedModel],
     n_classes: int | None,
     n_columns: int,
 ) -> FusedLinear:
@@ -186,7 +186,7 @@ def _train_group(
     Z: NDArray[np.float64],
     targets: NDArray[Any],
     group: Group,
-) -> dict[int, Folded]:
+) -> dict[int, FoldedModel]:
     with np.errstate(all="ignore"):  # what overflows is in a shard, and stays there
         return _solve_group(recipe, Z, targets, group)
 
@@ -196,7 +196,7 @@ def _solve_group(
     Z: NDArray[np.float64],
     targets: NDArray[Any],
     group: Group,
-) -> dict[int, Folded]:
+) -> dict[int, FoldedModel]:
     design, target = stack(Z, targets, group, signed=recipe.loss == "squared")
     filled = np.array([len(rows) for rows in group.rows], dtype=np.float64)
     centre, scale = np.zeros((2, len(design), design.shape[2] - 1))
@@ -213,13 +213,13 @@ def _solve_group(
     if not recipe.fit_intercept:
         weights = np.concatenate([weights, np.zeros_like(weights[:, :, :1])], axis=2)
     labels = np.full(2, NO_BALLOT) if group.present is None else group.present
-    models: dict[int, Folded] = {}
+    models: dict[int, FoldedModel] = {}
     for place, shard in enumerate(group.shards):
         own = weights[place]
         slopes = own[:, :-1] / scale[place]
         shift = slopes @ centre[place]
         bulk = np.abs(own[:, -1]) + np.abs(slopes) @ np.abs(centre[place])
-        model = Folded(
+        model = FoldedModel(
             labels=labels,
             weights=slopes,
             intercepts=own[:, -1] - shift,

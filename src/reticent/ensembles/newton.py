@@ -1,8 +1,8 @@
 """Newton's method for many small logistic regressions at once.
 
 Every array has the problem as its first axis, every product is a stack of separate
-matrix products, and a problem that has converged is left alone: what is computed for
-one problem does not depend on the others beside it, to the last bit.
+matrix products, and a problem that has converged is not changed. So the result of one
+problem does not depend on the others, to the last bit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-# Armijo's condition: accept a step that gains this share of what the slope promises.
+# Armijo's condition: accept a step that gains this share of what the slope predicts.
 _SHARE = 1e-4
 _HALVINGS = 40
 
@@ -29,7 +29,7 @@ class StackedLogisticLoss:
     Problems are stacked: designs of shape (problems, rows, columns) and targets of
     shape (problems, rows, scores). With one score the target is 0 or 1, with more it
     is the indicator of a label. The last column of a design is the intercept's and
-    is not penalised. A row of zeros counts for nothing.
+    is not penalised. A row of zeros has no effect.
     """
 
     penalty: float
@@ -84,9 +84,9 @@ class StackedLogisticLoss:
         penalised = np.full(n_columns, self.penalty)
         if self.fit_intercept:
             penalised[-1] = 0
-            # A common shift of all intercepts changes no loss, and a single intercept
-            # whose rows are all far from the border next to none. The gradient has
-            # no part in a flat direction, so curvature there moves no solution.
+            # A common shift of all intercepts does not change the loss, and a single
+            # intercept whose rows are all far from the border hardly does. The gradient
+            # is zero in a flat direction, so curvature added there moves no solution.
             flat = 1e-12 if n_scores == 1 else 1 / n_scores
             hessian[:, :, -1, :, -1] += n_rows * flat
         for k in range(n_scores):
@@ -142,10 +142,10 @@ def _searched(
     step: NDArray[np.float64],
     slope: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return each step, halved until the loss falls by what the slope promises.
+    """Return each step, halved until the loss falls by a share of what the slope says.
 
-    A problem whose matrix could not be solved, or whose loss does not fall, stays
-    where it is.
+    A problem whose matrix could not be solved, or whose loss does not fall, does not
+    move.
     """
     start = loss.value(design, target, weights)
     length = np.ones(len(step))

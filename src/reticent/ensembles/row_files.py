@@ -1,4 +1,4 @@
-"""Rows of numbers in temporary files that have no name and vanish with the process."""
+"""Rows of numbers in unnamed temporary files that disappear with the process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from reticent.errors import InvalidParameterError
 class RowFile:
     """A temporary file of rows, all of one width and type.
 
-    The file is open to nobody else: on POSIX systems its name is gone before the
-    first row arrives, so that not even a crash leaves records behind.
+    No other process can open the file: on POSIX systems its name is removed before the
+    first row is written, so that not even a crash leaves records behind.
 
     Parameters
     ----------
     folder : path or None
-        Where the file lies; None is the system's folder for temporary files.
+        The file's folder; None is the system's folder for temporary files.
     width : int
         Numbers in a row.
     dtype : dtype
@@ -39,8 +39,8 @@ class RowFile:
             self._file: Any = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 (closed by close)
         except OSError as error:
             raise InvalidParameterError(
-                f"scratch={os.fspath(folder or tempfile.gettempdir())!r} cannot hold a "
-                f"temporary file ({error.strerror}). Name a folder that can be written."
+                f"scratch={os.fspath(folder or tempfile.gettempdir())!r}: no temporary "
+                f"file can be created ({error.strerror}). Name a writable folder."
             ) from None
 
     @property
@@ -49,7 +49,7 @@ class RowFile:
         return self.width * self.dtype.itemsize
 
     def append(self, rows: NDArray[Any]) -> None:
-        """Write rows behind the last."""
+        """Write rows after the last."""
         self.write(self.n_rows, rows)
 
     def write(self, start: int, rows: NDArray[Any]) -> None:
@@ -62,7 +62,7 @@ class RowFile:
         except OSError as error:
             raise InvalidParameterError(
                 f"the temporary file of the rows cannot grow ({error.strerror}). Name "
-                "a scratch folder on a disk with room for twice the encoded rows."
+                "a scratch folder on a disk with space for twice the encoded rows."
             ) from None
         self.n_rows = max(self.n_rows, start + len(rows))
 
@@ -82,5 +82,5 @@ class RowFile:
         return rows
 
     def close(self) -> None:
-        """Give the room on the disk back."""
+        """Free the space on the disk."""
         self._file.close()

@@ -1,4 +1,4 @@
-"""Tables larger than memory: rows pass through the disk and come back by shard."""
+"""Tables larger than memory: rows are written to disk and read back by shard."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import Partition, UnitCounter, deal_units
 from reticent.mechanisms import RandomSource
 
-# Bytes of rows that are in memory at a time, beside what the caller holds.
+# Bytes of rows in memory at a time, besides the caller's batch.
 _PIECE_BYTES = 1 << 26
 
 
 class RowSpool:
-    """Rows as they arrive, on disk until they are dealt to shards.
+    """Rows in the order of arrival, on disk until they are dealt to shards.
 
-    Use it as a context manager: leaving it gives the room on the disk back.
+    Use it as a context manager: leaving it frees the space on the disk.
 
     Parameters
     ----------
     scratch : path or None
-        A folder on a disk with room for twice the rows; None is the system's folder
-        for temporary files. The rows lie there unencrypted, in files without a name,
+        A folder on a disk with space for twice the rows; None is the system's folder
+        for temporary files. The rows are stored there unencrypted, in unnamed files,
         until the fit ends.
 
     Guarantee
@@ -96,7 +96,7 @@ class RowSpool:
             self._targets.append(targets)
 
     def deal(self, n_shards: int, source: RandomSource) -> DealtRows:
-        """Deal the units to shards; the rows follow, shard by shard, on disk."""
+        """Deal the units to shards, and sort the rows on disk by shard."""
         if self._rows is None or self._targets is None:
             raise InvalidDataError("there are no rows. Give at least one batch.")
         shard_of_unit = deal_units(self.n_units, n_shards, source)
@@ -145,7 +145,7 @@ class RowSpool:
 
 
 class DealtRows:
-    """Rows on disk, those of a shard side by side; read while the spool is open.
+    """Rows on disk, sorted by shard; readable while the spool is open.
 
     Parameters
     ----------
@@ -180,8 +180,8 @@ class DealtRows:
     ) -> Iterator[tuple[int, NDArray[Any], NDArray[np.float64], Partition]]:
         """Yield runs of whole shards that fit in memory together.
 
-        Each comes as its first shard's number, the rows, their targets and which
-        shard of the run each row belongs to.
+        Each run is its first shard's number, the rows, their targets, and the shard
+        within the run of each row.
         """
         step = _PIECE_BYTES // (self._rows.row_bytes + 8)
         first = 0
@@ -191,7 +191,7 @@ class DealtRows:
             X, targets = self._read(first, last)
             sizes = np.diff(self._ends[first : last + 1])
             owner = np.repeat(np.arange(last - first), sizes)
-            # Units are not counted anew: nothing downstream asks a run for them.
+            # Units are not counted again: nothing downstream needs them.
             yield first, X, targets, Partition(owner, len(owner), last - first)
             first = last
 

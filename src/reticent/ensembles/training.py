@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from reticent._sklearn import MatrixLike
 from reticent.ensembles.ensemble import ClassifierEnsemble, RegressorEnsemble
 from reticent.ensembles.fitting import fit_shards, fit_spooled
-from reticent.ensembles.fusion.choice import Fusion
+from reticent.ensembles.fusion.fusion import Fusion
 from reticent.ensembles.linear_training import (
     fused_recipe,
     linear_fusion,

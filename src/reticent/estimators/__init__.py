@@ -1,4 +1,4 @@
-"""What predictors and learners share: tables, units, labels, and linear models.
+"""Shared parts of predictors and learners: tables, units, labels, linear models.
 
 Internal: the rooms above add the privacy.
 """
@@ -9,7 +9,7 @@ from reticent.estimators.columns import Columns
 from reticent.estimators.inputs import (
     checked_labels,
     checked_targets,
-    plain_rows,
+    needs_no_validation,
     require_one_row_per_unit,
     two_labels,
 )
@@ -60,10 +60,10 @@ from reticent.estimators.linear.targets import TargetRange, check_bounds
 from reticent.estimators.progress import with_progress
 from reticent.estimators.tables import (
     as_table,
-    canonical,
-    check_types,
+    canonical_table,
+    check_column_types,
     numbers_by_shard,
-    own_copy,
+    unshared_copy,
 )
 from reticent.estimators.units import (
     Partition,
@@ -102,9 +102,9 @@ __all__ = [
     "as_table",
     "automatic_regularization",
     "bounded_rows",
-    "canonical",
+    "canonical_table",
     "check_bounds",
-    "check_types",
+    "check_column_types",
     "checked_labels",
     "checked_targets",
     "classification_loss",
@@ -113,12 +113,11 @@ __all__ = [
     "fixed_ballots",
     "is_auto",
     "minimise_risk",
+    "needs_no_validation",
     "numbers_by_shard",
     "one_pass",
     "one_pass_error",
-    "own_copy",
     "partition_rows",
-    "plain_rows",
     "psgd_sensitivity",
     "regression_loss",
     "require_one_row_per_unit",
@@ -127,6 +126,7 @@ __all__ = [
     "two_labels",
     "unit_positions",
     "unit_weights",
+    "unshared_copy",
     "with_constant",
     "with_progress",
 ]

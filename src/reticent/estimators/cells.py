@@ -1,4 +1,4 @@
-"""Cells in canonical form: a cell means the same whatever column type carried it."""
+"""Cells in canonical form: equal cells are equal whatever their column's type was."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def canonical_cells(values: NDArray[Any]) -> NDArray[Any]:
 
     A column's type is a function of all its rows: one missing value turns whole
     numbers into floats, one text turns numbers into objects, the longest text sets
-    the width of all. So the type is forgotten here and read off the given cells anew.
-    Numbers of any type, truth values included, are floats; anything that stands for a
-    missing value is NaN; text is text; other objects stay what they are.
+    the width of all. So the type is dropped here and derived again from the given
+    cells. Numbers of any type, booleans included, become floats; every kind of missing
+    value becomes NaN; text stays text; other objects stay as they are.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def canonical_cells(values: NDArray[Any]) -> NDArray[Any]:
     Returns
     -------
     ndarray of the same shape, float64 or object, in C order
-        Shares memory with `values` if they are in this form already.
+        Shares memory with `values` if they already have this form.
     """
     if values.dtype.kind in "biuf":
         return np.ascontiguousarray(values, dtype=np.float64).reshape(values.shape)
@@ -42,13 +42,13 @@ def canonical_cells(values: NDArray[Any]) -> NDArray[Any]:
     if kinds <= {float}:
         return np.array(cells, dtype=np.float64).reshape(values.shape)
     if float in kinds:
-        # One object stands for all missing values: some code compares by identity.
+        # All missing values become one object: some code compares by identity.
         cells = [np.nan if type(c) is float and c != c else c for c in cells]
     return as_objects(cells).reshape(values.shape)
 
 
 def as_objects(cells: list[Any]) -> NDArray[Any]:
-    """Return a list as a column of objects, whatever the objects are."""
+    """Return a list as a one-dimensional array of objects, even of sequences."""
     column = np.empty(len(cells), dtype=object)
     for place, cell in enumerate(cells):
         column[place] = cell
@@ -56,7 +56,7 @@ def as_objects(cells: list[Any]) -> NDArray[Any]:
 
 
 def own_cells(values: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy that shares nothing that could be changed through it."""
+    """Return a copy that shares no mutable object with the original."""
     if values.dtype != object:
         return values.copy(order="C")
     if set(map(type, values.ravel().tolist())) <= {str, float}:
@@ -65,9 +65,9 @@ def own_cells(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def numbers_only(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return cells as numbers, NaN throughout if one of them is none.
+    """Return cells as numbers, all of them NaN if one is not a number.
 
-    Text that reads as a number is one, as in scikit-learn's own conversion.
+    Text that can be read as a number is one, as in scikit-learn's conversion.
     """
     cells = canonical_cells(values)
     try:
@@ -90,11 +90,11 @@ def _cell(cell: Any) -> Any:
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether a cell stands for no value: None, or something unlike itself."""
+    """Whether a cell is missing: None, or an object that differs from itself."""
     if cell is None:
         return True
     try:
         return bool(cell != cell)
     except Exception:  # noqa: BLE001 (a cell of any class may raise anything)
-        # The missing value of pandas answers no question, an array too many.
+        # pandas' NA has no truth value; an array has more than one.
         return type(cell).__name__ == "NAType"

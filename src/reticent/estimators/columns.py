@@ -1,4 +1,4 @@
-"""The columns a model was fitted on; public, like the schema of a table."""
+"""The columns that a model was fitted on; public, like the schema of a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidDataError
-from reticent.estimators.tables import as_array, as_frame, canonical, table_kind
+from reticent.estimators.tables import as_array, as_frame, canonical_table, table_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class Columns:
     Parameters
     ----------
     count : int or None
-        Number of columns, None where the input has no such thing.
+        Number of columns, None if the input has no columns.
     names : tuple or None
-        Their names, None where they have none.
+        Their names, None if they have none.
     kind : str, default="array"
         ``"array"``, ``"sparse"``, ``"pandas"`` or ``"polars"``.
     public_types : bool, default=False
@@ -46,7 +46,7 @@ class Columns:
         )
 
     def check(self, X: MatrixLike) -> None:
-        """Refuse rows that no shard could answer for, before any of them is asked.
+        """Refuse rows with other columns, before any shard is asked.
 
         Raises
         ------
@@ -66,9 +66,9 @@ class Columns:
             )
 
     def read(self, X: MatrixLike) -> Any:
-        """Return queries in canonical form, in the container that models know.
+        """Return queries in canonical form, in the container of the training rows.
 
-        What becomes of them is a function of the queries and of public facts.
+        The result is a function of the queries and of public facts.
 
         Raises
         ------
@@ -86,9 +86,9 @@ class Columns:
         self.check(X)
         kind = table_kind(X)
         if kind == "sparse" and self.kind != "sparse":
-            return canonical(X.toarray())
+            return canonical_table(X.toarray())
         if kind in ("pandas", "polars") and self.kind != kind:
             if self.kind in ("array", "sparse"):
                 return as_array(X)
             return as_frame(X, self.kind)
-        return canonical(X, public_types=self.public_types)
+        return canonical_table(X, public_types=self.public_types)

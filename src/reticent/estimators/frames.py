@@ -1,4 +1,4 @@
-"""Data frames column by column: the cells of each, and frames made of cells."""
+"""Reads data frames column by column as cells, and makes frames of cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reticent.estimators.cells import as_objects, canonical_cells
 def frame_library(X: Any) -> str | None:
     """Return ``"pandas"`` or ``"polars"`` for their data frames, None for the rest."""
     for library in ("pandas", "polars"):
-        # A library that was never imported made no frame.
+        # A library that is not imported cannot have made a frame.
         module = sys.modules.get(library)
         if module is not None and isinstance(X, module.DataFrame):
             return library
@@ -29,7 +29,7 @@ def frame_columns(frame: Any) -> list[Any]:
 
 
 def is_special(column: Any) -> bool:
-    """Whether a column's type says more than that its cells are numbers or text."""
+    """Whether a column's type is neither numbers nor text."""
     dtype = column.dtype
     if isinstance(dtype, np.dtype):
         return dtype.kind in "mMV"
@@ -59,7 +59,7 @@ def column_cells(column: Any) -> NDArray[Any]:
 def make_frame(library: str, names: Any, columns: list[Any], n_rows: int) -> Any:
     """Return a frame of canonical cells, rows numbered from 0.
 
-    Columns that are no arrays are taken as they are.
+    Columns that are not arrays are used as they are.
     """
     if library == "polars":
         polars = sys.modules["polars"]

@@ -1,4 +1,4 @@
-"""Rows, labels and targets as estimators take them, checked before any fit."""
+"""Checks of rows, labels and targets before a fit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from reticent.estimators.labels import Labels
 from reticent.estimators.units import unit_positions
 
 
-def plain_rows(model: Any, X: Any) -> bool:
-    """Whether `X` is what validation would hand back unchanged.
+def needs_no_validation(model: Any, X: Any) -> bool:
+    """Whether validation would return `X` unchanged.
 
     For a single row scikit-learn's validation takes longer than a matrix product with
-    hundreds of models; finite floats of the right shape need none of it.
+    hundreds of models; finite floats of the right shape do not need it.
     """
     return (
         type(X) is np.ndarray
@@ -33,9 +33,9 @@ def plain_rows(model: Any, X: Any) -> bool:
 
 
 def checked_labels(classes: Any, y: Any) -> tuple[Labels, NDArray[Any]]:
-    """Return the public labels and `y`, which must hold no other.
+    """Return the public labels and `y`, which must contain no other.
 
-    The labels are sorted; left out, they are read from `y`.
+    The labels are sorted; if left out, they are read from `y`.
     """
     y = column_or_1d(y, warn=True)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
@@ -89,6 +89,6 @@ def require_one_row_per_unit(owner: str, units: Any, n: int) -> None:
     """Refuse units of several rows for a method that counts mistakes by row."""
     if units is not None and unit_positions(units, n)[1] != n:
         raise InvalidDataError(
-            f"{owner} takes one row a unit; `units` repeats an id. Keep one row for "
+            f"{owner} takes one row per unit; `units` repeats an id. Keep one row for "
             "each unit, or use PrivateVotingClassifier."
         )

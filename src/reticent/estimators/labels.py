@@ -1,4 +1,4 @@
-"""The public labels, and the ballot that every shard always casts."""
+"""The public labels, and the fixed votes of shards whose model fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from reticent.errors import InvalidParameterError
 
-# What a shard's model said about a row when it said nothing valid.
+# Stands for a model's vote on a row if it gave no valid label.
 NO_BALLOT = -1
 
 
@@ -41,12 +41,12 @@ class Labels:
         return len(self.classes)
 
     def indices(self, answers: Any) -> NDArray[np.int64]:
-        """Return the place of each answer in the list, `NO_BALLOT` for strangers.
+        """Return the place of each answer in the list, `NO_BALLOT` for other answers.
 
         Raises
         ------
         TypeError
-            If `answers` is no array of hashable labels.
+            If `answers` is not an array of hashable labels.
         """
         answers = np.asarray(answers)
         if _comparable(answers, self._sorted):

@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, silence elsewhere."""
+"""A progress bar, shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Task = TypeVar("Task")
 def with_progress(
     tasks: Iterable[Task], *, total: int, label: str, stream: TextIO | None
 ) -> Iterator[Task]:
-    """Yield `tasks` and show on `stream` how many have been handed out.
+    """Yield `tasks` and show on `stream` how many have been yielded.
 
-    Counting what is handed out, not what is finished, works with every joblib
-    backend. The bar is tqdm's where it is installed, a plain counter otherwise;
-    nothing is written to a stream that is no terminal.
+    Counting tasks that are yielded, not finished, works with every joblib backend. The
+    bar is tqdm's if it is installed, a plain counter otherwise; nothing is written to a
+    stream that is not a terminal.
     """
     if stream is None or not stream.isatty():
         return iter(tasks)

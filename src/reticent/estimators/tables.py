@@ -1,8 +1,8 @@
-"""One boundary for tables: a shard sees its own cells and public facts, nothing else.
+"""Tables in canonical form: a shard sees only its own cells and public facts.
 
-Public are the kind of container, the number, names and order of its columns, and what
-the curator declares. Everything else that a table has (types, widths, memory order,
-row labels) is a function of all rows, and is made anew from the rows that are given.
+The kind of container, the number, names and order of its columns, and what the curator
+declares are public. Everything else about a table (types, widths, memory order, row
+labels) is a function of all rows, so it is derived again from the given rows.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ def as_table(X: MatrixLike) -> Any:
         return X
     if hasattr(X, "columns"):
         raise InvalidDataError(
-            f"X is a table of type {type(X).__module__}.{type(X).__name__}; taken are "
-            "tables of pandas and polars, arrays and sparse matrices. Convert it."
+            f"X is a table of type {type(X).__module__}.{type(X).__name__}; convert it "
+            "to a table of pandas or polars, an array or a sparse matrix."
         )
     if isinstance(X, (list, tuple)):
-        # Read in any other way, one text among the cells would make all of them text.
+        # Without dtype=object, one text among the cells would make all of them text.
         return np.array(X, dtype=object)
     return np.asarray(X)
 
 
-def check_types(X: Any, *, public_types: bool) -> None:
-    """Refuse columns whose type cannot be read off the cells of a shard.
+def check_column_types(X: Any, *, public_types: bool) -> None:
+    """Refuse columns whose type cannot be derived from the cells of a shard.
 
     Raises
     ------
@@ -75,15 +75,14 @@ def check_types(X: Any, *, public_types: bool) -> None:
     for name, column in zip(X.columns, frame_columns(X), strict=True):
         if is_special(column):
             raise InvalidDataError(
-                f"column {name!r} of X has the type {column.dtype}, which its rows do "
-                "not have one by one. Make it numbers or text, or set "
-                "public_types=True if the types of all columns, their categories "
-                "included, are public."
+                f"column {name!r} of X has the type {column.dtype}, which single rows "
+                "do not have. Make it numbers or text, or set public_types=True if the "
+                "types of all columns, their categories included, are public."
             )
 
 
-def canonical(X: MatrixLike, *, public_types: bool = False) -> Any:
-    """Return a table in the one form that its cells have.
+def canonical_table(X: MatrixLike, *, public_types: bool = False) -> Any:
+    """Return a table in a form that depends only on its cells.
 
     Parameters
     ----------
@@ -96,14 +95,14 @@ def canonical(X: MatrixLike, *, public_types: bool = False) -> Any:
     Returns
     -------
     array, csr matrix or data frame
-        Arrays are matrices of float64, or of objects if a cell is no number. Columns
-        of data frames are float64, or else text or objects; rows are numbered from 0.
-        May share memory with `X`.
+        Arrays are matrices of float64, or of objects if a cell is not a number. Columns
+        of data frames are float64, text or objects; rows are numbered from 0. May share
+        memory with `X`.
 
     Guarantee
     ---------
     The result is a function of the given cells, of the container's kind and of the
-    columns' names: the same whatever rows stood beside these in a larger table.
+    columns' names: it does not depend on other rows of a larger table.
     """
     kind = table_kind(X)
     if kind == "sparse":
@@ -117,8 +116,8 @@ def canonical(X: MatrixLike, *, public_types: bool = False) -> Any:
     return make_frame(kind, X.columns, columns, len(X))
 
 
-def own_copy(X: Any) -> Any:
-    """Return a copy of a canonical table that shares nothing that can be changed."""
+def unshared_copy(X: Any) -> Any:
+    """Return a copy of a canonical table that shares no mutable object with it."""
     kind = table_kind(X)
     if kind == "polars":
         return X  # its columns cannot be written to
@@ -150,9 +149,9 @@ def as_frame(X: Any, library: str) -> Any:
 
 
 def numbers_by_shard(X: NDArray[Any], partition: Partition) -> NDArray[np.float64]:
-    """Return an array as numbers; a shard with a cell that is none is NaN throughout.
+    """Return an array as numbers; a shard with a cell that is not one becomes all NaN.
 
-    What a row becomes depends on the rows of its own shard only.
+    The result for a row depends on the rows of its own shard only.
     """
     if X.dtype.kind in "biuf":
         return np.asarray(X, dtype=np.float64)

@@ -1,11 +1,11 @@
 """Ids of privacy units: one person is one unit, however the id was read.
 
-The parts of a table are often read one by one, and each reader guesses types anew: the
-id 7 arrives as a whole number here, as "7", 7.0 or b"007" there. Were these different
-units, one person would be several, and each would be protected as if the others were
-somebody else. So ids are compared by what they say. Where that cannot be known, as with
-numbers that floating point has rounded, ids are refused. Two ids that are taken for one
-make one larger unit, which is protected as a whole.
+The parts of a table are often read separately, and each reader guesses types: the id 7
+may arrive as a whole number, as "7", 7.0 or b"007". If these were different units, one
+person would be several units, each protected as if the others were somebody else. So
+ids are compared by their meaning. If it cannot be known, as with numbers that floating
+point has rounded, ids are refused. Two people whose ids are taken for one form one
+larger unit, which is protected as a whole.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from reticent.errors import InvalidDataError
 
-# What a text that stands for a number or a date starts with.
+# The first characters of a text that stands for a number or a date.
 _STARTS = " \t+-.0123456789"
 _WHOLE = re.compile(r"([+-]?[0-9]{1,4000})(?:\.0*)?")
 _NUMBER = re.compile(
@@ -38,7 +38,7 @@ _EXACT = 2**53
 
 
 def unit_key(unit: Any) -> Hashable:
-    """Return what stands for an id: the same for every way to read it.
+    """Return the key of an id, which is the same for every way to read it.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ def unit_key(unit: Any) -> Hashable:
     Returns
     -------
     int, str, bytes or tuple
-        A whole number, also for text that spells one; the ISO form of a date or time
-        (in UTC if it has a zone); other text as it is, and bytes as the text they
-        encode in UTF-8, if any.
+        A whole number, also for text that stands for one; the ISO form of a date or
+        time (in UTC if it has a zone); other text as it is, and bytes as the text that
+        they encode in UTF-8, if any.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def unit_key(unit: Any) -> Hashable:
 
 
 def keys_of(distinct: NDArray[Any]) -> list[Hashable]:
-    """Return the keys of an array of ids; those of numbers are the numbers."""
+    """Return the keys of an array of ids; whole numbers are their own keys."""
     if distinct.dtype.kind in "iu":
         keys: list[Hashable] = distinct.tolist()
         return keys
@@ -90,7 +90,7 @@ def keys_of(distinct: NDArray[Any]) -> list[Hashable]:
 
 
 def whole_numbers(ids: NDArray[Any]) -> NDArray[np.int64]:
-    """Return ids in floating point as whole numbers, if all of them surely are."""
+    """Return ids in floating point as whole numbers, if all of them are exact."""
     if np.isnan(ids).any():
         raise missing_id()
     if not ((np.abs(ids) < _exact_below(ids.dtype)) & (ids == np.floor(ids))).all():
@@ -111,8 +111,8 @@ def is_missing(unit: Any) -> bool:
 def missing_id() -> InvalidDataError:
     """Return the error for a row without an id."""
     return InvalidDataError(
-        "units holds a missing id. Every row needs the id of its unit; give rows of "
-        "unknown people ids of their own."
+        "units holds a missing id. Every row needs the id of its unit; give each row "
+        "of an unknown person its own id."
     )
 
 
@@ -141,7 +141,7 @@ def _key_of_text(text: str) -> int | str:
         return int(whole[1])
     if _NUMBER.fullmatch(plain):
         number = Decimal(plain)
-        # A larger one would be refused as a float, so no batch can hold it as one.
+        # A larger number is refused as a float, so no batch has it as a float.
         if abs(number) < _EXACT and number == int(number):
             return int(number)
     return _iso(plain) or text
@@ -167,7 +167,7 @@ def _key_of_time(unit: Any) -> str:
 
 
 def _iso(text: str) -> str | None:
-    """Return a date, or a moment in UTC, in one spelling; None if it is neither."""
+    """Return a date, or a time in UTC, in one form; None if it is neither."""
     match = _TIME.fullmatch(text)
     if match is None:
         return None
@@ -186,14 +186,14 @@ def _iso(text: str) -> str | None:
 
 def _no_whole_number() -> InvalidDataError:
     return InvalidDataError(
-        "units holds ids in floating point that are fractions, or too large to tell "
-        "neighbouring whole numbers apart. Give whole numbers or text."
+        "units holds ids in floating point that are fractions, or too large to be "
+        "exact whole numbers. Give whole numbers or text."
     )
 
 
 def _no_id(unit: Any) -> InvalidDataError:
     return InvalidDataError(
-        f"units holds ids of type {type(unit).__name__}, which may come in another "
-        "type with the next rows of the same person. Give whole numbers, text, bytes, "
-        "dates or tuples of these."
+        f"units holds ids of type {type(unit).__name__}, which may have another type "
+        "in the next rows of the same person. Give whole numbers, text, bytes, dates "
+        "or tuples of these."
     )

@@ -1,4 +1,4 @@
-"""Rows, the privacy units they belong to, and the shards the units are dealt to."""
+"""The privacy units of rows, and the shards that units are dealt to."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from reticent._numbers import whole
 from reticent.errors import InvalidDataError, TooFewRecordsError
+from reticent.estimators.cells import as_objects
 from reticent.estimators.unit_ids import keys_of, missing_id, unit_key, whole_numbers
 from reticent.mechanisms import RandomSource
 
@@ -43,8 +44,8 @@ class Partition:
     def rows_by_shard(self) -> list[NDArray[np.int64]]:
         """Return the rows of each shard, in the order of the table.
 
-        The order of the table and not that of the deal, so that rows which a
-        replaced unit adds or takes away elsewhere leave this shard's list alone.
+        In the order of the table and not of the deal, so that a replaced unit in
+        another shard does not change this shard's list.
         """
         order = np.argsort(self.shard_of_row, kind="stable")
         sizes = np.bincount(self.shard_of_row, minlength=self.n_shards)
@@ -63,11 +64,11 @@ def partition_rows(
     n_shards : int
         Number of shards; at least one unit goes to each.
     source : RandomSource
-        Where the random order of the units comes from.
+        The source of the random order of units.
     units : array-like of shape (n_rows,), default=None
         The id of the unit that each row belongs to: whole numbers, text, bytes, dates
-        or tuples of these. What an id says counts, not its type: 7, 7.0, "7" and
-        b"007" are one unit. None makes every row a unit of its own.
+        or tuples of these. Ids are compared by their meaning, not by their type: 7,
+        7.0, "7" and b"007" are one unit. None makes every row a separate unit.
 
     Returns
     -------
@@ -77,8 +78,8 @@ def partition_rows(
     Raises
     ------
     InvalidDataError
-        If `units` is not one-dimensional, has another length, a missing id, or one
-        that may be another unit's, as fractions and rounded numbers may.
+        If `units` is not one-dimensional, has another length, a missing id, or an
+        ambiguous one, such as a fraction or a rounded number.
     TooFewRecordsError
         If there are fewer units than shards.
 
@@ -125,12 +126,12 @@ def deal_units(n_units: int, n_shards: int, source: RandomSource) -> NDArray[np.
             f"n_shards={n_shards} needs one unit per shard; got n_units={n_units}. "
             "Lower n_shards or add units."
         )
-    # The deal must not look at the data. Dealing label by label, or by a hash of the
-    # id, would let one replaced unit move others or touch two shards.
+    # The deal must not depend on the data. Dealing by label, or by a hash of the id,
+    # would let one replaced unit move others or change two shards.
     order = source.permutation(n_units)
     shards = np.empty(n_units, dtype=np.int64)
-    # The unit in place i of the order goes to shard i * n_shards // n_units; shard by
-    # shard, because a hundred million units leave no room for arrays of places.
+    # The unit in place i of the order goes to shard i * n_shards // n_units. This is
+    # done shard by shard, to save memory with a hundred million units.
     ends = [-(-shard * n_units // n_shards) for shard in range(n_shards + 1)]
     for shard in range(n_shards):
         shards[order[ends[shard] : ends[shard + 1]]] = shard
@@ -154,8 +155,8 @@ def unit_positions(units: Any, n_rows: int) -> tuple[NDArray[np.int64], int]:
 class UnitCounter:
     """Positions of units in a table that arrives in batches.
 
-    Batch after batch they are what `unit_positions` says about the whole table.
-    Memory grows with the number of different ids, not with the number of rows.
+    They equal the result of `unit_positions` for the whole table. Memory grows with the
+    number of different ids, not with the number of rows.
     """
 
     def __init__(self) -> None:
@@ -178,9 +179,9 @@ class UnitCounter:
 
 
 def _grouped(units: Any, n_rows: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return the ids in the order of their first appearance, and each row's place.
+    """Return each row's place among the distinct ids, and these in order of appearance.
 
-    Some of them may still be one unit, as "7" and "07" are.
+    Some of them may still belong to one unit, such as "7" and "07".
     """
     ids = _as_ids(units)
     if ids.ndim != 1 or len(ids) != n_rows:
@@ -205,14 +206,8 @@ def _as_ids(units: Any) -> NDArray[Any]:
         raise missing_id()
     if hasattr(units, "dtype") or hasattr(units, "__array__"):
         return np.asarray(units)
-    # A list goes through objects: NumPy would round whole numbers beside floats.
-    return _objects(list(units))
-
-
-def _objects(items: list[Any]) -> NDArray[Any]:
-    ids = np.empty(len(items), dtype=object)
-    ids[:] = items
-    return ids
+    # As objects, because NumPy would convert whole numbers in a list with floats.
+    return as_objects(list(units))
 
 
 def _grouped_objects(ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -221,11 +216,11 @@ def _grouped_objects(ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]
     local = np.empty(len(ids), dtype=np.int64)
     for row, unit in enumerate(ids):
         if isinstance(unit, tuple):
-            unit = unit_key(unit)  # its parts have types of their own
+            unit = unit_key(unit)  # its parts may have different types
         try:
             local[row] = seen.setdefault((type(unit), unit), len(seen))
         except TypeError:
             raise InvalidDataError(
                 "units holds ids that cannot be hashed. Use numbers, strings or tuples."
             ) from None
-    return local, _objects([unit for _, unit in seen])
+    return local, as_objects([unit for _, unit in seen])

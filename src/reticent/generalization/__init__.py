@@ -1,8 +1,8 @@
-"""Look at one dataset again and again without fooling yourself (R1-R3).
+"""Reuse one dataset many times with a bound on overfitting (R1-R3).
 
-Compression learners cannot overfit by more than they say; a session mixes them with
+Compression learners overfit by at most a certified amount; a session mixes them with
 private and few-bit answers under one bound; holdouts and leaderboards can be asked
-thousands of times; and `overfitting` reads any certificate as such a bound.
+thousands of times; and `overfitting` turns any certificate into such a bound.
 """
 
 from reticent.generalization.compression.boosting import BoostingScheme
@@ -10,13 +10,16 @@ from reticent.generalization.compression.classifier import (
     CompressionClassifier,
     DecodedHypothesis,
 )
-from reticent.generalization.compression.kept import KeptExamples
-from reticent.generalization.compression.line import IntervalScheme, ThresholdScheme
+from reticent.generalization.compression.kept_examples import KeptExamples
 from reticent.generalization.compression.perceptron import PerceptronScheme
 from reticent.generalization.compression.rectangle import RectangleScheme
 from reticent.generalization.compression.refitting import SubsampleScheme, SVMScheme
 from reticent.generalization.compression.rules import kept_examples, kept_to_robust
 from reticent.generalization.compression.scheme import Scheme
+from reticent.generalization.compression.threshold_interval import (
+    IntervalScheme,
+    ThresholdScheme,
+)
 from reticent.generalization.holdout.answers import HoldoutAnswer
 from reticent.generalization.holdout.design import HoldoutDesign
 from reticent.generalization.holdout.holdout import ReusableHoldout

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidDataError
-from reticent.generalization.conduct import Failed, quietly
+from reticent.generalization.caller_code import Failed, run_withholding_errors
 from reticent.mechanisms import RandomSource
 
 #: Values are rounded to multiples of this, so that sums are whole numbers of steps.
 GRID_BITS = 20
 GRID = 2.0**-GRID_BITS
 
-#: From places of rows to what a query says about them.
+#: Maps positions of rows to a query's values there.
 Call: TypeAlias = Callable[[NDArray[np.int64]], Any]
 
 _BLOCK = 256
@@ -32,9 +32,8 @@ def unit_values(
     Parameters
     ----------
     values : array-like of shape (n_rows,) or (n_rows, n_queries)
-        One value a row, for one query or several. Values outside [0, 1] are clipped
-        to it, and what is no number counts as 0: a query must not fail because of a
-        record.
+        One value per row, for one query or several. Values outside [0, 1] are clipped,
+        and NaN counts as 0: a query must not fail because of a record.
     positions : ndarray of shape (n_rows,)
         The unit of each row.
     n_units : int
@@ -45,7 +44,7 @@ def unit_values(
     ndarray of int64, of shape (n_units,) or (n_units, n_queries)
     """
     table = _checked(values, len(positions))
-    with np.errstate(all="ignore"):  # a warning would tell of a record
+    with np.errstate(all="ignore"):  # a warning would reveal something about a record
         numbers = table.astype(np.float64)
     bounded = np.clip(np.nan_to_num(numbers, nan=0.0), 0.0, 1.0)
     if n_units != len(positions):
@@ -62,7 +61,7 @@ def unit_totals(
         return np.asarray(np.count_nonzero(table, axis=0), np.int64) << GRID_BITS
     if table.ndim == 1:
         return np.asarray(unit_values(table, positions, n_units).sum(axis=0))
-    # A block of columns at a time: a table of many queries may fill the memory.
+    # A block of columns at a time, because a table of many queries may fill the memory.
     blocks = [
         unit_values(table[:, start : start + _BLOCK], positions, n_units).sum(axis=0)
         for start in range(0, table.shape[1], _BLOCK)
@@ -73,12 +72,12 @@ def unit_totals(
 def row_values(
     call: Call, n_rows: int, source: RandomSource | None = None
 ) -> NDArray[Any]:
-    """Return what a query says about each row, if it looks at each row alone.
+    """Return a query's value at each row; refuse a query that looks at other rows.
 
-    An average moves by ``1/n`` only if a row's value depends on that row. A query that
-    centres its columns, or counts them, does not do so. With a `source` the query is
-    asked again about two random halves of the rows, and must say the same. Nobody can
-    check a query that means to cheat; this catches those that do not.
+    An average moves by at most ``1/n`` only if a row's value depends on that row alone.
+    A query that centres or counts its rows violates this. With a `source` the query is
+    asked again about two random halves of the rows and must return the same values.
+    This catches honest mistakes; a query that cheats on purpose can pass it.
     """
     values = _checked(call(np.arange(n_rows)), n_rows)
     for half in _halves(n_rows, source):
@@ -91,30 +90,29 @@ def row_values(
     return values
 
 
-def forgiving_values(
+def values_or_zero(
     call: Call, n_rows: int, shape: tuple[int, ...], source: RandomSource | None = None
 ) -> NDArray[Any]:
-    """Return what a query says about each row, and 0 where it fails. It never fails.
+    """Return a query's value at each row, and 0 where it fails; never raise.
 
     A query that fails on many rows is asked about fewer, down to one: if it looks at
-    each row alone, one row decides about its own value and no other. With a `source`
-    it is asked again about two random halves, and where it says something else there
-    it counts as 0, too.
+    each row alone, a row decides about its own value only. With a `source` the query is
+    asked again about two random halves; a row where the values differ counts as 0.
 
     Parameters
     ----------
     call : callable
-        From places of rows to one value per row, or one column per query.
+        Maps positions of rows to one value per row, or one column per query.
     n_rows : int
-        How many rows there are.
+        Number of rows.
     shape : tuple of int
-        Of the values of one row: ``()``, or the number of queries.
+        Shape of the values of one row: ``()``, or the number of queries.
     source : RandomSource, default=None
         For random halves.
     """
-    values = _forgiving(call, np.arange(n_rows), shape)
+    values = _values_or_zero(call, np.arange(n_rows), shape)
     for half in _halves(n_rows, source):
-        off = _differs(values[half], _forgiving(call, half, shape))
+        off = _differs(values[half], _values_or_zero(call, half, shape))
         if off.any():
             values = np.array(values)
             values[half] = np.where(off, 0, values[half])
@@ -128,11 +126,13 @@ def _halves(n_rows: int, source: RandomSource | None) -> list[NDArray[np.int64]]
     return [order[: n_rows // 2], order[n_rows // 2 :]]
 
 
-def _forgiving(
+def _values_or_zero(
     call: Call, rows: NDArray[np.int64], shape: tuple[int, ...]
 ) -> NDArray[Any]:
     def ask(rows: NDArray[np.int64]) -> NDArray[Any] | Failed:
-        return quietly(lambda: fitting(call(rows), len(rows), shape))
+        return run_withholding_errors(
+            lambda: checked_shape(call(rows), len(rows), shape)
+        )
 
     at_once = ask(rows)
     if not isinstance(at_once, Failed):
@@ -149,7 +149,7 @@ def _forgiving(
     return values
 
 
-def fitting(values: Any, n_rows: int, shape: tuple[int, ...]) -> NDArray[Any]:
+def checked_shape(values: Any, n_rows: int, shape: tuple[int, ...]) -> NDArray[Any]:
     """Return values that have this shape per row, or raise."""
     table = _checked(values, n_rows)
     if table.shape[1:] != shape:
@@ -175,7 +175,7 @@ def _checked(values: Any, n_rows: int) -> NDArray[Any]:
     table = np.asarray(values)
     if table.dtype.kind not in "bfiu" or table.ndim not in (1, 2):
         raise InvalidDataError(
-            "a query must return numbers, one a row (or a column of them a query); got "
+            "a query must return one number per row (or one column per query); got "
             f"dtype {table.dtype} with {table.ndim} dimensions."
         )
     if len(table) != n_rows:

@@ -1,4 +1,4 @@
-"""From the confidence that a user asks for to the failure that a rule takes."""
+"""The failure probability that belongs to a confidence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reticent.errors import InvalidParameterError
 
 
 def failure_of(confidence: Any) -> float:
-    """Return ``1 - confidence``, in decimals: 0.05 for 0.95.
+    """Return ``1 - confidence``, exact in decimals: 0.05 for 0.95.
 
     Examples
     --------
@@ -20,6 +20,6 @@ def failure_of(confidence: Any) -> float:
     failure = float(1 - exact(value))
     if not 0 < failure < 1:
         raise InvalidParameterError(
-            f"confidence={confidence!r} is too close to 0 or 1 to be met."
+            f"confidence={confidence!r} is too close to 0 or 1."
         )
     return failure

@@ -1,4 +1,4 @@
-"""How much can this overfit? Every certificate, read as a bound on overfitting."""
+"""Bounds on overfitting, derived from any certificate."""
 
 from __future__ import annotations
 
@@ -34,23 +34,22 @@ from reticent.guarantees import (
     zcdp_to_approx,
 )
 
-# The delta that a concentrated certificate is converted at, as a part of the failure
-# probability: G11 divides by it, so it must be far below. The best of them is taken.
+# The deltas at which a zCDP certificate is converted, as parts of the failure
+# probability: G11 divides by it, so delta must be far below. The best one is taken.
 _DELTA_PARTS = tuple(10.0**-power for power in range(2, 25, 2))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overfitting:
-    """How much whatever is computed from a release can overfit.
+    """How much anything computed from a release can overfit.
 
     Parameters
     ----------
     robust : Certificate
-        Whatever function ``h`` with values in [0, 1] is computed from the release,
-        ``|h(S) - h(D)|`` is at most this, with the confidence asked for.
+        For every function ``h`` with values in [0, 1] computed from the release,
+        ``|h(S) - h(D)|`` is at most this, with the given confidence.
     perfect : Certificate or None
-        How close the release is to one that never saw the sample; None where nothing
-        is known.
+        How close the release is to one that never saw the sample; None if unknown.
     """
 
     robust: Certificate[RobustGeneralization]
@@ -81,7 +80,7 @@ def overfitting(
     outputs: int | None = None,
     n: int | None = None,
 ) -> Overfitting:
-    """Say how much anything computed from a release can overfit.
+    """Bound how much anything computed from a release can overfit.
 
     Parameters
     ----------
@@ -90,11 +89,11 @@ def overfitting(
     confidence : float, default=0.95
         Probability, over sample and noise, that the bound holds.
     answers : int, default=None
-        For a private predictor, whose certificate is about one answer: how many
-        answers are used. They are composed first.
+        Number of answers used, for a private predictor, whose certificate is about one
+        answer. They are composed first.
     outputs : int, default=None
-        How many different outputs are possible, if finitely many: needed for a useful
-        statement about perfect generalization (G15).
+        Number of possible outputs, if finite: needed for a useful statement about
+        perfect generalization (G15).
     n : int, default=None
         Number of units, for certificates about adding or removing one.
 
@@ -121,14 +120,14 @@ def overfitting(
     if certificate.scope is Scope.ANSWER and not _sampled(certificate):
         if answers is None:
             raise InvalidParameterError(
-                "this certificate is about one answer of a private predictor; say "
-                "answers=..., how many of them are used."
+                "this certificate is about one answer of a private predictor; give "
+                "answers=..., the number of answers used."
             )
         certificate = repeat(certificate, answers)
     if isinstance(certificate.relation, AddRemove):
         if n is None:
             raise InvalidParameterError(
-                "this certificate is about adding or removing a unit; say n=..., the "
+                "this certificate is about adding or removing a unit; give n=..., the "
                 "number of units."
             )
         certificate = to_replace_one(certificate, n=n)
@@ -172,11 +171,11 @@ def _robust(
     if isinstance(guarantee, FiniteRange):
         return finite_range_to_robust(certificate, beta=beta)
     if isinstance(guarantee, (PureDP, BoundedRange)):
-        # Both hold at beta, and which is smaller is a question of public numbers.
+        # Both hold at beta, and public numbers alone decide which is smaller.
         found = [pure_to_robust(certificate, beta=beta)]
         return min([*found, *_approx(certificate, beta)], key=_size)
     if isinstance(guarantee, ApproxDP):
-        return min(_approx(certificate, beta), key=_size, default=None) or _nothing(
+        return min(_approx(certificate, beta), key=_size, default=None) or _no_route(
             guarantee
         )
     if isinstance(guarantee, ZCDP):
@@ -185,11 +184,10 @@ def _robust(
             for part in _DELTA_PARTS
             for route in _approx(zcdp_to_approx(certificate, delta=part * beta), beta)
         ]
-        return min(routes, key=_size, default=None) or _nothing(guarantee)
+        return min(routes, key=_size, default=None) or _no_route(guarantee)
     if isinstance(guarantee, PerfectGeneralization):
-        robust = perfect_to_robust(certificate)
-        return _robust(robust, beta)
-    return _nothing(guarantee)
+        return _robust(perfect_to_robust(certificate), beta)
+    return _no_route(guarantee)
 
 
 def _approx(
@@ -205,7 +203,7 @@ def _size(certificate: Certificate[RobustGeneralization]) -> float:
     return certificate.guarantee.epsilon
 
 
-def _nothing(guarantee: Any) -> Any:
+def _no_route(guarantee: Any) -> Any:
     advice = "It bounds expectations of single predictions: see rules G19 to G21."
     if isinstance(guarantee, AnswerAccuracy):
         advice = "It already says how far answers are from the truth."

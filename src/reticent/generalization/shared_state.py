@@ -1,9 +1,9 @@
 """A small state in a ledger that any number of handles share.
 
-Each version of the state is an entry of the ledger without a loss, under a key of its
-own. A key is charged once, so of all who read version k and want to write version
-k + 1 one wins, and the others read again: compare-and-swap. An entry is written whole
-or not at all, so nothing is lost in a crash but what nobody has seen.
+Each version of the state is a ledger entry without a loss, under its own key. A key is
+charged once, so of all handles that read version k and want to write version k + 1 one
+wins, and the others read again: compare-and-swap. An entry is written completely or not
+at all, so a crash loses only what nobody has seen.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _RELATION = "notes"
 _MANY = 1e9
 
 
-class Notebook:
-    """Numbered notes under one name, each written once and never changed.
+class StateLog:
+    """Numbered records under one name, each written once and never changed.
 
     They hold what a holdout or session has spent, and no noise. A leaderboard without
-    a step also keeps its leader's values, one per unit, so the ledger is to be guarded
-    like the data.
+    a step also stores its leader's values, one per unit, so the ledger must be
+    protected like the data.
 
     Parameters
     ----------
     ledger : Ledger
-        Where notes are kept.
+        Where records are stored.
     name : str
         Name of the session or holdout.
     """
@@ -64,33 +64,33 @@ class Notebook:
         if spent.epsilon:
             raise BudgetExhaustedError(
                 f"the ledger was written off, so what {self._name!r} spent is no "
-                "longer known. Use another name, and data that nobody has looked at."
+                "longer known. Use another name, and data that nobody has used."
             )
         return spent.answers
 
-    def write(self, index: int, note: State) -> bool:
-        """Write the note with this number; return whether nobody else has written it.
+    def write(self, index: int, record: State) -> bool:
+        """Write the record with this number; return whether this writer was the first.
 
-        Two writers may want to write the same words, so each note has a mark of its
-        own by which the writer knows it again.
+        Two writers may want to write equal records, so each gets a random mark by which
+        its writer recognises it.
         """
-        marked = {**note, "mark": secrets.token_hex(16)}
+        marked = {**record, "mark": secrets.token_hex(16)}
         text = json.dumps(marked, sort_keys=True, allow_nan=False).encode()
         return self._ledger.post(self._request(index), [text]).answers == (text,)
 
     def read(self, index: int) -> State:
-        """Return the note with this number, which must be there."""
-        # A key that was charged before is answered from what was stored with it.
+        """Return the record with this number, which must exist."""
+        # A key that was charged before returns the answer stored with it.
         receipt = self._ledger.charge(self._request(index))
         (text,) = receipt.answers
         if receipt.outcome is not Outcome.ANSWERED or text is None:
             raise LedgerError(
-                f"note {index} of {self._name!r} has no text; nothing can be vouched "
-                "for. Use another name."
+                f"record {index} of {self._name!r} has no text, so its state is "
+                "unknown. Use another name."
             )
-        note = dict(json.loads(text))
-        note.pop("mark", None)
-        return note
+        record = dict(json.loads(text))
+        record.pop("mark", None)
+        return record
 
     def _request(self, index: int) -> Request:
         return Request(
@@ -102,19 +102,19 @@ class Notebook:
 
 
 class SharedState:
-    """The state of one handle, or of all handles that share a notebook.
+    """The state of one handle, or of all handles that share a log.
 
     Parameters
     ----------
     start : dict
         The state before anything happened.
-    notes : Notebook or None, default=None
-        Where the state is shared; None keeps it in this object.
+    log : StateLog or None, default=None
+        Where the state is shared; None stores it in this object.
     """
 
-    def __init__(self, start: State, notes: Notebook | None = None) -> None:
-        self._notes = notes
-        self._known = (1, start)  # note 0 is the opening
+    def __init__(self, start: State, log: StateLog | None = None) -> None:
+        self._log = log
+        self._known = (1, start)  # record 0 is the opening
         self._lock = threading.Lock()
 
     def read(self) -> State:
@@ -123,19 +123,19 @@ class SharedState:
 
     def latest(self) -> tuple[int, State]:
         """Return the latest state and its version."""
-        if self._notes is None:
+        if self._log is None:
             return self._known
         version, state = self._known
-        newest = len(self._notes)
+        newest = len(self._log)
         if newest != version:
-            version, state = newest, self._notes.read(newest - 1)
+            version, state = newest, self._log.read(newest - 1)
             self._known = version, state
         return version, state
 
     def swap(self, version: int, state: State) -> bool:
-        """Replace the state of this version, unless somebody else did so first."""
-        if self._notes is not None:
-            won = self._notes.write(version, state)
+        """Replace the state of this version, unless another handle did so first."""
+        if self._log is not None:
+            won = self._log.write(version, state)
             if won:
                 self._known = version + 1, state
             return won
@@ -146,10 +146,10 @@ class SharedState:
             return True
 
     def change(self, step: Callable[[State], tuple[State, T]]) -> T:
-        """Apply a step to the latest state, and return its result once that counts.
+        """Apply a step to the latest state, and return its result once it is stored.
 
-        `step` takes the state to a new one and a result. If somebody else was quicker
-        the result is thrown away, unseen, and the step is taken from their state.
+        `step` maps a state to a new one and a result. If another handle was quicker,
+        the result is discarded unseen, and the step is repeated from the newer state.
         """
         while True:
             version, state = self.latest()
@@ -158,10 +158,10 @@ class SharedState:
                 return result
 
 
-def open_notebook(
+def open_state_log(
     ledger: Ledger | None, name: str | None, opening: State, *, seeded: bool
-) -> Notebook:
-    """Open a notebook, or continue one that was opened in the same way.
+) -> StateLog:
+    """Open a log, or continue one that was opened in the same way.
 
     Parameters
     ----------
@@ -171,22 +171,22 @@ def open_notebook(
         Public parameters and a fingerprint of the data. They must be the same each
         time, because the promise was made for them.
     seeded : bool
-        Whether the noise follows from a seed: refused, for the same noise would be
-        drawn again after a restart, and by another handle.
+        Whether the noise comes from a seed. This is refused: the same noise would be
+        drawn again after a restart and by another handle.
     """
     if ledger is None or name is None:
         raise InvalidParameterError("give both ledger=... and name=..., or neither.")
     if seeded:
         raise NotDeployableError(
-            "a state that is kept in a ledger needs random_state=None: a seed would "
+            "a state that is stored in a ledger needs random_state=None: a seed would "
             "draw the same noise again after a restart."
         )
-    notes = Notebook(ledger, name)
-    if not len(notes):
-        notes.write(0, opening)
-    if notes.read(0) != json.loads(json.dumps(opening)):
+    log = StateLog(ledger, name)
+    if not len(log):
+        log.write(0, opening)
+    if log.read(0) != json.loads(json.dumps(opening)):
         raise LedgerError(
             f"name={name!r} was opened with other data or parameters; a promise cannot "
-            "be changed after the first look. Use another name."
+            "change after the first use of the data. Use another name."
         )
-    return notes
+    return log

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, Self
 
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
-from reticent.generalization.conduct import refuse_inside
+from reticent.generalization.caller_code import refuse_nested_question
 
 
-class SingleState:
-    """Copies are the object itself; pickles and forked processes are refused.
+class SingleProcessObject:
+    """An object whose copies are itself; pickles and forked processes are refused.
 
-    scikit-learn clones and copies what it gets as a parameter. A copy with a budget of
-    its own would spend the same budget twice.
+    scikit-learn clones and copies its parameters. A copy with a budget of its own would
+    spend the same budget twice.
     """
 
     def __init__(self) -> None:
@@ -24,9 +24,9 @@ class SingleState:
         self._lock = threading.RLock()
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclusively(self) -> Iterator[None]:
         """Let one thread at a time spend, in the process that made the object."""
-        refuse_inside()
+        refuse_nested_question()
         if self._process != os.getpid():
             raise BudgetExhaustedError(
                 f"this {type(self).__name__} belongs to the process that made it; a "

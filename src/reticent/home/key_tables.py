@@ -7,7 +7,7 @@ import json
 from sqlalchemy import (
     Boolean,
     Column,
-    Engine,
+    Executable,
     Integer,
     MetaData,
     String,
@@ -17,12 +17,10 @@ from sqlalchemy import (
 )
 from sqlalchemy import insert as insert_into
 from sqlalchemy.engine import Row
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 
-from reticent.errors import LedgerError
 from reticent.home.api_keys import KeyRecord, Role
-from reticent.ledger import WRITES, fault_of, open_engine
+from reticent.ledger import LedgerDatabase
 
 _metadata = MetaData()
 _keys = Table(
@@ -48,11 +46,8 @@ class SQLKeys:
     """
 
     def __init__(self, url: str) -> None:
-        self._engine: Engine = open_engine(url)
-        with self._engine.connect() as connection:
-            connection = connection.execution_options(**{WRITES: True})
-            with connection.begin():
-                connection.execute(CreateTable(_keys, if_not_exists=True))
+        self._database = LedgerDatabase(url)
+        self._write(CreateTable(_keys, if_not_exists=True))
 
     def add(self, record: KeyRecord) -> None:
         """Keep a new record durably."""
@@ -82,24 +77,18 @@ class SQLKeys:
         return self._read(select(_keys).order_by(_keys.c.created, _keys.c.id))
 
     def close(self) -> None:
-        """Close connections."""
-        self._engine.dispose()
+        """Close all connections."""
+        self._database.close()
 
-    def _write(self, statement: object) -> int:
-        try:
-            with self._engine.connect() as connection:
-                connection = connection.execution_options(**{WRITES: True})
-                with connection.begin():
-                    return int(connection.execute(statement).rowcount)  # type: ignore[call-overload]
-        except DBAPIError as error:
-            raise LedgerError(f"keys cannot be written: {fault_of(error)}") from None
+    def _write(self, statement: Executable) -> int:
+        return self._database.write(
+            lambda connection: int(connection.execute(statement).rowcount)
+        )
 
-    def _read(self, statement: object) -> list[KeyRecord]:
-        try:
-            with self._engine.connect() as connection, connection.begin():
-                rows = connection.execute(statement).all()  # type: ignore[call-overload]
-        except DBAPIError as error:
-            raise LedgerError(f"keys cannot be read: {fault_of(error)}") from None
+    def _read(self, statement: Executable) -> list[KeyRecord]:
+        rows = self._database.read(
+            lambda connection: connection.execute(statement).all()
+        )
         return [_record(row) for row in rows]
 
 

@@ -24,7 +24,7 @@ from reticent.ledger import (
     Charge,
     Ledger,
     Request,
-    as_float,
+    units_to_float,
 )
 from reticent.mechanisms import SystemSource
 from reticent.prediction import PaidAnswers, answer
@@ -179,7 +179,7 @@ def _answers(stored: StoredModel) -> dict[str, Any]:
 
 
 def _float(count: int | None, units: int) -> float | None:
-    return None if count is None else as_float(count, units)
+    return None if count is None else units_to_float(count, units)
 
 
 def answer_rows(

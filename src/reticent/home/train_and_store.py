@@ -298,7 +298,9 @@ def _taught(schema: Schema, options: FitOptions, delta: float) -> tuple[Encoder,
         verbose=options.verbose,
     )
     student = LogisticRegression(max_iter=1000)
-    return Encoder(schema), StudentClassifier(teacher, student, options.epsilon, delta)
+    return Encoder(schema), StudentClassifier(
+        teacher, student, options.epsilon, delta=delta
+    )
 
 
 def _classifier(linear: bool) -> Any:

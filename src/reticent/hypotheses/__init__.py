@@ -1,11 +1,11 @@
-"""What can be learned: hypothesis classes and their exact oracles.
+"""Hypothesis classes and their exact oracles.
 
 Each class lists the labelings of a point set (`project`), minimises weighted mistakes
 with weights of either sign (`minimise`), and knows its VC dimension and growth
 function.
 """
 
-from reticent.hypotheses.base import LONGEST_LIST, HypothesisClass, Minimum, Projection
+from reticent.hypotheses.base import MAX_LABELINGS, HypothesisClass, Minimum, Projection
 from reticent.hypotheses.conjunctions import Conjunction, Conjunctions
 from reticent.hypotheses.dimensions import sauer_shelah
 from reticent.hypotheses.finite import FiniteClass, FiniteProjection, Member
@@ -19,17 +19,17 @@ from reticent.hypotheses.losses import (
     SmoothedHingeLoss,
     SquaredLoss,
 )
-from reticent.hypotheses.oracles.costs import TOTAL_BITS, Costs, signed_costs
-from reticent.hypotheses.oracles.points import distinct_rows, matrix
-from reticent.hypotheses.oracles.silence import silent
+from reticent.hypotheses.oracles.costs import COST_TOTAL_BITS, Costs, signed_costs
+from reticent.hypotheses.oracles.points import distinct_rows, point_matrix
+from reticent.hypotheses.oracles.solver_output import without_solver_output
 from reticent.hypotheses.oracles.sorted_columns import SortedColumns, Tally
 from reticent.hypotheses.rectangles import Rectangle, Rectangles
 from reticent.hypotheses.stumps import Stump, Stumps
 from reticent.hypotheses.thresholds import Threshold, Thresholds
 
 __all__ = [
-    "LONGEST_LIST",
-    "TOTAL_BITS",
+    "COST_TOTAL_BITS",
+    "MAX_LABELINGS",
     "Conjunction",
     "Conjunctions",
     "ConvexLoss",
@@ -61,8 +61,8 @@ __all__ = [
     "Threshold",
     "Thresholds",
     "distinct_rows",
-    "matrix",
+    "point_matrix",
     "sauer_shelah",
     "signed_costs",
-    "silent",
+    "without_solver_output",
 ]

@@ -1,12 +1,13 @@
-"""What every class of hypotheses offers, whatever its shape."""
+"""The interface of all hypothesis classes."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,19 +17,20 @@ from reticent.hypotheses.dimensions import checked_count, sauer_shelah
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
 
 __all__ = [
-    "LONGEST_LIST",
-    "FeatureClass",
+    "MAX_LABELINGS",
+    "ClassOfFeatures",
     "HypothesisClass",
     "Minimum",
+    "ProgrammedClass",
     "Projection",
     "refuse_long_list",
 ]
 
 H = TypeVar("H")
 
-# Ten million representatives take a few hundred megabytes; beyond that, listing a class
-# is not what the caller wants. Raise it when memory grows.
-LONGEST_LIST = 10_000_000
+# Ten million representatives take a few hundred megabytes; larger lists are refused.
+# Raise it when memory grows.
+MAX_LABELINGS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,9 @@ class Projection(Sequence[H], ABC):
         The representatives, one record each.
     """
 
-    points: NDArray[Any]
-    hypotheses: NDArray[Any]
+    def __init__(self, points: NDArray[Any], hypotheses: NDArray[Any]) -> None:
+        self.points = points
+        self.hypotheses = hypotheses
 
     def __len__(self) -> int:
         return len(self.hypotheses)
@@ -149,7 +152,7 @@ class HypothesisClass(ABC, Generic[H]):
         """Return one representative for each labeling of the points in `X`.
 
         Never refuses `m` points of the class's domain for being too many to list if
-        ``growth(m)`` is at most `LONGEST_LIST`.
+        ``growth(m)`` is at most `MAX_LABELINGS`.
         """
 
     @abstractmethod
@@ -188,7 +191,7 @@ class HypothesisClass(ABC, Generic[H]):
     def consistent(self, X: ArrayLike, labels: ArrayLike) -> H:
         """Return the representative with these labels at `X`.
 
-        It depends on the points and these labels alone, so it may stand in for any
+        It depends on the points and these labels alone, so it can replace any
         hypothesis that agrees with it there (M4). Labels that no hypothesis has are
         refused.
         """
@@ -204,41 +207,73 @@ class HypothesisClass(ABC, Generic[H]):
         return sauer_shelah(m, self.vc_dimension)
 
 
-class FeatureClass(HypothesisClass[H]):
-    """A class of one kind for points with any number of features.
+@dataclass(frozen=True, slots=True)
+class ClassOfFeatures(HypothesisClass[H]):
+    """A class whose VC dimension depends on the number of features.
 
-    Subclasses are dataclasses with a field `n_features`, None until `on` sets it.
+    Parameters
+    ----------
+    n_features : int, optional
+        How many features the points have. If left out, every call takes it from its
+        points; the VC dimension and the growth function need it (see :meth:`on`).
     """
 
-    n_features: int | None
+    n_features: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_features is not None:
+            checked_count("n_features", self.n_features, at_least=1)
 
     def on(self, n_features: int) -> Self:
-        """Return this class for points with `n_features` features, or refuse."""
+        """Return this class for points with `n_features` features."""
         if self.n_features not in (None, n_features):
             raise InvalidDataError(
                 f"got n_features={n_features}; this class has {self.n_features}."
             )
-        found: Self = replace(cast("Any", self), n_features=n_features)
-        return found
-
-    def _check_features(self) -> None:
-        if self.n_features is not None:
-            checked_count("n_features", self.n_features, at_least=1)
+        return replace(self, n_features=n_features)
 
     def _declared(self) -> int:
-        """Return the number of features, which must have been set."""
         if self.n_features is None:
             name = type(self).__name__
             raise InvalidParameterError(
-                "n_features=None: the VC dimension and the growth function of "
-                f"{name.lower()} depend on it. Use {name}(n_features=...)."
+                f"n_features=None: the VC dimension and the growth function of {name} "
+                f"depend on it. Use {name}(n_features=...)."
             )
         return self.n_features
 
 
+@dataclass(frozen=True, slots=True)
+class ProgrammedClass(ClassOfFeatures[H]):
+    """A class that is minimised by enumeration or by an integer program.
+
+    Parameters
+    ----------
+    method : {"auto", "enumerate", "milp"}, default="auto"
+        How `minimise` works.
+    time_limit : float, default=inf
+        Seconds for the integer program; without a proof by then, SolverError.
+    """
+
+    method: str = field(default="auto", kw_only=True)
+    time_limit: float = field(default=math.inf, kw_only=True)
+
+    def __post_init__(self) -> None:
+        ClassOfFeatures.__post_init__(self)
+        if self.method not in ("auto", "enumerate", "milp"):
+            raise InvalidParameterError(
+                f"method={self.method!r} is unknown; choose 'auto', 'enumerate' or "
+                "'milp'."
+            )
+        if not self.time_limit > 0:
+            raise InvalidParameterError(
+                f"time_limit={self.time_limit!r} is not possible; seconds > 0 are "
+                "needed."
+            )
+
+
 def refuse_long_list(count: int, advice: str) -> None:
-    """Raise if this many representatives would not fit in memory."""
-    if count > LONGEST_LIST:
+    """Raise if a list of `count` representatives would not fit in memory."""
+    if count > MAX_LABELINGS:
         raise InvalidParameterError(
-            f"project would list {count} labelings, more than {LONGEST_LIST}; {advice}"
+            f"project would list {count} labelings, more than {MAX_LABELINGS}; {advice}"
         )

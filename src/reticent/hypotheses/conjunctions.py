@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidParameterError
 from reticent.hypotheses.base import (
-    LONGEST_LIST,
-    FeatureClass,
+    MAX_LABELINGS,
     Minimum,
+    ProgrammedClass,
     Projection,
 )
 from reticent.hypotheses.dimensions import sauer_shelah
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
 from reticent.hypotheses.oracles.integer_programs import (
-    Rows,
-    checked_search,
+    ConstraintRows,
     coarse_costs,
     require_proof,
     solve,
@@ -30,7 +28,7 @@ from reticent.hypotheses.oracles.points import binary_matrix, distinct_rows
 
 __all__ = ["Conjunction", "ConjunctionProjection", "Conjunctions"]
 
-# Beyond so many labelings an integer program is the faster way to the minimum.
+# For more labelings than this, an integer program finds the minimum faster.
 _ENUMERATED = 100_000
 
 
@@ -43,19 +41,19 @@ class Conjunction:
 
 
 @dataclass(frozen=True, slots=True)
-class Conjunctions(FeatureClass[Conjunction]):
+class Conjunctions(ProgrammedClass[Conjunction]):
     """Conjunctions of literals over binary features; no literal at all is constant 1.
 
     Parameters
     ----------
     n_features : int, optional
-        How many features the points have. Left out, every call reads it off its points;
-        the VC dimension and the growth function need it (see :meth:`on`).
+        How many features the points have. If left out, every call takes it from its
+        points; the VC dimension and the growth function need it (see :meth:`on`).
     negations : bool, default=True
         Whether a feature may appear negated. Then constant 0 belongs to the class, as a
         contradiction.
     method : {"auto", "enumerate", "milp"}, default="auto"
-        How `minimise` works: through all labelings, or by an integer program with a
+        How `minimise` works: by listing all labelings, or by an integer program with a
         proven gap of zero. ``"auto"`` lists up to 100,000 labelings.
     time_limit : float, default=inf
         Seconds for the integer program; without a proof by then, SolverError.
@@ -64,8 +62,8 @@ class Conjunctions(FeatureClass[Conjunction]):
     -----
     The representative of a labeling has *every* literal that is true on all its ones.
     Representatives are sorted by labeling, 0 before 1, point after point. The integer
-    program breaks ties by itself, deterministically, as a function of the point set
-    and the cost of each point.
+    program breaks ties in its own way, deterministically, as a function of the point
+    set and the cost of each point.
 
     The VC dimension is the number of features [1]_, except that one feature with
     negations has dimension 2.
@@ -82,14 +80,7 @@ class Conjunctions(FeatureClass[Conjunction]):
     Conjunction(positive=(0, 1), negated=())
     """
 
-    n_features: int | None = None
     negations: bool = True
-    method: str = "auto"
-    time_limit: float = math.inf
-
-    def __post_init__(self) -> None:
-        self._check_features()
-        checked_search(self.method, self.time_limit)
 
     @property
     def vc_dimension(self) -> int:
@@ -100,10 +91,10 @@ class Conjunctions(FeatureClass[Conjunction]):
     def project(self, X: ArrayLike) -> ConjunctionProjection:
         """Return one representative for each labeling of the points in `X`."""
         points, _ = distinct_rows(binary_matrix(X, self.n_features))
-        packed = self._labelings(points, LONGEST_LIST)
+        packed = self._labelings(points, MAX_LABELINGS)
         if packed is None:
             raise InvalidParameterError(
-                f"project would list more than {LONGEST_LIST} labelings; project fewer "
+                f"project would list more than {MAX_LABELINGS} labelings; use fewer "
                 "points or features."
             )
         return ConjunctionProjection(points, self._closures(points, packed))
@@ -125,11 +116,11 @@ class Conjunctions(FeatureClass[Conjunction]):
         ones = costs.gathered(where, len(points))
         packed, exact = None, costs.exact
         if self.method != "milp":
-            limit = _ENUMERATED if self.method == "auto" else LONGEST_LIST
+            limit = _ENUMERATED if self.method == "auto" else MAX_LABELINGS
             packed = self._labelings(points, limit)
         if packed is None and self.method == "enumerate":
             raise InvalidParameterError(
-                f"method='enumerate' would list more than {LONGEST_LIST} labelings; "
+                f"method='enumerate' would list more than {MAX_LABELINGS} labelings; "
                 "use method='milp'."
             )
         if packed is not None:
@@ -161,16 +152,16 @@ class Conjunctions(FeatureClass[Conjunction]):
     def _solve(
         self, points: NDArray[np.bool_], ones: NDArray[np.int64]
     ) -> tuple[NDArray[np.bool_], bool]:
-        """Return the labels of a proven minimiser at `points`, and if costs were exact.
+        """Return labels of a proven minimiser at `points`, and if costs were exact.
 
-        A binary variable says whether a literal is taken, a continuous one what the
-        label of a point is; only the inequality that the sign of its cost pushes
-        against is needed.
+        A binary variable says whether a literal is taken, a continuous one is the label
+        of a point; only the inequality that the sign of its cost pushes against is
+        needed.
         """
         cost, exact = coarse_costs(ones)
         false = ~self._literals(points)
         n_literals, n_points = false.shape
-        rows = Rows(n_literals + n_points)
+        rows = ConstraintRows(n_literals + n_points)
         for i in np.flatnonzero(cost):
             broken = np.flatnonzero(false[:, i])
             if cost[i] > 0:  # the label is 1 unless a broken literal is taken
@@ -211,11 +202,7 @@ class Conjunctions(FeatureClass[Conjunction]):
 
 
 class ConjunctionProjection(Projection[Conjunction]):
-    """Conjunctions that tell a point set apart; fields `positive`, `negated`."""
-
-    def __init__(self, points: NDArray[np.bool_], hypotheses: NDArray[Any]) -> None:
-        self.points = points
-        self.hypotheses = hypotheses
+    """One conjunction per labeling of a point set; fields `positive`, `negated`."""
 
     def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label of every representative at every row of `X`."""
@@ -233,7 +220,7 @@ class ConjunctionProjection(Projection[Conjunction]):
         return binary_matrix(X, self.points.shape[1])
 
     def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
-        # Binary data repeat themselves: count every distinct row once.
+        # Binary data have many equal rows: evaluate every distinct row once.
         distinct, where = distinct_rows(rows)
         ones = costs.gathered(where, len(distinct)).astype(np.float64)
         return self._labels(distinct) @ ones

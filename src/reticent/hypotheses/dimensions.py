@@ -1,4 +1,4 @@
-"""How rich a class is: growth functions in closed form."""
+"""Growth functions and VC dimensions in closed form."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def cover_count(m: int, dimension: int) -> int:
 
 
 def alternations(m: int, changes: int, *, either_start: bool) -> int:
-    """Count 0-1 sequences of length `m` with at most so many changes.
+    """Count 0-1 sequences of length `m` with at most `changes` changes.
 
-    With a fixed start the sequence is preceded by that label, and stepping away from it
-    at once is a change too.
+    With a fixed start the sequence is preceded by that label, so that a different first
+    label is a change too.
     """
     points = checked_count("m", m, at_least=0)
     if points == 0:
@@ -65,12 +65,12 @@ def alternations(m: int, changes: int, *, either_start: bool) -> int:
 
 
 def stump_vc(n_features: int) -> int:
-    r"""Return the VC dimension of stumps of both signs on so many features.
+    r"""Return the VC dimension of stumps of both signs on `n_features` features.
 
     It is the largest :math:`m` with :math:`\binom{m}{\lfloor m/2 \rfloor} \le 2d`. One
     feature orders the points; its prefixes and suffixes of size at most :math:`m/2` are
     two chains of sets whose largest members are disjoint. To shatter, the chains must
-    reach every set of size :math:`\lfloor m/2 \rfloor`, two a feature; and this
+    reach every set of size :math:`\lfloor m/2 \rfloor`, two per feature; and this
     suffices, because all smaller sets embed injectively level by level, and the largest
     ones can be matched in disjoint pairs (odd graphs are connected and
     vertex-transitive).

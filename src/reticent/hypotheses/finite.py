@@ -1,4 +1,4 @@
-"""Classes given one by one."""
+"""Finite classes, given as a list of hypotheses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reticent.hypotheses.base import HypothesisClass, Minimum, Projection
 from reticent.hypotheses.dimensions import sauer_shelah
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
 from reticent.hypotheses.oracles.labelings import first_of_each, ones_cost, pack
-from reticent.hypotheses.oracles.points import distinct_rows, matrix
+from reticent.hypotheses.oracles.points import distinct_rows, point_matrix
 
 __all__ = ["FiniteClass", "FiniteProjection", "Member"]
 
@@ -37,7 +37,7 @@ class FiniteClass(HypothesisClass[Member]):
     ----------
     predictors : sequence of callables
         Each takes rows (a float matrix) and returns a label in {0, 1} for each. They
-        must be fixed in advance, and label each row by itself.
+        must be fixed in advance, and the label of a row must depend on that row alone.
 
     Notes
     -----
@@ -73,7 +73,7 @@ class FiniteClass(HypothesisClass[Member]):
         labels : array-like of 0 and 1
             Hypotheses by points. Equal rows are allowed and stay separate members.
         """
-        given = matrix(points)
+        given = point_matrix(points)
         table = np.asarray(labels)
         if table.ndim != 2 or table.shape[1] != len(given) or len(table) == 0:
             raise InvalidDataError(
@@ -114,7 +114,7 @@ class FiniteClass(HypothesisClass[Member]):
 
     def project(self, X: ArrayLike) -> FiniteProjection:
         """Return the first member for each labeling of the points in `X`."""
-        points, _ = distinct_rows(matrix(X))
+        points, _ = distinct_rows(point_matrix(X))
         first = first_of_each(pack(self._labels(points)))
         members = np.zeros(len(first), dtype=[("index", np.int64)])
         members["index"] = first
@@ -122,13 +122,13 @@ class FiniteClass(HypothesisClass[Member]):
 
     def predict(self, hypothesis: Member, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the labels of one member."""
-        return self._labels(matrix(X), [hypothesis.index])[0]
+        return self._labels(point_matrix(X), [hypothesis.index])[0]
 
     def minimise(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None
     ) -> Minimum[Member]:
         """Minimise weighted mistakes by trying every member."""
-        rows = matrix(X)
+        rows = point_matrix(X)
         costs = signed_costs(y, weights, len(rows))
         points, where = distinct_rows(rows)
         values = ones_cost(
@@ -176,21 +176,20 @@ class _Table:
 
 
 class FiniteProjection(Projection[Member]):
-    """Members that tell a point set apart; the records have `index`."""
+    """One member per labeling of a point set; the records have `index`."""
 
     def __init__(
         self, family: FiniteClass, points: NDArray[Any], hypotheses: NDArray[Any]
     ) -> None:
+        super().__init__(points, hypotheses)
         self._family = family
-        self.points = points
-        self.hypotheses = hypotheses
 
     def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label of every representative at every row of `X`."""
-        return self._family._labels(matrix(X), self.hypotheses["index"].tolist())
+        return self._family._labels(point_matrix(X), self.hypotheses["index"].tolist())
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
-        return matrix(X, self.points.shape[1])
+        return point_matrix(X, self.points.shape[1])
 
     def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
         distinct, where = distinct_rows(rows)

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses.base import (
-    FeatureClass,
     Minimum,
+    ProgrammedClass,
     Projection,
     refuse_long_list,
 )
@@ -25,11 +25,10 @@ from reticent.hypotheses.oracles.halfspace_cells import (
     with_coordinates,
 )
 from reticent.hypotheses.oracles.integer_programs import (
-    checked_search,
     coarse_costs,
 )
 from reticent.hypotheses.oracles.labelings import first_of_each, pack
-from reticent.hypotheses.oracles.points import distinct_rows, matrix
+from reticent.hypotheses.oracles.points import distinct_rows, point_matrix
 from reticent.hypotheses.oracles.separation import (
     Halfspace,
     best_halfspace,
@@ -38,7 +37,7 @@ from reticent.hypotheses.oracles.separation import (
 
 __all__ = ["Halfspace", "HalfspaceProjection", "Halfspaces", "LayeredHalfspace"]
 
-# Sides of points to look at before an integer program is tried instead: some seconds.
+# Most sides of points that are enumerated, some seconds; beyond, an integer program.
 _ENUMERATED = 300_000_000
 
 
@@ -49,8 +48,8 @@ class LayeredHalfspace:
     Points off the hyperplane through the first anchors get the label of their side;
     points on it the label of the next layer, and so on; on the last line, `below` or
     `above` a cut in lexicographic order. On any finite set this is the labeling of an
-    ordinary halfspace, moved by nothing at all instead of by a very small amount. Sides
-    are decided exactly.
+    ordinary halfspace, without moving its boundary by a very small amount. Sides are
+    decided exactly.
 
     Attributes
     ----------
@@ -58,7 +57,7 @@ class LayeredHalfspace:
         From the top: `d` points and the label of the positive side, then one point
         less.
     axis : int
-        The axis along which the second of three layers is seen.
+        The axis along which the points of the first of three layers are projected.
     cut, below, above
         The last layer.
     """
@@ -71,18 +70,18 @@ class LayeredHalfspace:
 
 
 @dataclass(frozen=True, slots=True)
-class Halfspaces(FeatureClass["LayeredHalfspace | Halfspace"]):
+class Halfspaces(ProgrammedClass["LayeredHalfspace | Halfspace"]):
     r"""Sides of hyperplanes, in any dimension, through the origin or not.
 
     Parameters
     ----------
     n_features : int, optional
-        Dimension :math:`d` of the points. Left out, every call reads it off its points;
-        the VC dimension and the growth function need it (see :meth:`on`).
+        Dimension :math:`d` of the points. If left out, every call takes it from its
+        points; the VC dimension and the growth function need it (see :meth:`on`).
     method : {"auto", "enumerate", "milp"}, default="auto"
-        How `minimise` works: through all hyperplanes on :math:`d` of the points (at
+        How `minimise` works: by trying all hyperplanes on :math:`d` of the points (at
         most three dimensions), or by an integer program with a proven gap of zero.
-        ``"auto"`` enumerates while that takes seconds.
+        ``"auto"`` enumerates if that takes seconds.
     time_limit : float, default=inf
         Seconds for the integer program; without a proof by then, SolverError.
 
@@ -91,8 +90,8 @@ class Halfspaces(FeatureClass["LayeredHalfspace | Halfspace"]):
     `project` needs at most three dimensions. Enumeration decides sides exactly, also
     for points that are almost or exactly in special position. Its representatives come
     in the order of the anchors. The integer program returns an ordinary
-    :class:`Halfspace` and breaks ties by itself, deterministically, as a function of
-    the point set and the cost of each point. Its lower bound is HiGHS's, in floating
+    :class:`Halfspace` and breaks ties in its own way, deterministically, as a function
+    of the point set and the cost of each point. Its lower bound is HiGHS's, in floating
     point; whole-number costs leave it a slack of half a unit.
 
     VC dimension :math:`d + 1`; :math:`2 \sum_{i \le d} \binom{m-1}{i}` labelings of
@@ -107,14 +106,6 @@ class Halfspaces(FeatureClass["LayeredHalfspace | Halfspace"]):
     14
     """
 
-    n_features: int | None = None
-    method: str = "auto"
-    time_limit: float = math.inf
-
-    def __post_init__(self) -> None:
-        self._check_features()
-        checked_search(self.method, self.time_limit)
-
     @property
     def vc_dimension(self) -> int:
         """One more than the number of features."""
@@ -122,7 +113,7 @@ class Halfspaces(FeatureClass["LayeredHalfspace | Halfspace"]):
 
     def project(self, X: ArrayLike) -> HalfspaceProjection:
         """Return one representative for each labeling of the points in `X`."""
-        points, _ = distinct_rows(matrix(X, self.n_features))
+        points, _ = distinct_rows(point_matrix(X, self.n_features))
         d = points.shape[1]
         if d > 3:
             raise InvalidParameterError(
@@ -141,16 +132,16 @@ class Halfspaces(FeatureClass["LayeredHalfspace | Halfspace"]):
     ) -> NDArray[np.uint8]:
         """Return 1 for the rows in the halfspace."""
         if isinstance(hypothesis, Halfspace):
-            rows = matrix(X, len(hypothesis.normal))
+            rows = point_matrix(X, len(hypothesis.normal))
             return positive_side(hypothesis, rows).astype(np.uint8)
-        rows = matrix(X, len(hypothesis.cut))
+        rows = point_matrix(X, len(hypothesis.cut))
         return next(evaluate(_as_record(hypothesis), rows)).labels()[0]
 
     def minimise(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None
     ) -> Minimum[LayeredHalfspace | Halfspace]:
         """Minimise weighted mistakes by enumeration or by integer programming."""
-        rows = matrix(X, self.n_features)
+        rows = point_matrix(X, self.n_features)
         costs = signed_costs(y, weights, len(rows))
         points, where = distinct_rows(rows)
         ones = costs.gathered(where, len(points))
@@ -177,7 +168,7 @@ class Halfspaces(FeatureClass["LayeredHalfspace | Halfspace"]):
         return self.method == "enumerate"
 
     def _count(self, points: ArrayLike) -> int:
-        distinct, _ = distinct_rows(matrix(points, self.n_features))
+        distinct, _ = distinct_rows(point_matrix(points, self.n_features))
         if distinct.shape[1] > 3:
             # Cover's formula for general position: never too small.
             return cover_count(len(distinct), distinct.shape[1])
@@ -188,11 +179,7 @@ class Halfspaces(FeatureClass["LayeredHalfspace | Halfspace"]):
 
 
 class HalfspaceProjection(Projection["LayeredHalfspace | Halfspace"]):
-    """Layered halfspaces that tell a point set apart."""
-
-    def __init__(self, points: NDArray[np.float64], hypotheses: NDArray[Any]) -> None:
-        self.points = points
-        self.hypotheses = hypotheses
+    """One layered halfspace per labeling of a point set."""
 
     def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label of every representative at every row of `X`."""
@@ -200,7 +187,7 @@ class HalfspaceProjection(Projection["LayeredHalfspace | Halfspace"]):
         return np.concatenate([part.labels() for part in parts])
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
-        return matrix(X, self.points.shape[1])
+        return point_matrix(X, self.points.shape[1])
 
     def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
         distinct, where = distinct_rows(rows)

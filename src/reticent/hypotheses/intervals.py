@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain, combinations
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.hypotheses.base import (
-    HypothesisClass,
-    Minimum,
-    refuse_long_list,
-)
+from reticent.errors import InvalidParameterError
+from reticent.hypotheses.base import Minimum, refuse_long_list
 from reticent.hypotheses.dimensions import alternations, checked_count
+from reticent.hypotheses.lines import LineClass, LineProjection, line_blocks
 from reticent.hypotheses.oracles.costs import Costs
-from reticent.hypotheses.oracles.points import ordered_values, plain
+from reticent.hypotheses.oracles.points import ordered_values, python_scalar
 from reticent.hypotheses.oracles.sorted_columns import (
     ColumnBlocks,
     SortedColumns,
 )
-from reticent.hypotheses.thresholds import LineProjection, line_blocks
 
 __all__ = ["IntervalProjection", "IntervalUnion", "Intervals"]
 
@@ -38,14 +34,13 @@ class IntervalUnion:
 
 
 @dataclass(frozen=True, slots=True)
-class Intervals(HypothesisClass[IntervalUnion]):
+class Intervals(LineClass[IntervalUnion]):
     """Sets of reals whose indicator changes at most `k` times along the line.
 
     Parameters
     ----------
     k : int
-        How many ends the intervals have in all. One bounded interval has two; a
-        half-line has one.
+        Total number of ends. One bounded interval has two; a half-line has one.
     start : {"either", "0", "1"}, default="either"
         The label at the far left. ``"either"`` takes "unions of intervals with `k`
         ends" literally: half-lines on the left count as intervals too. ``"0"`` with
@@ -54,8 +49,9 @@ class Intervals(HypothesisClass[IntervalUnion]):
     Notes
     -----
     Ends are points of the projected set; an interval contains its left end and not its
-    right one, which on finite sets is no restriction. Representatives come by number
-    of ends, then by start, then by ends in lexicographic order. Any ordered type works.
+    right one, which is no restriction on finite sets. Representatives are sorted by
+    number of ends, then by start, then by ends in lexicographic order. Any ordered type
+    works.
 
     =========  ============  ==============================
     start      VC dimension  labelings of m >= 1 points
@@ -85,19 +81,6 @@ class Intervals(HypothesisClass[IntervalUnion]):
     def vc_dimension(self) -> int:
         """`k` with a fixed start, `k + 1` with either."""
         return self.k + (self.start == "either")
-
-    def on(self, n_features: int) -> Self:
-        """Return this class; refuse more than one feature."""
-        if n_features != 1:
-            raise InvalidDataError(
-                f"Intervals work on one feature; got n_features={n_features}. Select "
-                "one first."
-            )
-        return self
-
-    def presort(self, X: ArrayLike) -> SortedColumns:
-        """Sort `X` once, for many calls of `minimise` and `mistakes`."""
-        return SortedColumns.of(ordered_values(X)[:, np.newaxis])
 
     def project(self, X: ArrayLike) -> IntervalProjection:
         """Return one representative for each labeling of the points in `X`."""
@@ -138,11 +121,10 @@ class Intervals(HypothesisClass[IntervalUnion]):
         blocks, costs = line_blocks(X, y, weights)
         plan = _CostToGo(blocks, min(self.k, len(blocks.values)))
         value, start, ends = plan.best(self.start)
-        union = IntervalUnion(start, tuple(plain(blocks.values[end]) for end in ends))
+        union = IntervalUnion(
+            start, tuple(python_scalar(blocks.values[end]) for end in ends)
+        )
         return Minimum(union, costs.value(value), costs.exact)
-
-    def _count(self, points: ArrayLike) -> int:
-        return self._growth(len(np.unique(ordered_values(points))))
 
     def _growth(self, m: int) -> int:
         return alternations(m, self.k, either_start=self.start == "either")
@@ -153,7 +135,7 @@ class _CostToGo:
 
     ``cost[r][a][i]`` is the least cost of blocks i, i+1, ... when block i has label a
     and at most r changes follow. Layer r needs only a running minimum of layer r-1, so
-    each is a handful of array operations.
+    each takes a few array operations.
     """
 
     def __init__(self, blocks: ColumnBlocks, changes: int) -> None:
@@ -187,7 +169,7 @@ class _CostToGo:
         return int(values[least]), first, self._ends(changes, first, start)
 
     def _value(self, changes: int, first: int, start: str) -> float:
-        """Least cost with at most so many changes, one at the first block included."""
+        """Least cost with at most `changes` changes, the first block included."""
         stay = self.cost[changes][first][0] if changes < len(self.cost) else np.inf
         if start == "either" or changes == 0:
             return float(stay)
@@ -212,7 +194,7 @@ class _CostToGo:
 
 
 class IntervalProjection(LineProjection[IntervalUnion]):
-    """Unions of intervals that tell a point set apart.
+    """One union of intervals per labeling of a point set.
 
     The records have `start`, `n_ends` and `ends`, which are positions in `points`; only
     the first `n_ends` of them count.
@@ -245,7 +227,9 @@ class IntervalProjection(LineProjection[IntervalUnion]):
 
     def _hypothesis(self, record: Any) -> IntervalUnion:
         ends = self.points[record["ends"][: record["n_ends"]]]
-        return IntervalUnion(int(record["start"]), tuple(plain(end) for end in ends))
+        return IntervalUnion(
+            int(record["start"]), tuple(python_scalar(end) for end in ends)
+        )
 
 
 def _least_after(values: NDArray[np.int64], otherwise: Any) -> NDArray[np.int64]:

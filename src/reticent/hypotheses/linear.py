@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from reticent._search import geometric_mean, last_that_holds
 from reticent.errors import InvalidDataError, InvalidParameterError, SolverError
 from reticent.hypotheses.losses import ConvexLoss
-from reticent.hypotheses.oracles.points import matrix
+from reticent.hypotheses.oracles.points import point_matrix
 
 __all__ = ["ConvexMinimum", "LinearBall", "LinearFunction"]
 
 Float = NDArray[np.float64]
 
 _MOST_STEPS = 500
-# A unit in the last place of 1.0 halved, and the roundings in one term of a gradient.
+# Half a unit in the last place of 1.0, and the roundings in one term of a gradient.
 _ROUND_OFF, _ROUNDINGS = 2.0**-53, 32
 # Rows whose intermediate results stay in a processor's cache.
 _CACHED_ROWS = 4096
@@ -35,7 +35,7 @@ class LinearFunction:
 
 @dataclass(frozen=True, slots=True)
 class ConvexMinimum:
-    """A nearly best function, and a proof of how near.
+    """An almost optimal function, and a proof of how far it may be from the optimum.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class LinearBall:
 
     def predict(self, hypothesis: LinearFunction, X: ArrayLike) -> Float:
         """Return the value at each row; it does not depend on the other rows."""
-        rows = matrix(X, len(hypothesis.coefficients))
+        rows = point_matrix(X, len(hypothesis.coefficients))
         found: Float = np.einsum("ij,j->i", rows, np.array(hypothesis.coefficients))
         return found
 
@@ -119,8 +119,7 @@ class LinearBall:
         loss : ConvexLoss
             :math:`\ell`.
         gap : float
-            What is promised about the result; fixed in advance, because noise is
-            calibrated to it.
+            The largest gap allowed, fixed in advance: noise is calibrated to it.
         ridge : float, default=0
             :math:`\lambda`.
         public, eta : array-like and float, optional
@@ -172,7 +171,7 @@ class _Objective:
     loss: ConvexLoss
     quadratic: Float  # the Hessian of the two penalties
     tilt: Float
-    terms: int = field(default=0)  # how many summands a gradient entry has
+    terms: int  # how many summands a gradient entry has
 
     @classmethod
     def of(
@@ -186,7 +185,7 @@ class _Objective:
         eta: float,
         tilt: ArrayLike | None,
     ) -> _Objective:
-        rows = matrix(X)
+        rows = point_matrix(X)
         n_rows, d = rows.shape
         if not (0 <= ridge < math.inf and 0 <= eta < math.inf):
             raise InvalidParameterError(
@@ -198,7 +197,7 @@ class _Objective:
             )
         quadratic = ridge * np.eye(d)
         if public is not None:
-            Z = matrix(public, d)
+            Z = point_matrix(public, d)
             quadratic = quadratic + 2 * eta / len(Z) * (Z.T @ Z)
         shift = np.zeros(d) if tilt is None else _vector("tilt", tilt, d)
         targets = _vector("y", y, n_rows)
@@ -290,7 +289,7 @@ def _ball_minimiser(hessian: Float, gradient: Float, w: Float, radius: float) ->
 def _backtrack(
     objective: _Objective, w: Float, step: Float, slope: float
 ) -> Float | None:
-    """Halve the step until the objective falls as it should; None if it cannot."""
+    """Halve the step until the objective falls enough; None if it does not."""
     here = objective.value(w)
     slack = 8 * _ROUND_OFF * (abs(here) + 1e-300)
     length = 1.0

@@ -15,9 +15,9 @@ from reticent.hypotheses.base import (
     Projection,
     refuse_long_list,
 )
+from reticent.hypotheses.oracles.cheapest_box import cheapest_box
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
-from reticent.hypotheses.oracles.points import distinct_rows, matrix
-from reticent.hypotheses.oracles.strips import cheapest_box
+from reticent.hypotheses.oracles.points import distinct_rows, point_matrix
 
 __all__ = ["Rectangle", "RectangleProjection", "Rectangles"]
 
@@ -28,7 +28,7 @@ _FIELDS = [(name, np.float64) for name in ("left", "right", "bottom", "top")]
 class Rectangle:
     """Label 1 for ``left <= x[0] <= right`` and ``bottom <= x[1] <= top``, else 0.
 
-    The empty rectangle has its sides the wrong way round.
+    The empty rectangle has ``left > right`` and ``bottom > top``.
     """
 
     left: float
@@ -52,8 +52,8 @@ class Rectangles(HypothesisClass[Rectangle]):
     Notes
     -----
     The representative of a labeling is the smallest rectangle around its ones. The
-    empty one comes first, then by descending bottom, ascending top, descending left,
-    ascending right. VC dimension 4.
+    empty one comes first; the others are sorted by descending bottom, ascending top,
+    descending left, ascending right. VC dimension 4.
 
     Examples
     --------
@@ -64,21 +64,21 @@ class Rectangles(HypothesisClass[Rectangle]):
 
     @property
     def vc_dimension(self) -> int:
-        """Four: one point a side."""
+        """Four: one point per side."""
         return 4
 
     def on(self, n_features: int) -> Self:
         """Return this class; refuse anything but the plane."""
         if n_features != 2:
             raise InvalidDataError(
-                f"Rectangles live in the plane; got n_features={n_features}. Select "
-                "two features first."
+                f"Rectangles need two features; got n_features={n_features}. Select "
+                "two first."
             )
         return self
 
     def project(self, X: ArrayLike) -> RectangleProjection:
         """Return one representative for each labeling of the points in `X`."""
-        points, _ = distinct_rows(matrix(X, 2))
+        points, _ = distinct_rows(point_matrix(X, 2))
         xs, column = np.unique(points[:, 0], return_inverse=True)
         ys, row = np.unique(points[:, 1], return_inverse=True)
         boxes = _tight_boxes(column, row, len(ys))
@@ -86,7 +86,7 @@ class Rectangles(HypothesisClass[Rectangle]):
 
     def predict(self, hypothesis: Rectangle, X: ArrayLike) -> NDArray[np.uint8]:
         """Return 1 for the rows inside the rectangle."""
-        x, y = matrix(X, 2).T
+        x, y = point_matrix(X, 2).T
         inside = (hypothesis.left <= x) & (x <= hypothesis.right)
         inside &= (hypothesis.bottom <= y) & (y <= hypothesis.top)
         return inside.astype(np.uint8)
@@ -95,7 +95,7 @@ class Rectangles(HypothesisClass[Rectangle]):
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None
     ) -> Minimum[Rectangle]:
         """Minimise weighted mistakes in O(u^2 log u) for u distinct points."""
-        rows = matrix(X, 2)
+        rows = point_matrix(X, 2)
         costs = signed_costs(y, weights, len(rows))
         points, where = distinct_rows(rows)
         ones = costs.gathered(where, len(points))
@@ -112,7 +112,7 @@ class Rectangles(HypothesisClass[Rectangle]):
 
 
 class RectangleProjection(Projection[Rectangle]):
-    """Rectangles that tell a point set apart.
+    """One rectangle per labeling of a point set.
 
     The records have `left`, `right`, `bottom` and `top`.
     """
@@ -143,10 +143,10 @@ class RectangleProjection(Projection[Rectangle]):
         return inside.astype(np.uint8)
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
-        return matrix(X, 2)
+        return point_matrix(X, 2)
 
     def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
-        """Add up costs over a grid once; each rectangle is then four corners."""
+        """Add up costs over a grid once; each rectangle then reads four corners."""
         x_bin = _bins(self._xs, rows[:, 0])
         y_bin = _bins(self._ys, rows[:, 1])
         shape = 2 * len(self._xs) + 1, 2 * len(self._ys) + 1

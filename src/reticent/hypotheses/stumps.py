@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidDataError
 from reticent.hypotheses.base import (
-    FeatureClass,
+    ClassOfFeatures,
     Minimum,
     Projection,
     refuse_long_list,
@@ -19,7 +19,7 @@ from reticent.hypotheses.base import (
 from reticent.hypotheses.dimensions import sauer_shelah, stump_vc
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
 from reticent.hypotheses.oracles.partitions import Splits, distinct_splits
-from reticent.hypotheses.oracles.points import distinct_rows, matrix
+from reticent.hypotheses.oracles.points import distinct_rows, point_matrix
 from reticent.hypotheses.oracles.sorted_columns import (
     ColumnBlocks,
     SortedColumns,
@@ -52,14 +52,14 @@ class Stump:
 
 
 @dataclass(frozen=True, slots=True)
-class Stumps(FeatureClass[Stump]):
+class Stumps(ClassOfFeatures[Stump]):
     r"""Thresholds of both directions on any one of the features.
 
     Parameters
     ----------
     n_features : int, optional
-        How many features the points have. Left out, every call reads it off its points;
-        the VC dimension and the growth function need it (see :meth:`on`).
+        How many features the points have. If left out, every call takes it from its
+        points; the VC dimension and the growth function need it (see :meth:`on`).
 
     Notes
     -----
@@ -77,11 +77,6 @@ class Stumps(FeatureClass[Stump]):
     3
     """
 
-    n_features: int | None = None
-
-    def __post_init__(self) -> None:
-        self._check_features()
-
     @property
     def vc_dimension(self) -> int:
         """Exact; grows like the logarithm of the number of features."""
@@ -89,18 +84,20 @@ class Stumps(FeatureClass[Stump]):
 
     def presort(self, X: ArrayLike) -> SortedColumns:
         """Sort every feature once, for many calls of `minimise` and `mistakes`."""
-        return SortedColumns.of(matrix(X, self.n_features))
+        return SortedColumns.of(point_matrix(X, self.n_features))
 
     def project(self, X: ArrayLike) -> StumpProjection:
         """Return one representative for each labeling of the points in `X`."""
-        points, _ = distinct_rows(matrix(X, self.n_features))
+        points, _ = distinct_rows(point_matrix(X, self.n_features))
         most = self.on(points.shape[1])._growth(len(points))
         refuse_long_list(most, "project fewer points.")
         return StumpProjection(points, distinct_splits(points))
 
     def predict(self, hypothesis: Stump, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label on each side of the cut."""
-        upper = matrix(X, self.n_features)[:, hypothesis.feature] >= hypothesis.cut
+        upper = (
+            point_matrix(X, self.n_features)[:, hypothesis.feature] >= hypothesis.cut
+        )
         return np.where(upper, hypothesis.above, hypothesis.below).astype(np.uint8)
 
     def minimise(
@@ -116,14 +113,14 @@ class Stumps(FeatureClass[Stump]):
                 X.blocks(feature, costs) for feature in range(X.n_features)
             )
         else:
-            rows = matrix(X, self.n_features)
+            rows = point_matrix(X, self.n_features)
             costs = signed_costs(y, weights, len(rows))
             columns = _sorted_blocks(rows, costs)
         best, value = _best_stump(columns, int(costs.ones.sum()))
         return Minimum(best, costs.value(value), costs.exact)
 
     def _count(self, points: ArrayLike) -> int:
-        distinct, _ = distinct_rows(matrix(points, self.n_features))
+        distinct, _ = distinct_rows(point_matrix(points, self.n_features))
         return 2 * (len(distinct_splits(distinct)) + 1)
 
     def _growth(self, m: int) -> int:
@@ -136,7 +133,7 @@ class Stumps(FeatureClass[Stump]):
 
 
 class StumpProjection(Projection[Stump]):
-    """Stumps that tell a point set apart.
+    """One stump per labeling of a point set.
 
     The records have `feature`, `cut`, `below` and `above`.
     """
@@ -144,7 +141,7 @@ class StumpProjection(Projection[Stump]):
     def __init__(self, points: NDArray[np.float64], splits: Splits) -> None:
         self.points = points
         self._splits = splits
-        # Splits come sorted by feature: where does each feature's run begin and end?
+        # Splits are sorted by feature; these are the ends of each feature's run.
         edges = np.arange(points.shape[1] + 1)
         self._runs = np.searchsorted(splits.feature, edges)
         self.hypotheses = self._records()
@@ -157,8 +154,8 @@ class StumpProjection(Projection[Stump]):
     ) -> NDArray[Any]:
         """Count weighted mistakes; also takes presorted data or a tally as `X`.
 
-        A tally makes this a binary search per representative, whatever the size of the
-        data: prepare one with ``stumps.presort(X).tally(y)`` and keep it.
+        With a tally this takes one binary search per representative, independent of the
+        size of the data: prepare one with ``stumps.presort(X).tally(y)`` and keep it.
         """
         tally = as_tally(X, y, weights)
         if tally is None:
@@ -177,7 +174,7 @@ class StumpProjection(Projection[Stump]):
         )
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
-        return matrix(X, self.points.shape[1])
+        return point_matrix(X, self.points.shape[1])
 
     def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
         columns = np.ascontiguousarray(rows.T)
@@ -256,7 +253,7 @@ def _best_stump(columns: Iterator[ColumnBlocks], total: int) -> tuple[Stump, int
         below = blocks.below[1:-1]
         if len(below) == 0:
             continue
-        # Rising: everything above the cut is 1, so the dearest lower part is best.
+        # Rising: everything above the cut is 1, so the costliest lower part is best.
         for label, where in ((0, np.argmax(below)), (1, np.argmin(below))):
             cost = int(below[where]) if label else total - int(below[where])
             if cost < value:

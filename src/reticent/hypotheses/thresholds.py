@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.hypotheses.base import HypothesisClass, Minimum, Projection
+from reticent.errors import InvalidParameterError
+from reticent.hypotheses.base import Minimum
 from reticent.hypotheses.dimensions import alternations
-from reticent.hypotheses.oracles.costs import Costs, signed_costs
-from reticent.hypotheses.oracles.points import ordered_values, plain
+from reticent.hypotheses.lines import LineClass, LineProjection, line_blocks
+from reticent.hypotheses.oracles.costs import Costs
+from reticent.hypotheses.oracles.points import ordered_values, python_scalar
 from reticent.hypotheses.oracles.sorted_columns import (
-    ColumnBlocks,
     SortedColumns,
-    Tally,
-    as_tally,
-    cost_at_or_above,
 )
 
-__all__ = [
-    "LineProjection",
-    "Threshold",
-    "ThresholdProjection",
-    "Thresholds",
-    "line_blocks",
-]
-
-H = TypeVar("H")
+__all__ = ["Threshold", "ThresholdProjection", "Thresholds"]
 
 _STARTS = {"up": (0,), "down": (1,), "either": (0, 1)}
 
@@ -39,7 +27,7 @@ _STARTS = {"up": (0,), "down": (1,), "either": (0, 1)}
 class Threshold:
     """Label `below` for ``x < cut``, label `above` for ``x >= cut``.
 
-    Constants have ``below == above``; their cut says nothing.
+    Constants have ``below == above``; their cut has no effect.
     """
 
     cut: Any
@@ -48,8 +36,8 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds(HypothesisClass[Threshold]):
-    """Cut an ordered line once: numbers, dates, strings, anything that sorts.
+class Thresholds(LineClass[Threshold]):
+    """Thresholds on any ordered type: numbers, dates, strings.
 
     Parameters
     ----------
@@ -61,8 +49,8 @@ class Thresholds(HypothesisClass[Threshold]):
     Notes
     -----
     Cuts are points of the projected set, never midpoints, so nothing is rounded and
-    any ordered type works. Representatives come in this order: the constants, then by
-    label below the cut, then by ascending cut.
+    any ordered type works. The constants come first; the other representatives are
+    sorted by label below the cut, then by ascending cut.
 
     ===========  ============  ======================
     direction    VC dimension  labelings of m >= 1 points
@@ -92,19 +80,6 @@ class Thresholds(HypothesisClass[Threshold]):
         """1 for one direction, 2 for both."""
         return len(_STARTS[self.direction])
 
-    def on(self, n_features: int) -> Self:
-        """Return this class; refuse more than one feature."""
-        if n_features != 1:
-            raise InvalidDataError(
-                f"Thresholds work on one feature; got n_features={n_features}. Use "
-                "Stumps to choose among features."
-            )
-        return self
-
-    def presort(self, X: ArrayLike) -> SortedColumns:
-        """Sort `X` once, for many calls of `minimise` and `mistakes`."""
-        return SortedColumns.of(ordered_values(X)[:, np.newaxis])
-
     def project(self, X: ArrayLike) -> ThresholdProjection:
         """Return one representative for each labeling of the points in `X`."""
         points = np.unique(ordered_values(X))
@@ -133,8 +108,8 @@ class Thresholds(HypothesisClass[Threshold]):
         """Minimise weighted mistakes by one sort and one scan."""
         blocks, costs = line_blocks(X, y, weights)
         total = int(blocks.below[-1])
-        # A constant's cut says nothing; the smallest point keeps it a function of X.
-        smallest = plain(blocks.values[0])
+        # A constant's cut has no effect; the smallest point makes it a function of X.
+        smallest = python_scalar(blocks.values[0])
         starts = _STARTS[self.direction]
         best = Threshold(smallest, starts[0], starts[0]), starts[0] * total
         if self.direction == "either" and total < best[1]:
@@ -147,50 +122,16 @@ class Thresholds(HypothesisClass[Threshold]):
             above_cost = (below if start else total - below).astype(np.int64)
             where = int(np.argmin(above_cost))
             if above_cost[where] < best[1]:
-                cut = plain(blocks.values[first + where])
+                cut = python_scalar(blocks.values[first + where])
                 best = Threshold(cut, start, 1 - start), int(above_cost[where])
         return Minimum(best[0], costs.value(best[1]), costs.exact)
-
-    def _count(self, points: ArrayLike) -> int:
-        return self._growth(len(np.unique(ordered_values(points))))
 
     def _growth(self, m: int) -> int:
         return alternations(m, 1, either_start=self.direction == "either")
 
 
-class LineProjection(Projection[H]):
-    """Representatives on a line, whose mistakes follow from costs above each point."""
-
-    def __init__(self, points: NDArray[Any], hypotheses: NDArray[Any]) -> None:
-        self.points = points
-        self.hypotheses = hypotheses
-
-    def mistakes(
-        self,
-        X: ArrayLike | SortedColumns | Tally,
-        y: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
-    ) -> NDArray[Any]:
-        """Count weighted mistakes; also takes presorted data or a tally as `X`."""
-        tally = as_tally(X, y, weights)
-        if tally is None:
-            return super().mistakes(X, y, weights)
-        above = tally.at_or_above(0, self.points)
-        return tally.costs.values(self._totals(above, tally.costs))
-
-    def _rows(self, X: Any) -> NDArray[Any]:
-        return ordered_values(X)
-
-    def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
-        return self._totals(cost_at_or_above(rows, self.points, costs.ones), costs)
-
-    @abstractmethod
-    def _totals(self, at_or_above: NDArray[Any], costs: Costs) -> NDArray[Any]:
-        """Combine the cost of ``x >= point`` into the cost of each representative."""
-
-
 class ThresholdProjection(LineProjection[Threshold]):
-    """Thresholds that tell a point set apart; fields `cut`, `below`, `above`."""
+    """One threshold per labeling of a point set; fields `cut`, `below`, `above`."""
 
     def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label of every representative at every row of `X`."""
@@ -201,6 +142,7 @@ class ThresholdProjection(LineProjection[Threshold]):
         return np.where(upper, above[:, np.newaxis], below[:, np.newaxis])
 
     def _totals(self, at_or_above: NDArray[Any], costs: Costs) -> NDArray[Any]:
+        """Combine the cost of ``x >= point`` into the cost of each representative."""
         total = int(costs.ones.sum())
         position = np.searchsorted(self.points, self.hypotheses["cut"])
         upper = at_or_above[position]
@@ -210,21 +152,8 @@ class ThresholdProjection(LineProjection[Threshold]):
 
     def _hypothesis(self, record: Any) -> Threshold:
         return Threshold(
-            plain(record["cut"]), int(record["below"]), int(record["above"])
+            python_scalar(record["cut"]), int(record["below"]), int(record["above"])
         )
-
-
-def line_blocks(
-    X: ArrayLike | SortedColumns, y: ArrayLike, weights: ArrayLike | None
-) -> tuple[ColumnBlocks, Costs]:
-    """Return one labelled column as blocks of equal values, with its costs."""
-    if isinstance(X, SortedColumns):
-        costs = signed_costs(y, weights, X.n_points)
-        return X.blocks(0, costs), costs
-    values = ordered_values(X)
-    costs = signed_costs(y, weights, len(values))
-    order = np.argsort(values)
-    return ColumnBlocks.of(values[order], costs.ones[order]), costs
 
 
 def _records(cuts: NDArray[Any], below: int, above: int) -> NDArray[Any]:

@@ -22,18 +22,21 @@ from reticent.learners.linear.output_noise import (
     OutputPerturbationClassifier,
     OutputPerturbationRegressor,
 )
-from reticent.learners.meta.confident import HighConfidence
+from reticent.learners.meta.high_confidence import HighConfidence
 from reticent.learners.meta.resampling import Resampled, Subsampled
 from reticent.learners.public.bounds import regularized_excess_at_most
 from reticent.learners.public.cover import PublicCoverClassifier
-from reticent.learners.public.perturbed import PerturbedERMClassifier
+from reticent.learners.public.perturbed_erm import PerturbedERMClassifier
 from reticent.learners.public.regularized import (
     RegularizedERMClassifier,
     RegularizedERMRegressor,
 )
 from reticent.learners.public.rrspm import RRSPMClassifier
 from reticent.learners.public.rspm import RSPMClassifier
-from reticent.learners.public.separator_bounds import ReleaseError, rrspm_error_at_most
+from reticent.learners.public.separator_bounds import (
+    ExcessErrorBound,
+    rrspm_error_at_most,
+)
 from reticent.learners.public.student import StudentClassifier
 from reticent.learners.public.teaching_sets import identification_set, teaching_size
 from reticent.learners.selection.exponential import ExponentialMechanismClassifier
@@ -44,13 +47,14 @@ from reticent.learners.selection.optimal import (
     optimal_predictor,
     worst_excess,
 )
-from reticent.learners.selection.perfect import (
+from reticent.learners.selection.perfect_generalization import (
     PerfectlyGeneralizingClassifier,
     perfect_sample_size,
 )
 
 __all__ = [
     "BestSubsetRegressor",
+    "ExcessErrorBound",
     "ExponentialMechanismClassifier",
     "FourierFeatures",
     "HighConfidence",
@@ -70,7 +74,6 @@ __all__ = [
     "RSPMClassifier",
     "RegularizedERMClassifier",
     "RegularizedERMRegressor",
-    "ReleaseError",
     "Resampled",
     "StudentClassifier",
     "Subsampled",

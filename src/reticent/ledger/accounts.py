@@ -1,4 +1,4 @@
-"""Accounts, the caps on them, and what is left."""
+"""Accounts, their caps, and what is left of them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reticent.ledger.charges import Charge
 from reticent.ledger.units import (
     DELTA_UNITS,
     EPSILON_UNITS,
-    LARGEST,
-    NOTHING,
+    MAX_UNITS,
+    NO_SPEND,
     RHO_UNITS,
     Spend,
-    as_float,
+    units_to_float,
 )
 
 _LONGEST_NAME = 200
@@ -91,7 +91,7 @@ class Balance:
 
     account: AccountId
     cap: Cap
-    spent: Spend = NOTHING
+    spent: Spend = NO_SPEND
 
     @property
     def remaining(self) -> Spend:
@@ -125,12 +125,12 @@ class Balance:
         }
         if self.cap.method is Method.EITHER:
             sums = [parts.pop(kind) for kind in ("epsilon", "rho") if kind in parts]
-            parts = {"sums": " or ".join(sums) or "nobody knows how much", **parts}
+            parts = {"sums": " or ".join(sums) or "an unknown amount", **parts}
         return f"{self.account}: {', '.join(parts.values())}"
 
     @property
     def share(self) -> tuple[float, str]:
-        """How much of the cap is spent, and of which kind, by the scarcest."""
+        """The largest spent share among the kinds of loss, and that kind."""
         spent, cap = _shown(self.spent, self.cap), _shown(self.cap.exhausted, self.cap)
         shares = {
             kind: (math.inf if used is None else used / limit if limit else 0.0)
@@ -138,7 +138,7 @@ class Balance:
             for limit in [cap[kind] or 0.0]
         }
         if self.cap.method is Method.EITHER:
-            # A limit of zero admits nothing, so it is the other sum that lasts.
+            # A limit of zero admits nothing, so only the other sum counts.
             sums = {k: shares.pop(k) for k in ("epsilon", "rho") if cap[k]}
             longest = min(sums, key=lambda kind: sums[kind])
             shares[longest] = sums[longest]
@@ -146,7 +146,7 @@ class Balance:
 
 
 def _shown(spend: Spend, cap: Cap) -> dict[str, float | None]:
-    """Return the kinds of loss that a cap counts; None where it is beyond counting."""
+    """Return the losses that a cap counts; None for one above `MAX_UNITS`."""
     if cap.method is Method.COUNT:
         return {"answers": spend.answers}
     kinds = {
@@ -156,11 +156,11 @@ def _shown(spend: Spend, cap: Cap) -> dict[str, float | None]:
     }
     left_out = {Method.BASIC: "rho", Method.ZCDP: "epsilon"}.get(cap.method)
     return {
-        kind: None if count == LARGEST else as_float(count, units)
+        kind: None if count == MAX_UNITS else units_to_float(count, units)
         for kind, (count, units) in kinds.items()
         if kind != left_out
     }
 
 
 def _float(count: int | None, units: int) -> float | None:
-    return None if count is None else as_float(count, units)
+    return None if count is None else units_to_float(count, units)

@@ -1,19 +1,20 @@
-"""How one cap follows on another: what stays, and what is then spent."""
+"""Which cap may replace another on an open account, and what is spent afterwards."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
 from reticent.ledger.caps import Cap, Method, with_shares
-from reticent.ledger.units import EPSILON_UNITS, LARGEST, RHO_UNITS, Spend
+from reticent.ledger.units import EPSILON_UNITS, MAX_UNITS, RHO_UNITS, Spend
 
 
 def successor(cap: Cap, known: Cap, spent: Spend) -> tuple[Cap, Spend] | None:
-    """Return `cap` as it follows on the cap `known`, with what is then spent.
+    """Return the cap that replaces `known` when `cap` is asked for, and the spend then.
 
     The method stays, except that an account by ``basic`` without a delta, or by
-    ``zcdp``, may go on by ``either``. An account that was charged keeps its split of
-    delta: a split chosen after looking would be no filter. None if `cap` cannot follow.
+    ``zcdp``, may continue by ``either``. An account that was charged keeps its split of
+    delta: a split chosen after seeing answers is not a filter. None if `cap` cannot
+    replace `known`.
     """
     if cap.relation != known.relation:
         return None
@@ -32,6 +33,6 @@ def successor(cap: Cap, known: Cap, spent: Spend) -> tuple[Cap, Spend] | None:
     )
     if known.method is Method.EITHER:
         return split, spent
-    if known.method is Method.ZCDP:  # nobody counted its epsilons
-        return split, spent._replace(epsilon=LARGEST)
+    if known.method is Method.ZCDP:  # its epsilons were never counted
+        return split, spent._replace(epsilon=MAX_UNITS)
     return None

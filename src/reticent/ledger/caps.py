@@ -24,12 +24,12 @@ from reticent.ledger.charges import REPLACE_ONE, Charge
 from reticent.ledger.units import (
     DELTA_UNITS,
     EPSILON_UNITS,
-    LARGEST,
-    NOTHING,
+    MAX_UNITS,
+    NO_SPEND,
     RHO_UNITS,
     Spend,
-    as_float,
     units_down,
+    units_to_float,
     whole,
 )
 
@@ -72,8 +72,8 @@ class Cap:
     (``zcdp``), and for charges of which one sum *or* the other stays within its limit
     (``either``; the proof is in `reticent.guarantees.totals`). Exact or numerical
     composition needs its steps fixed in advance, so ``count`` admits one kind of answer
-    only, named by its certificate. Whoever changes a cap should not decide so by
-    looking at answers.
+    only, named by its certificate. A decision to change a cap should not depend on
+    answers.
 
     References
     ----------
@@ -90,7 +90,7 @@ class Cap:
     answers: int | None = None
     certificate: str | None = None
     totals: int = 0
-    #: What may be spent of each kind; `LARGEST` where nothing is limited.
+    #: What may be spent of each kind; `MAX_UNITS` where nothing is limited.
     limits: Spend = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -133,9 +133,9 @@ class Cap:
     ) -> Cap:
         """Cap the sum of rhos so that all of it together is (epsilon, delta)-DP.
 
-        `slack` is the part of `delta` kept for the deltas that answers bring
-        themselves; the rest serves the conversion from zCDP. With 0 only answers
-        without a delta fit.
+        `slack` is the part of `delta` kept for answers that have a delta of their own;
+        the rest serves the conversion from zCDP. With 0, only answers without a delta
+        fit.
         """
         promise = units_down("epsilon", epsilon, EPSILON_UNITS)
         total = units_down("delta", delta, DELTA_UNITS)
@@ -169,19 +169,19 @@ class Cap:
     ) -> Cap:
         """Cap sums of epsilon or sums of rho, whichever lasts longer.
 
-        Everything with an epsilon or a rho can be charged, so models and releases of
-        all kinds share the budget.
+        Every charge with an epsilon or a rho can be counted, so models and releases of
+        all kinds can share the budget.
 
         Parameters
         ----------
         epsilon, delta : float
             What everything charged together satisfies.
         slack : float, default=None
-            The part of delta kept for answers that bring a delta of their own; None
+            The part of delta kept for answers that have a delta of their own; None
             keeps one twentieth.
         totals : float, default=None
-            The part kept for totals that hold whenever somebody looks; None keeps one
-            twentieth, or what `slack` leaves if that is less.
+            The part kept for printed totals, so that they hold at every moment; None
+            keeps one twentieth, or what `slack` leaves if that is less.
         relation : str, default='replace-one'
             Kind of neighbours.
         """
@@ -246,8 +246,8 @@ class Cap:
     ) -> Cap:
         """Cap by a budget: by sums of epsilon, or of rho if it has a delta to use.
 
-        With a `charge` that brings a delta of its own, the part of the budget's delta
-        that is kept for such answers is the one that covers most of them.
+        A `charge` with a delta chooses the part of the budget's delta that is kept for
+        such answers, so that most of them fit.
         """
         epsilon, delta = budget.epsilon, budget.delta
         if not delta > 0:
@@ -267,26 +267,28 @@ class Cap:
     def budget(self) -> Budget:
         """The promise as a budget."""
         return Budget(
-            as_float(self.epsilon or 0, EPSILON_UNITS),
-            as_float(self.delta or 0, DELTA_UNITS),
+            units_to_float(self.epsilon or 0, EPSILON_UNITS),
+            units_to_float(self.delta or 0, DELTA_UNITS),
         )
 
     @property
     def filter(self) -> Filter:
-        """The cap in real numbers, as totals need it."""
+        """The cap in real numbers, for computing totals."""
         epsilon, delta = self.budget.epsilon, self.budget.delta
         if self.method is Method.BASIC:
             return Filter(epsilon, delta, delta)
-        parts = (as_float(part, DELTA_UNITS) for part in (self.slack, self.totals))
+        parts = (
+            units_to_float(part, DELTA_UNITS) for part in (self.slack, self.totals)
+        )
         return Filter(epsilon, delta, *parts)
 
     @property
     def exhausted(self) -> Spend:
         """The spend at which nothing is left."""
-        return Spend(*(0 if limit == LARGEST else limit for limit in self.limits))
+        return Spend(*(0 if limit == MAX_UNITS else limit for limit in self.limits))
 
     def allows(self, spent: Spend) -> bool:
-        """Return whether so much may be spent."""
+        """Return whether this total may be spent."""
         epsilon, delta, rho, answers = self.limits
         if spent.delta > delta or spent.answers > answers:
             return False
@@ -294,11 +296,11 @@ class Cap:
             return spent.epsilon <= epsilon or spent.rho <= rho
         return spent.epsilon <= epsilon and spent.rho <= rho
 
-    def answers_left(self, charge: Charge, spent: Spend = NOTHING) -> int:
+    def answers_left(self, charge: Charge, spent: Spend = NO_SPEND) -> int:
         """Return how many answers at this charge fit beside what is spent."""
         cost = self.cost(charge, 1)
         epsilon, delta, rho, answers = (
-            max(0, limit - used) // price if price else LARGEST
+            max(0, limit - used) // price if price else MAX_UNITS
             for price, limit, used in zip(cost, self.limits, spent, strict=True)
         )
         if not self.allows(self.after(spent, cost)):
@@ -315,11 +317,11 @@ class Cap:
             )
         epsilon, delta, rho = charge.epsilon, charge.delta, charge.rho
         if self.method is Method.EITHER:
-            # What cannot be counted in one way is more than that way ever admits.
+            # A loss that one sum cannot count exceeds every limit on that sum.
             spend = Spend(
-                LARGEST if epsilon is None else epsilon * answers,
+                MAX_UNITS if epsilon is None else epsilon * answers,
                 delta * answers,
-                LARGEST if rho is None else rho * answers,
+                MAX_UNITS if rho is None else rho * answers,
                 answers,
             )
             return spend.counted()
@@ -336,7 +338,7 @@ class Cap:
         )
 
     def after(self, spent: Spend, cost: Spend) -> Spend:
-        """Return what is spent after a cost; what is beyond counting stays so."""
+        """Return what is spent after a cost; sums above `MAX_UNITS` are cut off."""
         total = spent.plus(cost)
         return total.counted() if self.method is Method.EITHER else total
 
@@ -352,7 +354,7 @@ class Cap:
         """Return canonical JSON."""
         data = {name: getattr(self, name) for name in _CAP_FIELDS}
         data["method"] = self.method.value
-        if self.method is Method.EITHER:  # older caps are spelt as they always were
+        if self.method is Method.EITHER:  # the text of older caps must not change
             data["totals"] = self.totals
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
@@ -364,10 +366,10 @@ class Cap:
 
 
 def _either(relation: str, epsilon: int, delta: int, slack: int, totals: int) -> Cap:
-    parts = (as_float(part, DELTA_UNITS) for part in (delta, slack, totals))
-    rho = Filter(as_float(epsilon, EPSILON_UNITS), *parts).rho
-    # Below the largest number, which stands for what nobody could count.
-    most = LARGEST - 1
+    parts = (units_to_float(part, DELTA_UNITS) for part in (delta, slack, totals))
+    rho = Filter(units_to_float(epsilon, EPSILON_UNITS), *parts).rho
+    # Below MAX_UNITS, which stands for a loss that could not be counted.
+    most = MAX_UNITS - 1
     return Cap(
         method=Method.EITHER,
         relation=relation,
@@ -395,5 +397,5 @@ def _limits(cap: Cap) -> Spend:
         limited = {"rho": cap.rho, "delta": cap.slack}
     elif cap.method is Method.EITHER:
         limited = {"epsilon": cap.epsilon, "delta": cap.slack, "rho": cap.rho}
-    everything = Spend(LARGEST, LARGEST, LARGEST, LARGEST)
+    everything = Spend(MAX_UNITS, MAX_UNITS, MAX_UNITS, MAX_UNITS)
     return everything._replace(**{k: v for k, v in limited.items() if v is not None})

@@ -23,7 +23,7 @@ from reticent.ledger.units import (
     DELTA_UNITS,
     EPSILON_UNITS,
     RHO_UNITS,
-    as_float,
+    units_to_float,
     units_up,
     whole,
 )
@@ -36,7 +36,7 @@ _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._:@/-]{0,127}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """The loss of one answer as whole units, see `Spend`, each rounded up.
+    """The loss of one answer, in whole units (see `Spend`), each rounded up.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ class Charge:
     certificate : str
         Id of the certificate that promises this loss.
     relation : str, default='replace-one'
-        Kind of neighbours it is about. Charges under different relations never meet
-        in one account.
+        Kind of neighbours it is about. One account never mixes charges under
+        different relations.
     """
 
     epsilon: int | None = None
@@ -82,7 +82,7 @@ class Charge:
             ("delta", self.delta or None, DELTA_UNITS),
         )
         return ", ".join(
-            f"{name} {as_float(count, units):.6g}"
+            f"{name} {units_to_float(count, units):.6g}"
             for name, count, units in kinds
             if count is not None
         )

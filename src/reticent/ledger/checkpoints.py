@@ -1,7 +1,7 @@
-"""Signed checkpoints in a second place: they show when an older copy comes back.
+"""Signed checkpoints in separate storage: they reveal a restored older copy.
 
 A chain of hashes cannot tell that its end was cut off, or that yesterday's file was
-put back. A checkpoint can: it says how far the ledger had come, under a signature.
+put back. A checkpoint can: it states, under a signature, how far the ledger had come.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from reticent.signing import Signer
 class Checkpoint:
     """How far a ledger had come.
 
-    `epoch` counts writings-off: a ledger that was written off is ahead of every copy
-    from before, whatever their lengths.
+    `epoch` counts how often the budget was written off: a ledger that was written off
+    is ahead of every earlier copy, whatever their lengths.
     """
 
     ledger: str
@@ -38,7 +38,7 @@ class Checkpoint:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """What grows from one checkpoint to the next."""
+        """Epoch and sequence; they grow from one checkpoint to the next."""
         return self.epoch, self.sequence
 
     def to_bytes(self, signer: Signer) -> bytes:
@@ -97,7 +97,7 @@ class Checkpoint:
 
 
 class CheckpointStore(Protocol):
-    """The second place: another disk, another machine, an object store."""
+    """Separate storage for checkpoints: another disk or machine, an object store."""
 
     def read(self) -> bytes | None:
         """Return the checkpoint, or None if there never was one."""
@@ -106,7 +106,7 @@ class CheckpointStore(Protocol):
     def write(self, data: bytes, *, progress: tuple[int, int], force: bool) -> None:
         """Keep a checkpoint durably, unless one with more progress is there.
 
-        With `force` keep it in any case. Return only when it is safe.
+        With `force`, keep it in any case. Return only when it is durable.
         """
         ...
 
@@ -114,8 +114,8 @@ class CheckpointStore(Protocol):
 class FileCheckpoints:
     """A checkpoint in one file, replaced as a whole, readable by its owner only.
 
-    Several processes may share it: whoever comes late with less progress leaves the
-    file as it is.
+    Several processes may share it: a checkpoint with less progress does not replace
+    the file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -161,7 +161,7 @@ class FileCheckpoints:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        import fcntl  # not on every platform; the rest of the room is
+        import fcntl  # missing on some platforms that the rest of the ledger runs on
 
         lock = self._path.with_name(self._path.name + ".lock")
         handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -180,8 +180,8 @@ class FileCheckpoints:
 
 
 @dataclass(frozen=True, slots=True)
-class SecondPlace:
-    """Where checkpoints go, and the key they are signed with."""
+class SignedCheckpoints:
+    """A store of checkpoints and the key that signs them."""
 
     store: CheckpointStore
     signer: Signer

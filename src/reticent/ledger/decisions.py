@@ -1,9 +1,9 @@
 """What may be charged, answered or opened: every decision of the ledger.
 
-Decisions are made on a `Page`: the part of the book that they concern, read under a
-lock. They check everything before they change anything, so a refused operation
-leaves no trace, and the other operations of the same commit go on. The memory and
-the SQL ledger share this code; they differ in where pages come from and go to.
+Decisions are made on a `LedgerState`: the part of the ledger that they concern, read
+under a lock. They check everything before they change anything, so a refused operation
+leaves no trace, and the other operations of the same commit go on. The memory and the
+SQL ledger share this code; they differ in where the state is read and written.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LARGEST_ANSWER = 2**20
 
 @dataclass(slots=True)
 class Needs:
-    """Which part of the book an operation must see."""
+    """Which part of the ledger an operation reads."""
 
     accounts: set[str] = field(default_factory=set)
     requests: set[str] = field(default_factory=set)
@@ -65,12 +65,12 @@ class Needs:
 
 
 @dataclass(slots=True)
-class Page:
-    """The part of the book under decision, and what is being added to it.
+class LedgerState:
+    """The part of the ledger that operations read, and what they add to it.
 
     `answers` and `charges` are indexed by the sequence of the charge; `releases` maps
     a query to the charge under which its remembered answer was drawn, and its place
-    there; `seen` holds who paid for seeing which release later.
+    there; `seen` holds which accounts paid later to see which release.
     """
 
     sequence: int = 0
@@ -129,9 +129,9 @@ class Page:
             ) from None
 
 
-def open_account(page: Page, account: AccountId, cap: Cap) -> Balance:
-    """Open an account; the same again changes nothing."""
-    known = page.accounts.get(str(account))
+def open_account(state: LedgerState, account: AccountId, cap: Cap) -> Balance:
+    """Open an account; a second call with the same cap changes nothing."""
+    known = state.accounts.get(str(account))
     if known is not None:
         if known.cap != cap:
             raise AccountOpenError(
@@ -139,13 +139,13 @@ def open_account(page: Page, account: AccountId, cap: Cap) -> Balance:
                 "set_cap."
             )
         return known
-    page.append(ACCOUNT, {"account": str(account), "cap": cap.to_json()})
-    return _put(page, Balance(account, cap))
+    state.append(ACCOUNT, {"account": str(account), "cap": cap.to_json()})
+    return _put(state, Balance(account, cap))
 
 
-def set_cap(page: Page, account: AccountId, cap: Cap) -> Balance:
-    """Change the limits of an account; see `successor` for what stays."""
-    known = page.balance(account)
+def set_cap(state: LedgerState, account: AccountId, cap: Cap) -> Balance:
+    """Change the limits of an account; `successor` says which changes are allowed."""
+    known = state.balance(account)
     following = successor(cap, known.cap, known.spent)
     if following is None:
         raise InvalidParameterError(
@@ -155,33 +155,35 @@ def set_cap(page: Page, account: AccountId, cap: Cap) -> Balance:
         )
     new, spent = following
     if known.cap != new:
-        page.append(CAP, {"account": str(account), "cap": new.to_json()})
-    return _put(page, Balance(account, new, spent))
+        state.append(CAP, {"account": str(account), "cap": new.to_json()})
+    return _put(state, Balance(account, new, spent))
 
 
-def write_off(page: Page, caps: Mapping[str, Cap], epoch: int, reason: str) -> Entry:
-    """Declare everything spent, because what was spent is no longer known."""
+def write_off(
+    state: LedgerState, caps: Mapping[str, Cap], epoch: int, reason: str
+) -> Entry:
+    """Count every budget as spent, because what was spent is no longer known."""
     for name, cap in caps.items():
-        _put(page, Balance(AccountId.parse(name), cap, cap.exhausted))
+        _put(state, Balance(AccountId.parse(name), cap, cap.exhausted))
     accounts = {name: cap.to_json() for name, cap in caps.items()}
-    return page.append(
+    return state.append(
         WRITE_OFF, {"accounts": accounts, "epoch": epoch, "reason": reason}
     )
 
 
-def charge(page: Page, request: Request) -> Receipt:
-    """Charge for a request once, or say what became of it before."""
-    known = page.requests.get(request.key)
+def charge(state: LedgerState, request: Request) -> Receipt:
+    """Charge for a request once, or return what became of it before."""
+    known = state.requests.get(request.key)
     if known is not None:
-        return _again(page, request, known)
+        return _again(state, request, known)
     for account in request.accounts:
-        page.balance(account)
-    fresh, marks, counts = _plan(page, request)
+        state.balance(account)
+    fresh, marks, counts = _plan(state, request)
     costs, charged = {}, {}
     for name, count in counts.items():
         if not count:
-            continue  # paid for before, and free since, whatever became of the cap
-        balance = page.accounts[name]
+            continue  # paid for before, so free now even if the cap was lowered
+        balance = state.accounts[name]
         cost = balance.cap.cost(request.charge, count)
         spent = balance.cap.after(balance.spent, cost)
         if not balance.cap.allows(spent):
@@ -189,37 +191,37 @@ def charge(page: Page, request: Request) -> Receipt:
         costs[name] = cost
         charged[name] = Balance(balance.account, balance.cap, spent)
     if not costs:
-        return _receipt(page, request, None, Outcome.ANSWERED, ())
-    entry = page.append(
+        return _receipt(state, request, None, Outcome.ANSWERED, ())
+    entry = state.append(
         CHARGE,
         charge_body(
             len(fresh),
             request.charge.certificate,
             request.fingerprint,
             request.charge.relation,
-            int(time.time()),  # for people to read; order is the sequence
+            int(time.time()),  # for people to read; the sequence gives the order
         ),
         request=request.key,
         costs=costs,
         marks=marks,
     )
-    page.accounts.update(charged)
-    page.touched.update(charged)
+    state.accounts.update(charged)
+    state.touched.update(charged)
     outcome = Outcome.DRAW if fresh else Outcome.ANSWERED
-    return _receipt(page, request, entry, outcome, fresh)
+    return _receipt(state, request, entry, outcome, fresh)
 
 
-def settle(page: Page, receipt: Receipt, answers: Sequence[bytes]) -> Receipt:
+def settle(state: LedgerState, receipt: Receipt, answers: Sequence[bytes]) -> Receipt:
     """Store the answers drawn for a receipt; the first ones stored stay."""
-    entry = page.charges.get(receipt.sequence or 0)
+    entry = state.charges.get(receipt.sequence or 0)
     if entry is None or entry.hash != receipt.entry_hash:
         raise LedgerError(
             f"receipt with sequence={receipt.sequence} is not of this ledger."
         )
     body = answer_body(answers)
-    stored = page.answers.get(entry.sequence)
+    stored = state.answers.get(entry.sequence)
     if stored is None:
-        page.append(ANSWER, body, settles=entry.sequence)
+        state.append(ANSWER, body, settles=entry.sequence)
     elif stored.body != body:
         raise LedgerError(
             f"the charge with sequence={entry.sequence} has another answer already; "
@@ -250,12 +252,18 @@ def settled(receipt: Receipt, answers: Sequence[bytes]) -> Receipt:
 
 def check_answers(receipt: Receipt, answers: Iterable[bytes]) -> tuple[bytes, ...]:
     """Return answers that fit the receipt or refuse them."""
-    given = tuple(answers)
+    given = check_answer_bytes(answers)
     if receipt.outcome is not Outcome.DRAW or len(given) != len(receipt.draw):
         raise InvalidParameterError(
             f"n_answers={len(given)} for a receipt that asks for {len(receipt.draw)}; "
             "settle takes one answer for each position in receipt.draw."
         )
+    return given
+
+
+def check_answer_bytes(answers: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Return answers that can be stored or refuse them."""
+    given = tuple(answers)
     if not all(
         isinstance(answer, bytes) and len(answer) <= LARGEST_ANSWER for answer in given
     ):
@@ -265,20 +273,19 @@ def check_answers(receipt: Receipt, answers: Iterable[bytes]) -> tuple[bytes, ..
     return given
 
 
-def _put(page: Page, balance: Balance) -> Balance:
-    page.accounts[str(balance.account)] = balance
-    page.touched.add(str(balance.account))
+def _put(state: LedgerState, balance: Balance) -> Balance:
+    state.accounts[str(balance.account)] = balance
+    state.touched.add(str(balance.account))
     return balance
 
 
 def _plan(
-    page: Page, request: Request
+    state: LedgerState, request: Request
 ) -> tuple[tuple[int, ...], tuple[Mark, ...], dict[str, int]]:
     """Return positions to draw, marks to write, and answers to pay per account.
 
-    A drawn answer is paid by every account. A remembered one is the same bytes again:
-    whoever paid for its draw has them accounted for, and so has whoever paid to see it
-    since; only an account that did neither pays now.
+    Every account pays for a drawn answer. A remembered answer is the same bytes again:
+    only an account that paid neither for its draw nor to see it later pays now.
     """
     names = request.names
     if request.memory is None:
@@ -288,35 +295,35 @@ def _plan(
     views: dict[Mark, None] = {}
     counts = dict.fromkeys(names, 0)
     for position, query in enumerate(request.hashes):
-        release = page.releases.get(query)
+        release = state.releases.get(query)
         if release is None:
             fresh.setdefault(query, position)
             continue
-        payers = page.charges[release[0]].costs()
+        payers = state.charges[release[0]].costs()
         for name in names:
             view = Mark(query, name, release[0])
-            if name not in payers and view not in page.seen and view not in views:
+            if name not in payers and view not in state.seen and view not in views:
                 views[view] = None
                 counts[name] += 1
-    drawn = [Mark(query, "", page.sequence + 1) for query in fresh]
+    drawn = [Mark(query, "", state.sequence + 1) for query in fresh]
     counts = {name: count + len(fresh) for name, count in counts.items()}
     return tuple(fresh.values()), (*drawn, *views), counts
 
 
-def _again(page: Page, request: Request, known: Entry) -> Receipt:
+def _again(state: LedgerState, request: Request, known: Entry) -> Receipt:
     """Answer a key that was charged before, without charging."""
     if known.content()["fingerprint"] != request.fingerprint:
         raise IdempotencyKeyReusedError(
             "this idempotency key was used for a different request; use a new key for "
             "a new request."
         )
-    unanswered = known.content()["answers"] and known.sequence not in page.answers
+    unanswered = known.content()["answers"] and known.sequence not in state.answers
     outcome = Outcome.SPENT if unanswered else Outcome.ANSWERED
-    return _receipt(page, request, known, outcome, ())
+    return _receipt(state, request, known, outcome, ())
 
 
 def _receipt(
-    page: Page,
+    state: LedgerState,
     request: Request,
     entry: Entry | None,
     outcome: Outcome,
@@ -331,7 +338,7 @@ def _receipt(
         )
     if outcome is not Outcome.SPENT and len(fresh) < len(request.queries):
         drawing = {request.hashes[position] for position in fresh}
-        answers = _known_answers(page, request, entry, drawing)
+        answers = _known_answers(state, request, entry, drawing)
     return Receipt(
         key=request.key,
         outcome=outcome,
@@ -339,7 +346,7 @@ def _receipt(
         entry_hash=None if entry is None else entry.hash,
         charge=request.charge,
         accounts={} if entry is None else entry.costs(),
-        remaining=tuple([page.accounts[name] for name in request.names]),
+        remaining=tuple([state.accounts[name] for name in request.names]),
         draw=fresh,
         answers=answers,
         places=places,
@@ -347,7 +354,7 @@ def _receipt(
 
 
 def _known_answers(
-    page: Page, request: Request, entry: Entry | None, drawing: set[str]
+    state: LedgerState, request: Request, entry: Entry | None, drawing: set[str]
 ) -> tuple[bytes | None, ...]:
     """Return the stored answers: drawn under `entry` itself, else remembered."""
     opened: dict[int, list[bytes]] = {}
@@ -355,7 +362,7 @@ def _known_answers(
     def answer(sequence: int, place: int) -> bytes:
         if sequence not in opened:
             opened[sequence] = unpack_answers(
-                page.answers[sequence].content()["answers"]
+                state.answers[sequence].content()["answers"]
             )
         return opened[sequence][place]
 
@@ -371,7 +378,7 @@ def _known_answers(
             if not mark.account
         }
     return tuple(
-        None if query in drawing else answer(*(own.get(query) or page.releases[query]))
+        None if query in drawing else answer(*(own.get(query) or state.releases[query]))
         for query in request.hashes
     )
 

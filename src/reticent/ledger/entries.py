@@ -1,8 +1,8 @@
-"""The chain: entries that are only ever appended, each sealed by its hash.
+"""The chain: entries that are only ever appended, each with a hash.
 
 An entry's hash covers the hash before it and every field, so the last hash stands for
-the whole history. Facts live in entries alone; account rows are a running total of
-them, checked at each start.
+the whole history. Only entries hold facts; account rows are their running totals,
+checked at each start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from reticent.ledger.units import Spend
 
-#: What the first entry's hash follows on.
+#: The hash before the first entry.
 GENESIS = "0" * 64
 
 LEDGER, ACCOUNT, CAP, CHARGE, ANSWER, WRITE_OFF = (
@@ -88,6 +88,11 @@ class Entry:
         """Return the body as a dictionary."""
         return dict(json.loads(self.body))
 
+    @property
+    def is_charge(self) -> bool:
+        """Whether this entry charges accounts."""
+        return self.kind == CHARGE
+
     def costs(self) -> Mapping[str, Spend]:
         """Return what a charge cost each account."""
         return costs_of(self.charges)
@@ -122,7 +127,7 @@ _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fals
 
 
 def canonical(data: Any) -> str:
-    """Return JSON with one spelling."""
+    """Return canonical JSON: one text for equal data."""
     return _encode.encode(data)
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from reticent.errors import LedgerError
 from reticent.ledger import decisions, posts
 from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.caps import Cap
-from reticent.ledger.decisions import Page
+from reticent.ledger.decisions import LedgerState
 from reticent.ledger.entries import LEDGER, Entry
 from reticent.ledger.operations import Draw
 from reticent.ledger.requests import Outcome, Receipt, Request
-from reticent.ledger.verification import Replay, Verification
+from reticent.ledger.verification import ChainReplay, ChainVerification
 
 
 class MemoryLedger:
@@ -24,8 +25,8 @@ class MemoryLedger:
     Guarantee
     ---------
     Everything that `Ledger` promises, except durability: what was spent is forgotten
-    at the end of the process, and a copied or forked ledger counts apart. Use
-    `SQLLedger` where a budget must survive.
+    at the end of the process, and a forked process counts on its own. Use `SQLLedger`
+    where a budget must survive.
 
     Examples
     --------
@@ -48,8 +49,8 @@ class MemoryLedger:
     """
 
     def __init__(self) -> None:
-        self._page = Page()
-        self._page.append(LEDGER, {"format": 1, "ledger": secrets.token_hex(16)})
+        self._state = LedgerState()
+        self._state.append(LEDGER, {"format": 1, "ledger": secrets.token_hex(16)})
         self._lock = threading.Lock()
         self._closed = False
 
@@ -66,29 +67,29 @@ class MemoryLedger:
         )
 
     def open_account(self, account: AccountId, cap: Cap) -> Balance:
-        """Open an account under a cap; the same again changes nothing."""
-        with self._held() as page:
-            return decisions.open_account(page, account, cap)
+        """Open an account under a cap; opening it again changes nothing."""
+        with self._locked_state() as state:
+            return decisions.open_account(state, account, cap)
 
     def set_cap(self, account: AccountId, cap: Cap) -> Balance:
         """Change the limits of an open account, not its method."""
-        with self._held() as page:
-            return decisions.set_cap(page, account, cap)
+        with self._locked_state() as state:
+            return decisions.set_cap(state, account, cap)
 
     def balance(self, account: AccountId) -> Balance:
         """Return what an account has spent and may spend."""
-        with self._held() as page:
-            return page.balance(account)
+        with self._locked_state() as state:
+            return state.balance(account)
 
     def balances(self) -> list[Balance]:
         """Return all accounts, sorted by name."""
-        with self._held() as page:
-            return [page.accounts[name] for name in sorted(page.accounts)]
+        with self._locked_state() as state:
+            return [state.accounts[name] for name in sorted(state.accounts)]
 
     def charge(self, request: Request) -> Receipt:
-        """Charge all accounts of a request, or say what became of it before."""
-        with self._held() as page:
-            return decisions.charge(page, request)
+        """Charge all accounts of a request, or return what became of it before."""
+        with self._locked_state() as state:
+            return decisions.charge(state, request)
 
     async def acharge(self, request: Request) -> Receipt:
         """`charge` for asynchronous callers."""
@@ -96,14 +97,14 @@ class MemoryLedger:
 
     def charged(self, key: str) -> bool:
         """Return whether a request with this key was charged."""
-        with self._held() as page:
-            return key in page.requests
+        with self._locked_state() as state:
+            return key in state.requests
 
     def settle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
         """Store the answers drawn for a receipt; reply with what this returns."""
         given = decisions.check_answers(receipt, answers)
-        with self._held() as page:
-            return decisions.settle(page, receipt, given)
+        with self._locked_state() as state:
+            return decisions.settle(state, receipt, given)
 
     async def asettle(self, receipt: Receipt, answers: Iterable[bytes]) -> Receipt:
         """`settle` for asynchronous callers."""
@@ -112,8 +113,8 @@ class MemoryLedger:
     def post(self, request: Request, answers: Iterable[bytes]) -> Receipt:
         """Charge a request and store answers that are known already, in one commit."""
         given = posts.checked_post(request, answers)
-        with self._held() as page:
-            return posts.post(page, request, given)
+        with self._locked_state() as state:
+            return posts.post(state, request, given)
 
     async def aanswer(self, request: Request, draw: Draw, about: Any) -> Receipt:
         """Charge a request, have its answers drawn, and settle them."""
@@ -125,36 +126,24 @@ class MemoryLedger:
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         """Yield the entries that follow sequence `after`, in order."""
-        with self._held() as page:
-            return iter(page.written[after:])
+        with self._locked_state() as state:
+            return iter(state.written[after:])
 
-    def verify(self) -> Verification:
+    def verify(self) -> ChainVerification:
         """Recompute every hash and every total, and compare."""
-        with self._held() as page:
-            replay = Replay()
-            replay.read_entries(page.written)
-            replay.compare(page.accounts)
+        with self._locked_state() as state:
+            replay = ChainReplay()
+            replay.read_entries(state.written)
+            replay.compare(state.accounts)
             return replay.result()
 
     def close(self) -> None:
         """Refuse everything from now on."""
         self._closed = True
 
-    def _held(self) -> _Held:
+    @contextmanager
+    def _locked_state(self) -> Iterator[LedgerState]:
         if self._closed:
             raise LedgerError("this ledger is closed.")
-        return _Held(self._lock, self._page)
-
-
-class _Held:
-    """The page, for as long as nobody else has it."""
-
-    def __init__(self, lock: threading.Lock, page: Page) -> None:
-        self._lock, self._page = lock, page
-
-    def __enter__(self) -> Page:
-        self._lock.acquire()
-        return self._page
-
-    def __exit__(self, *failure: object) -> None:
-        self._lock.release()
+        with self._lock:
+            yield self._state

@@ -1,4 +1,4 @@
-"""What is handed to the one writer: charges, answers, and answers yet to be drawn."""
+"""What the ledger's one writer is given to do: charge, draw answers, settle them."""
 
 from __future__ import annotations
 
@@ -9,35 +9,34 @@ from typing import Any, TypeAlias
 from reticent.ledger import decisions, posts
 from reticent.ledger.accounts import AccountId
 from reticent.ledger.caps import Cap
-from reticent.ledger.decisions import Needs, Page
+from reticent.ledger.decisions import LedgerState, Needs
 from reticent.ledger.requests import Outcome, Receipt, Request
 
-#: Draws what receipts that were charged together ask for; what each is about comes
-#: with it, and its answers go where it stood.
+#: Draws the answers of receipts that were charged together. Takes pairs of what a
+#: request is about and its receipt; returns the answers of each, in the same order.
 Draw: TypeAlias = Callable[[Sequence[tuple[Any, Receipt]]], Sequence[Iterable[bytes]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something to do on a page.
+    """One change of the ledger.
 
     Parameters
     ----------
     needs : Needs
-        What it must see there.
+        The part of the ledger's state that it reads.
     apply : callable
-        Decides on a page.
+        Makes the change on that state, or refuses it.
     draw : Draw or None
-        Draws what the decision asks for, when it is durable; then the answers are
-        settled in the next commit.
+        Draws the answers once the charge is durable; the next commit settles them.
     about : object
-        What `draw` is told about it.
+        What `draw` is told about the request.
     otherwise : str
-        What has become of it if the database was away.
+        What the caller is told happened if the database was away.
     """
 
     needs: Needs
-    apply: Callable[[Page], Any]
+    apply: Callable[[LedgerState], Any]
     draw: Draw | None = None
     about: Any = None
     otherwise: str = "Nothing was charged."
@@ -47,7 +46,7 @@ def opening_account(account: AccountId, cap: Cap) -> Operation:
     """Open an account."""
     return Operation(
         Needs(accounts={str(account)}),
-        lambda page: decisions.open_account(page, account, cap),
+        lambda state: decisions.open_account(state, account, cap),
     )
 
 
@@ -55,7 +54,7 @@ def changing_cap(account: AccountId, cap: Cap) -> Operation:
     """Change the cap of an account."""
     return Operation(
         Needs(accounts={str(account)}),
-        lambda page: decisions.set_cap(page, account, cap),
+        lambda state: decisions.set_cap(state, account, cap),
     )
 
 
@@ -68,7 +67,7 @@ def charging(
         requests={request.key},
         queries=set() if request.memory is None else set(request.hashes),
     )
-    return Operation(needs, lambda page: decisions.charge(page, request), draw, about)
+    return Operation(needs, lambda state: decisions.charge(state, request), draw, about)
 
 
 def posting(request: Request, answers: Iterable[bytes]) -> Operation:
@@ -76,7 +75,7 @@ def posting(request: Request, answers: Iterable[bytes]) -> Operation:
     given = posts.checked_post(request, answers)
     return Operation(
         Needs(accounts=set(request.names), requests={request.key}),
-        lambda page: posts.post(page, request, given),
+        lambda state: posts.post(state, request, given),
     )
 
 
@@ -90,16 +89,16 @@ def settling(receipt: Receipt, answers: Iterable[bytes]) -> Operation:
     given = decisions.check_answers(receipt, answers)
     return Operation(
         Needs(charges={receipt.sequence or 0}),
-        lambda page: decisions.settle(page, receipt, given),
+        lambda state: decisions.settle(state, receipt, given),
         otherwise="The charge stays, and its answer is lost.",
     )
 
 
-def follow(operations: Sequence[Operation], results: Sequence[Any]) -> list[Any]:
-    """Draw what durable charges ask for, each kind at once.
+def draw_answers(operations: Sequence[Operation], results: Sequence[Any]) -> list[Any]:
+    """Draw the answers that durable charges ask for, one call for each `draw`.
 
-    Return for each operation the one that settles its answers, or its result if there
-    is nothing to draw; an error is a result too.
+    Return for each operation the one that settles its answers, or its result (which
+    may be an error) if there is nothing to draw.
     """
     groups: dict[Draw, list[int]] = {}
     for place, (operation, result) in enumerate(zip(operations, results, strict=True)):
@@ -115,7 +114,7 @@ def follow(operations: Sequence[Operation], results: Sequence[Any]) -> list[Any]
             drawn = draw([(operations[p].about, results[p]) for p in places])
             for place, answers in zip(places, drawn, strict=True):
                 following[place] = settling(results[place], answers)
-        except Exception as error:  # noqa: BLE001 - handed on to those who asked
+        except Exception as error:  # noqa: BLE001 - raised by the callers who wait
             for place in places:
                 following[place] = error
     return following

@@ -10,7 +10,7 @@ from reticent.ledger.caps import Cap
 from reticent.ledger.entries import Entry
 from reticent.ledger.operations import Draw
 from reticent.ledger.requests import Receipt, Request
-from reticent.ledger.verification import Verification
+from reticent.ledger.verification import ChainVerification
 
 
 @runtime_checkable
@@ -35,7 +35,7 @@ class Ledger(Protocol):
     """
 
     def open_account(self, account: AccountId, cap: Cap) -> Balance:
-        """Open an account under a cap; the same again changes nothing."""
+        """Open an account under a cap; opening it again changes nothing."""
         ...
 
     def set_cap(self, account: AccountId, cap: Cap) -> Balance:
@@ -51,7 +51,7 @@ class Ledger(Protocol):
         ...
 
     def charge(self, request: Request) -> Receipt:
-        """Charge all accounts of a request, or say what became of it before.
+        """Charge all accounts of a request, or return what became of it before.
 
         Raises
         ------
@@ -87,9 +87,9 @@ class Ledger(Protocol):
     def post(self, request: Request, answers: Iterable[bytes]) -> Receipt:
         """Charge a request and store answers that are known already, in one commit.
 
-        There is no moment at which the charge is there and the answers are not. If
-        the key was used before, nothing changes and its receipt has the answers of
-        that time: a compare-and-swap on the key.
+        The charge is never visible without its answers. If the key was used before,
+        nothing changes, and the receipt has the answers stored then: a
+        compare-and-swap on the key.
         """
         ...
 
@@ -114,7 +114,7 @@ class Ledger(Protocol):
         """Yield the entries that follow sequence `after`, in order."""
         ...
 
-    def verify(self) -> Verification:
+    def verify(self) -> ChainVerification:
         """Recompute every hash and every total, and compare.
 
         Raises

@@ -1,4 +1,4 @@
-"""What is asked of the ledger, and what it hands back."""
+"""Requests to the ledger, and the receipts that it returns."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Request:
     ----------
     key : str
         1 to 200 visible ASCII characters, chosen by the caller and never used for
-        anything else. A service puts the client's name in front, so that clients
-        cannot meet each other's keys.
+        anything else. A service puts the client's name in front, so that two clients
+        never share a key.
     accounts : tuple of AccountId
         All of them are charged in one transaction, or none.
     charge : Charge
@@ -41,7 +41,7 @@ class Request:
         One canonical form per answer. Only hashes are kept.
     memory : str or None, default=None
         Dataset version and model version whose answers are remembered: a query asked
-        before gets the same bytes again. None draws afresh each time.
+        before gets the same bytes again. None draws a new answer each time.
     """
 
     key: str
@@ -61,8 +61,8 @@ class Request:
         self._check()
         cost = (self.charge.epsilon, self.charge.delta, self.charge.rho)
         kind = [self.memory, self.charge.certificate, self.charge.relation, *cost]
-        # The charge is part of a query's name, so what is remembered was drawn at
-        # the very loss that a later viewer is charged.
+        # The charge is part of a query's hash, so a remembered answer was drawn at
+        # the same loss that a later viewer is charged.
         start = hashlib.sha256(json.dumps(kind).encode() + b"\n")
         hashes = []
         for query in self.queries:
@@ -129,8 +129,8 @@ class Receipt:
     outcome : Outcome
         What to do next.
     sequence, entry_hash : int and str, or None
-        The entry in the chain; None if every account had paid for these answers
-        before, so that nothing was written.
+        The entry in the chain; None if nothing was written because every account had
+        paid for these answers before.
     charge : Charge
         The loss of one answer.
     accounts : mapping of str to Spend

@@ -21,8 +21,8 @@ EPSILON_UNITS = 10**9
 RHO_UNITS = 10**12
 DELTA_UNITS = 10**18
 
-#: Nothing is counted beyond this, so a sum of two fits a signed 64-bit column.
-LARGEST = 2**62 - 1
+#: The largest count of units: the sum of two still fits a signed 64-bit column.
+MAX_UNITS = 2**62 - 1
 
 _LONGEST_SHOWN = 40
 
@@ -66,11 +66,11 @@ class Spend(NamedTuple):
         )
 
     def counted(self) -> Spend:
-        """Return this with sums that are beyond counting as the largest number."""
-        if self.epsilon <= LARGEST and self.rho <= LARGEST:
+        """Return this with epsilon and rho cut off at `MAX_UNITS`."""
+        if self.epsilon <= MAX_UNITS and self.rho <= MAX_UNITS:
             return self
         return self._replace(
-            epsilon=min(self.epsilon, LARGEST), rho=min(self.rho, LARGEST)
+            epsilon=min(self.epsilon, MAX_UNITS), rho=min(self.rho, MAX_UNITS)
         )
 
     def within(self, limits: Spend) -> bool:
@@ -83,7 +83,8 @@ class Spend(NamedTuple):
         )
 
 
-NOTHING = Spend()
+#: Nothing spent.
+NO_SPEND = Spend()
 
 
 def units_up(name: str, value: Any, units: int) -> int:
@@ -96,13 +97,13 @@ def units_down(name: str, value: Any, units: int) -> int:
     return _bounded(name, value, math.floor(_loss(name, value) * units))
 
 
-def as_float(count: int, units: int) -> float:
+def units_to_float(count: int, units: int) -> float:
     """Return whole units as a float that stands for at least as much."""
     return ceil_float(Fraction(count, units))
 
 
 def whole(name: str, value: Any) -> int:
-    """Return `value` as an int from 0 to `LARGEST` or refuse it."""
+    """Return `value` as an int from 0 to `MAX_UNITS` or refuse it."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidParameterError(
             f"{name}={value!r} must be a whole number of units; got type "
@@ -112,14 +113,14 @@ def whole(name: str, value: Any) -> int:
 
 
 def _loss(name: str, value: Any) -> Fraction:
-    """Read a loss exactly; refuse what can only come from a mistake or an attack."""
+    """Read a loss exactly; refuse numbers that only a mistake or an attack produces."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidParameterError(
             f"{name}={value!r} must be a real number; got type {type(value).__name__}."
         )
     sign: Any = value  # numbers.Real does not promise to compare with an int
     if not sign >= 0:
-        # Here, not after rounding: up, a tiny refund would look like a plain zero.
+        # Checked before rounding, which would turn a tiny negative loss into zero.
         raise InvalidParameterError(
             f"{name}={_shown(value)} must be a number of at least 0."
         )
@@ -130,21 +131,21 @@ def _loss(name: str, value: Any) -> Fraction:
         raise InvalidParameterError(f"{name}={number!r} must be finite.")
     if number == 0 and math.copysign(1.0, number) < 0:
         raise InvalidParameterError(
-            f"{name}=-0.0 must not be negative; pass 0.0 if nothing is meant."
+            f"{name}=-0.0 must not be negative; pass 0.0 for no loss."
         )
     if 0 < number < sys.float_info.min:
         raise InvalidParameterError(
-            f"{name}={number!r} is subnormal, below any loss that can be meant; pass "
-            "0.0 or a real loss."
+            f"{name}={number!r} is subnormal, too small for any real loss; pass 0.0 "
+            "or a larger number."
         )
     return exact(number)
 
 
 def _bounded(name: str, value: Any, count: int) -> int:
-    if not 0 <= count <= LARGEST:
+    if not 0 <= count <= MAX_UNITS:
         raise InvalidParameterError(
             f"{name}={_shown(value)} must lie between 0 and what the ledger can count "
-            f"({LARGEST} units)."
+            f"({MAX_UNITS} units)."
         )
     return count
 

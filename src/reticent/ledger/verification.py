@@ -1,4 +1,4 @@
-"""Reading the chain again from its first entry, and comparing with the totals."""
+"""Replay the chain of entries, recompute the totals, and compare with those stored."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _MOST_PENDING = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """What a complete reading of the chain found, all of it in agreement.
+class ChainVerification:
+    """What a replay of the whole chain found; everything in it agreed.
 
     Parameters
     ----------
     ledger : str
-        The ledger's own random name.
+        The ledger's random name.
     epoch : int
         How often its budget was written off.
     entries, charges, answers : int
-        How many there are; `charges` and `answers` count what was read this time.
+        Numbers of each; `charges` and `answers` count only what this replay read.
     head : str
         Hash of the last entry.
     """
@@ -54,13 +54,13 @@ class Verification:
     head: str
 
 
-class Replay:
-    """Re-derives ledger name, epoch, caps and spends from entries, in order.
+class ChainReplay:
+    """Rederives the ledger's name, epoch, caps and spends from its entries, in order.
 
     Parameters
     ----------
     ledger, sequence, head, epoch, accounts
-        Where to start: nothing, or the state that a signed checkpoint vouches for.
+        Where to start: at the beginning, or at the state of a signed checkpoint.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Replay:
         self._pending.clear()
 
     def _apply(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Apply a rare entry: those that change more than a sum."""
+        """Apply an entry that changes more than sums. Such entries are rare."""
         self._add_up()
         if kind == LEDGER:
             self.ledger = str(content["ledger"])
@@ -145,8 +145,8 @@ class Replay:
                 following = successor(cap, known.cap, known.spent)
                 if following is None:
                     raise LedgerError(
-                        f"sequence={self.sequence} changes a cap as no ledger does. "
-                        "Restore a good copy and write the budget off."
+                        f"sequence={self.sequence} changes a cap in a way that is not "
+                        "allowed. Restore a good copy and write the budget off."
                     )
                 cap, spent = following
             self._accounts[name] = Balance(AccountId.parse(name), cap, spent)
@@ -164,7 +164,7 @@ class Replay:
             )
 
     def accounts(self) -> dict[str, Balance]:
-        """Return the accounts as the chain tells them."""
+        """Return the accounts that the entries add up to."""
         self._add_up()
         return self._accounts
 
@@ -183,9 +183,9 @@ class Replay:
             "row was changed. Restore a good copy and write the budget off."
         )
 
-    def result(self) -> Verification:
+    def result(self) -> ChainVerification:
         """Return what was read."""
-        return Verification(
+        return ChainVerification(
             ledger=self.ledger,
             epoch=self.epoch,
             entries=self.sequence,

@@ -1,6 +1,6 @@
-"""Plan: which method, how many shards, what error to expect and what it costs.
+"""Chooses a method and its settings from public facts, with expected error and cost.
 
-From public facts alone. Bounds are theorems; estimates rest on a stated model.
+Bounds are theorems; estimates rest on a stated model.
 """
 
 from reticent.planning.facts import Facts

@@ -1,11 +1,10 @@
-"""Keep the model inside: votes, averages, consensus and stable linear models."""
+"""Methods that keep the model and answer queries by votes and averages."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from reticent.guarantees import ApproxDP, PureDP
 from reticent.mechanisms import average_vote_certificate, soft_vote_certificate
 from reticent.mechanisms import geometric_vote_certificate as geometric_certificate
 from reticent.mechanisms import (
@@ -13,8 +12,8 @@ from reticent.mechanisms import (
 )
 from reticent.planning import curves, prices
 from reticent.planning.facts import Facts
-from reticent.planning.method import Method, shard_model
 from reticent.planning.option import Sketch
+from reticent.planning.planned_method import PlannedMethod, shard_model
 from reticent.prediction import (
     PrivateAveragingClassifier,
     PrivateAveragingRegressor,
@@ -27,21 +26,21 @@ _CERTIFY: dict[str, Any] = {
     "permute-and-flip": permute_and_flip_certificate,
 }
 _WHAT = {"trees": "boosted trees", "linear": "linear models"}
-_LEARNERS = {"trees": "boosting", "linear": "linear"}  # as `reticent fit` calls them
+_LEARNERS = {"trees": "boosting", "linear": "linear"}  # their names in `reticent fit`
 
 
 def limit_of(facts: Facts, learner: str) -> float:
-    """Return the error that such a model reaches with all the data of the world."""
+    """Return the error that such a model reaches with unlimited data."""
     return facts.flexible_error if learner == "trees" else facts.linear_error
 
 
 def excess_of(facts: Facts, limit: float, rows: float) -> float:
-    """Return the error above its limit of a model trained on so many rows."""
+    """Return the error above its limit of a model trained on `rows` rows."""
     room = facts.chance_error - limit
     return curves.learning_excess(rows, facts.learning_exponent, room)
 
 
-class Vote(Method):
+class VoteMethod(PlannedMethod):
     """Votes of models on disjoint shards (P1)."""
 
     job = "ask"
@@ -53,13 +52,13 @@ class Vote(Method):
         self.title = f"ask: votes of {_WHAT[learner]} on shards"
 
     def sketch(self, facts: Facts) -> Sketch | None:
-        """Try both ways to add up, each with its best number of shards."""
+        """Try both kinds of composition, each with its best number of shards."""
         if not (facts.limited and facts.classifies):
             return None
         pure = "geometric" if facts.labels == 2 else "permute-and-flip"
-        ways = [(pure, prices.added(facts), 0.0)]
+        ways = [(pure, prices.epsilon_by_sum(facts), 0.0)]
         if facts.delta > 0:
-            ways.append(("soft", prices.concentrated(facts, 1 / 8), facts.delta))
+            ways.append(("soft", prices.epsilon_by_zcdp(facts, 1 / 8), facts.delta))
         tried = [
             (self._best(facts, rule, step), rule, step, d) for rule, step, d in ways
         ]
@@ -100,7 +99,7 @@ class Vote(Method):
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
         """Compose the rule's certificate."""
         settings = sketch.settings
-        return prices.priced(
+        return prices.total_price(
             facts,
             lambda: _CERTIFY[settings["rule"]](
                 n=facts.units, epsilon=settings["epsilon"]
@@ -132,7 +131,7 @@ class Vote(Method):
         )
 
 
-class Average(Method):
+class AverageMethod(PlannedMethod):
     """A label drawn from the noisy average vote of shards (P2)."""
 
     key = "average-trees"
@@ -144,8 +143,8 @@ class Average(Method):
         """Find the number of shards; two labels only."""
         if not (facts.limited and facts.labels == 2 and facts.classifies):
             return None
-        basic = prices.added(facts)
-        step = max(basic, prices.concentrated(facts, 1 / 2))
+        basic = prices.epsilon_by_sum(facts)
+        step = max(basic, prices.epsilon_by_zcdp(facts, 1 / 2))
         limit = facts.flexible_error
 
         def error(shards: int, rows: int) -> float:
@@ -170,7 +169,7 @@ class Average(Method):
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
         """Compose the exact loss of one drawn label."""
         settings = sketch.settings
-        return prices.priced(
+        return prices.total_price(
             facts,
             lambda: average_vote_certificate(
                 n=facts.units,
@@ -193,7 +192,7 @@ class Average(Method):
         )
 
 
-class AverageOfNumbers(Method):
+class AverageRegressionMethod(PlannedMethod):
     """The noisy average of regressors on disjoint shards (P2)."""
 
     key = "average-numbers"
@@ -202,12 +201,12 @@ class AverageOfNumbers(Method):
     estimator = "reticent.prediction.PrivateAveragingRegressor"
 
     def sketch(self, facts: Facts) -> Sketch | None:
-        """Weigh the noise of an average against the rows of a shard."""
+        """Choose shards: more of them mean less noise but fewer rows per shard."""
         if facts.classifies or not facts.limited:
             return None
-        step, delta = prices.added(facts), 0.0
+        step, delta = prices.epsilon_by_sum(facts), 0.0
         noise = math.sqrt(2) / step
-        epsilon, ratio = prices.gaussian(facts)
+        epsilon, ratio = prices.gaussian_noise(facts)
         if ratio * noise > 1:
             step, delta, noise = epsilon, facts.delta, 1 / ratio
         limit = facts.flexible_error
@@ -225,9 +224,8 @@ class AverageOfNumbers(Method):
 
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
         """Add up epsilons, or state the budget that Gaussian noise was set for."""
-        if sketch.settings["delta"]:
-            return ApproxDP(facts.epsilon, facts.delta), "G22-zcdp"
-        return PureDP(facts.epsilon), "G22-basic"
+        delta = sketch.settings["delta"]
+        return prices.whole_budget(facts, delta, "G22-zcdp" if delta else "G22-basic")
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the averaging regressor; `bounds` of the target must be given."""

@@ -1,4 +1,4 @@
-"""Error bounds of the papers with explicit constants, and the sizes they ask for."""
+"""Error bounds of the papers with explicit constants, and the sizes they need."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from reticent._numbers import up
 from reticent._search import geometric_mean, last_that_holds, smallest_whole
 from reticent.guarantees import ApproxDP, stability
 
-# Our choice: costs little as an error, and little in the bounds.
+# The failure probability of bounds; our choice: it adds little to errors and to bounds.
 _FAILURE = 0.001
 
-# How a sample of m rows speaks for its distribution, for a class whose labelings of m
-# points number at most growth(m):
+# How a sample of m rows represents its distribution, for a class with at most growth(m)
+# labelings of m points:
 #
 # - every hypothesis consistent with it has error <= a, except with probability
 #   2 growth(2m) 2^(-a m / 2);
-# - it is an a-net (hypotheses that agree on it agree but for a), except with
+# - it is an a-net (hypotheses that agree on it differ on at most a), except with
 #   probability 2 growth(2m)^2 2^(-a m / 2);
 # - all empirical errors are within t of the true ones, except with probability
 #   4 growth(2m) e^(-m t^2 / 8).
 
 
 def log_growth(hypotheses: Any, m: int) -> float:
-    """Return the logarithm of how many labelings of `m` points there are at most."""
+    """Return the logarithm of the growth function at `m` points."""
     return math.log(hypotheses.growth(m))
 
 
@@ -89,8 +89,8 @@ def cover_bound(
 ) -> float:
     """Return the excess error of the exponential mechanism on a public cover (L4, L1).
 
-    The public points are a net for some error, except with that probability again;
-    choosing adds ``2 ln N / (epsilon n)``, the population two uniform gaps.
+    The public points are a net for some error, except with a probability of that error;
+    choosing adds ``2 ln N / (epsilon n)``, and the population adds two uniform gaps.
     """
     chosen = 2 * log_growth(hypotheses, public) / (epsilon * n)
     gap = 2 * uniform_gap(hypotheses, n, failure)
@@ -100,12 +100,12 @@ def cover_bound(
 def expected(bound: Callable[[float], float]) -> float:
     """Return a bound on the expected error from one that may fail.
 
-    Where it fails, with a small probability, the error is one at most.
+    Where it fails, with a small probability, the error is at most one.
 
     Parameters
     ----------
     bound : callable
-        From the probability of failure to the bound.
+        Maps a probability of failure to the bound.
     """
     return min(1.0, up(bound(_FAILURE) + _FAILURE))
 
@@ -121,7 +121,7 @@ def walk_size(ends: int, error: float, epsilon: float) -> int:
 
 
 def walk_error(ends: int, n: int, epsilon: float) -> float:
-    """Return the accuracy that S1 Thm 5.3 allows to aim for with `n` rows."""
+    """Return the smallest error that S1 Thm 5.3 guarantees with `n` rows."""
     return _smallest_error(lambda error: walk_size(ends, error, epsilon) <= n)
 
 
@@ -130,9 +130,9 @@ def selection_bound(
 ) -> float:
     """Return the excess error that S2's Lemma 7 (and Thm 1) prove for a plan.
 
-    The subset is a net for some `error`, except with that probability again; the
-    exponential mechanism adds ``2 ln|H_T| / (exponent n)``; the population another
-    two uniform gaps. A flip adds its probability.
+    The subset is a net for some `error`, except with a probability of that error; the
+    exponential mechanism adds ``2 ln|H_T| / (exponent n)``; the population adds two
+    uniform gaps. A flip adds its probability.
     """
     net = 2 * net_error(hypotheses, plan.subset)
     chosen = 2 * log_growth(hypotheses, plan.subset) / (plan.exponent * n)
@@ -141,7 +141,7 @@ def selection_bound(
 
 
 def net_error(hypotheses: Any, m: int) -> float:
-    """Return the smallest error for which `m` rows are a net but for that chance."""
+    """Return the smallest error for which `m` rows are a net, but for that chance."""
 
     def enough(error: float) -> bool:
         log_chance = (
@@ -159,8 +159,8 @@ def relabeling_bound(
 ) -> float:
     """Return the excess error that S2's Lemma 8 proves for a fitted P7 predictor.
 
-    `error` is what the vote may add; infinite if there are too few shards or rows in
-    each for that.
+    `error` is what the vote may add; the bound is infinite if there are too few shards,
+    or too few rows per shard, for that.
     """
     shards, epsilon = model.n_shards_, model.law_.vote_epsilon
     enough_votes = shards >= 6 * math.log(4 / error) / epsilon
@@ -199,10 +199,10 @@ def psgd_excess_loss(
 
 
 def lower_bound(d: int, n: int, epsilon: float, delta: float = 0.0) -> float:
-    """Return the error that S2 Thm 4 (through G1) leaves to any private predictor.
+    """Return the error that every private predictor has by S2 Thm 4 (through G1).
 
-    For some distribution that a class of dimension `d` fits without error. Beyond 1/4
-    the theorem says no more than 1/4.
+    This holds for some distribution that a class of dimension `d` fits without error.
+    The theorem never says more than 1/4.
     """
     return (d - 1) / (8 * stability(ApproxDP(epsilon, delta)) * n)
 

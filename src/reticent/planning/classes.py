@@ -1,4 +1,4 @@
-"""Methods for a declared class of hypotheses: known by theorems, ranked by them."""
+"""Methods for a declared hypothesis class, ranked by their theorems."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from reticent.learners import (
 )
 from reticent.planning import bounds, prices
 from reticent.planning.facts import Facts
-from reticent.planning.method import Method
 from reticent.planning.option import Sketch
+from reticent.planning.planned_method import PlannedMethod
 from reticent.prediction import (
     ProjectedWalkClassifier,
     RelabelingClassifier,
@@ -24,19 +24,19 @@ from reticent.prediction import (
     plan_for_privacy,
 )
 
-# What the walk aims for where its theorem says nothing.
+# The accuracy of the walk where its theorem gives none.
 _AIM = 0.05
-# Beyond this epsilon an answer is as good as without privacy.
+# With a larger epsilon an answer is as good as without privacy.
 _ENOUGH = 50.0
 
 
 def hypotheses_for(facts: Facts) -> Any:
-    """Return the class that is meant if none is declared, by the number of columns."""
+    """Return the default class for the number of columns."""
     return Thresholds() if facts.features == 1 else Stumps()
 
 
-class _OfClass(Method):
-    """Two labels, one row a unit, epsilons added up."""
+class _ClassMethod(PlannedMethod):
+    """Two labels, one row per unit, epsilons added up."""
 
     job = "ask"
 
@@ -54,7 +54,7 @@ class _OfClass(Method):
         return PureDP(facts.epsilon), "G22-basic"
 
 
-class Walk(_OfClass):
+class WalkMethod(_ClassMethod):
     """The exponential projected walk along one column (P4)."""
 
     key = "walk"
@@ -65,7 +65,7 @@ class Walk(_OfClass):
         """State S1 Thm 5.3; for one column."""
         if not (self.fits(facts) and facts.features == 1):
             return None
-        step = prices.added(facts)
+        step = prices.epsilon_by_sum(facts)
         # The theorem aims for this accuracy, and so must the model that is built.
         error = bounds.walk_error(1, facts.n, step)
         settings = {"epsilon": step, "error": error if error < 0.5 else _AIM}
@@ -74,15 +74,15 @@ class Walk(_OfClass):
             bound=self.proved(facts, settings),
             bound_says="expected, if a threshold fits without error, else e^eps times "
             "its error more; S1 Thm 5.3",
-            reason="one sort at fit, one search a query",
+            reason="one sort at fit, one search per query",
         )
 
     def proved(self, facts: Facts, settings: dict[str, Any]) -> float | None:
-        """Return S1 Thm 5.3 for the accuracy that the walk is clipped for."""
+        """Return the bound of S1 Thm 5.3 for the accuracy of the walk."""
         epsilon, error = settings["epsilon"], settings["error"]
         if bounds.walk_size(1, error, epsilon) > facts.n:
             return None
-        # Beyond, the exponential is of no use, and of no size.
+        # A larger exponential would overflow, and the bound is one anyway.
         return float(min(1.0, math.exp(min(epsilon, _ENOUGH)) * error))
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
@@ -90,18 +90,18 @@ class Walk(_OfClass):
         return ProjectedWalkClassifier(**{"classes": [0, 1], **settings, **changes})
 
 
-class Selection(_OfClass):
-    """A fresh hypothesis for each answer, flipped now and then (P6)."""
+class SelectionMethod(_ClassMethod):
+    """A new hypothesis for each answer, which is sometimes flipped (P6)."""
 
     key = "selection"
-    title = "ask: a hypothesis selected anew for each answer"
+    title = "ask: a new hypothesis selected for each answer"
     estimator = "reticent.prediction.StableSelectionClassifier"
 
     def sketch(self, facts: Facts) -> Sketch | None:
         """State S2 Lemma 7 for the best of a few flip probabilities."""
         if not self.fits(facts):
             return None
-        step = min(prices.added(facts), _ENOUGH)
+        step = min(prices.epsilon_by_sum(facts), _ENOUGH)
         tried = []
         for flip in (0.01, 0.02, 0.05, 0.1, 0.2):
             settings = {"epsilon": step, "flip": flip, "features": facts.features}
@@ -135,7 +135,7 @@ class Selection(_OfClass):
         return StableSelectionClassifier(**_with_class(settings, changes))
 
 
-class Relabeling(_OfClass):
+class RelabelingMethod(_ClassMethod):
     """Relabel by a private hypothesis, then vote (P7)."""
 
     key = "relabeling"
@@ -143,10 +143,10 @@ class Relabeling(_OfClass):
     estimator = "reticent.prediction.RelabelingClassifier"
 
     def sketch(self, facts: Facts) -> Sketch | None:
-        """Name it; its theorem asks for more rows than any table here has."""
+        """List it without a bound; its theorem needs more rows than tables have."""
         if not self.fits(facts):
             return None
-        step = prices.added(facts)
+        step = prices.epsilon_by_sum(facts)
         if facts.n * step < 1000:  # no subset is left, see RelabelingClassifier
             return None
         return Sketch(
@@ -161,14 +161,23 @@ class Relabeling(_OfClass):
         return RelabelingClassifier(**_with_class(settings, changes))
 
 
-class PublicCover(_OfClass):
+class _ClassRelease(_ClassMethod):
+    """One release with the help of public rows."""
+
+    job = "public"
+
+    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
+        """Return the price of the one release."""
+        return PureDP(facts.epsilon), "one release"
+
+
+class PublicCoverMethod(_ClassRelease):
     """The exponential mechanism on a cover from public points (L4)."""
 
     key = "public-cover"
-    job = "public"
     title = "release: exponential mechanism on a public cover"
     estimator = "reticent.learners.PublicCoverClassifier"
-    _most_points = 200  # more cost time and add little
+    _most_points = 200  # more points cost time and add little
 
     def sketch(self, facts: Facts) -> Sketch | None:
         """State L1 on the cover; needs public rows."""
@@ -186,7 +195,7 @@ class PublicCover(_OfClass):
         )
 
     def proved(self, facts: Facts, settings: dict[str, Any]) -> float:
-        """Return L1 on the cover of so many public points."""
+        """Return the bound of L1 on the cover from the public points."""
         family = hypotheses_for(facts).on(facts.features)
         return bounds.expected(
             lambda failure: bounds.cover_bound(
@@ -194,20 +203,15 @@ class PublicCover(_OfClass):
             )
         )
 
-    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
-        """Return the price of the one release."""
-        return PureDP(facts.epsilon), "one release"
-
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the learner; give `public` rows to its fit."""
         return PublicCoverClassifier(**_with_class(settings, changes))
 
 
-class PublicPoints(_OfClass):
-    """What a noisy minimiser says of public points (M4)."""
+class PublicPointsMethod(_ClassRelease):
+    """The labels that a noisy minimiser gives to public points (M4)."""
 
     key = "rrspm"
-    job = "public"
     title = "release: labels of public points under noise"
     estimator = "reticent.learners.RRSPMClassifier"
     _sizes = (20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -229,7 +233,7 @@ class PublicPoints(_OfClass):
         )
 
     def proved(self, facts: Facts, settings: dict[str, Any]) -> float:
-        """Return M4 for so many public points."""
+        """Return the bound of M4 for the number of public points."""
         return bounds.expected(
             lambda failure: (
                 rrspm_error_at_most(
@@ -243,17 +247,13 @@ class PublicPoints(_OfClass):
             )
         )
 
-    def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
-        """Return the price of the one release."""
-        return PureDP(facts.epsilon), "one release"
-
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the learner; give `public` rows to its fit."""
         return RRSPMClassifier(**_with_class(settings, changes))
 
 
 def _release(facts: Facts, points: int) -> dict[str, Any]:
-    """Return the settings of a release through so many public points."""
+    """Return the settings of a release through `points` public points."""
     return {
         "epsilon": facts.epsilon,
         "features": facts.features,
@@ -262,7 +262,7 @@ def _release(facts: Facts, points: int) -> dict[str, Any]:
 
 
 def _with_class(settings: dict[str, Any], changes: Any) -> dict[str, Any]:
-    """Return constructor arguments, with the class for so many columns."""
+    """Return constructor arguments, with the class for the number of columns."""
     kept = {name: value for name, value in settings.items() if name != "features"}
     family = Thresholds() if settings["features"] == 1 else Stumps()
     return {"hypotheses": family, "classes": [0, 1], **kept, **changes}

@@ -1,4 +1,4 @@
-"""Many easy answers for one price, and answers of one stable linear model."""
+"""Consensus of shards on many queries, and answers of one stable linear model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from reticent.estimators import row_bound
-from reticent.guarantees import ApproxDP, PureDP
+from reticent.guarantees import ApproxDP
 from reticent.mechanisms import consensus_margin, sparse_scale
 from reticent.planning import bounds, curves, prices
 from reticent.planning.asking import excess_of
 from reticent.planning.facts import Facts
-from reticent.planning.method import Method, shard_model
 from reticent.planning.option import LOSS, Sketch
+from reticent.planning.planned_method import PlannedMethod, shard_model
 from reticent.planning.releasing import encoded
 from reticent.prediction import (
     PrivateVotingClassifier,
@@ -23,29 +23,29 @@ from reticent.prediction import (
 )
 
 # For fewer queries plain answers cost less.
-_FEW = 50
+_FEW_QUERIES = 50
 
 
-class Consensus(Method):
+class ConsensusMethod(PlannedMethod):
     """Thousands of easy queries for one price, while shards agree (P9)."""
 
     key = "consensus-trees"
     job = "ask"
     title = "ask: consensus of boosted trees on many shards"
     estimator = "reticent.prediction.ConsensusInterface"
-    _share = 0.3  # of the budget for votes in doubt, as the interface has it
+    _share = 0.3  # of the budget for votes in doubt, the same as in the interface
     _doubts = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100)
 
     def sketch(self, facts: Facts) -> Sketch | None:
-        """Find how many doubtful answers to allow for, and shards for that."""
+        """Find the number of doubtful answers to allow, and of shards."""
         if not (facts.limited and facts.classifies and facts.delta > 0):
             return None
-        if facts.queries < _FEW:
+        if facts.queries < _FEW_QUERIES:
             return None
         tried = [
             found
             for unstable in self._doubts
-            # Whatever the shards, queries beyond learning stay in doubt.
+            # Queries that no model learns stay in doubt with any number of shards.
             if facts.queries * facts.flexible_error <= unstable
             for found in self._errors(facts, unstable)
         ]
@@ -67,7 +67,7 @@ class Consensus(Method):
         )
 
     def _errors(self, facts: Facts, unstable: int) -> list[tuple[float, int, int]]:
-        """Return expected errors where doubtful answers will surely be few enough."""
+        """Return expected errors for shards that keep doubtful answers few enough."""
         epsilon = (1 - self._share) * facts.epsilon
         scale = sparse_scale(epsilon, unstable)
         margin = consensus_margin(
@@ -89,7 +89,7 @@ class Consensus(Method):
         return found
 
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
-        """Return the budget: it is spent as a whole."""
+        """Return the budget: all of it is spent."""
         return ApproxDP(facts.epsilon, facts.delta), "P9"
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
@@ -111,7 +111,7 @@ def _consensus_error(
 ) -> tuple[float, float]:
     """Return the expected error, and the share of queries in doubt.
 
-    Queries on which models err for good are taken to be in doubt, all of them.
+    All queries on which models err even with unlimited data count as in doubt.
     """
     limit = facts.flexible_error
     excess = excess_of(facts, limit, facts.n // shards)
@@ -124,13 +124,13 @@ def _consensus_error(
 
 
 def _fails(distance: Any, scale: float) -> Any:
-    """Return the chance that noise of scales s and 2 s keeps a query in doubt."""
+    """Return the probability that noise of scales s and 2 s keeps a query in doubt."""
     far = np.abs(distance)
     tail = (4 * np.exp(-far / (2 * scale)) - np.exp(-far / scale)) / 6
     return np.where(distance >= 0, 1 - tail, tail)
 
 
-class StableLinear(Method):
+class StableLinearMethod(PlannedMethod):
     """A linear model so stable that a little noise hides any unit (P3)."""
 
     key = "stable-linear"
@@ -145,9 +145,9 @@ class StableLinear(Method):
         """Calibrate noise for one answer; two labels only."""
         if not (facts.limited and facts.labels == 2 and facts.classifies):
             return None
-        step, delta = prices.added(facts), 0.0
+        step, delta = prices.epsilon_by_sum(facts), 0.0
         worth = step
-        epsilon, ratio = prices.gaussian(facts)
+        epsilon, ratio = prices.gaussian_noise(facts)
         if math.sqrt(2) * ratio > step:
             step, delta, worth = epsilon, facts.delta, math.sqrt(2) * ratio
         excess = self._excess / math.sqrt(facts.units * worth / (1 + worth))
@@ -171,7 +171,7 @@ class StableLinear(Method):
         """Return S1 Cor. 4.11, which is about Laplace noise."""
         if settings["delta"]:
             return None
-        # The hinge has slope one; rows have a constant beside them.
+        # The hinge has slope one; rows have an additional constant.
         return bounds.erm_excess_loss(
             row_bound(True),
             settings["radius"],
@@ -182,9 +182,8 @@ class StableLinear(Method):
 
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
         """Add up epsilons, or state the budget that Gaussian noise was set for."""
-        if sketch.settings["delta"]:
-            return ApproxDP(facts.epsilon, facts.delta), "G22-zcdp"
-        return PureDP(facts.epsilon), "G22-basic"
+        delta = sketch.settings["delta"]
+        return prices.whole_budget(facts, delta, "G22-zcdp" if delta else "G22-basic")
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the stable classifier, with an encoder in front of it."""

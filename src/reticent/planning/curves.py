@@ -1,15 +1,15 @@
 """Expected error without looking at data: learning curves, votes and noise.
 
-Everything here is an *estimate* from a stated model, none of it a promise. The model:
+Everything here is an *estimate* from a stated model, not a promise. The model:
 
-- A model trained on `m` rows errs by its limit (what it reaches with all the data of
-  the world) plus an excess of ``0.08 (60/m)^b``, ``b = 0.6`` unless said otherwise.
-- On a share of the queries that is the limit, all shards err. On the others, a shard
+- The error of a model trained on `m` rows is its limit (with unlimited data) plus an
+  excess of ``0.08 (60/m)^b``, with ``b = 0.6`` by default.
+- On a share of the queries, which is the limit, all shards err. On the others, a shard
   is right with a probability that varies from query to query by a Beta law of
-  concentration 2, with the mean that the learning curve says. Given that, votes are
-  independent, and the law of the answer is the mechanism's own.
-- Releasing a linear model adds to its error, until chance is reached, a multiple of
-  the noise's norm per unit.
+  concentration 2, whose mean is given by the learning curve. Given this probability,
+  votes are independent, and the mechanism determines the law of the answer.
+- Releasing a linear model adds a multiple of the noise's norm per unit to its error, up
+  to the error of chance.
 
 The constants were measured on public tables (`benchmarks/studies/plan_curves.py` and
 `release_accuracy.py`).
@@ -28,27 +28,27 @@ Float = NDArray[np.float64]
 
 _EXCESS, _AT_ROWS = 0.08, 60.0
 CONCENTRATION = 2.0
-_STEEP = 700.0  # beyond, exp overflows and nothing changes
+_STEEP = 700.0  # a larger exponent overflows and changes nothing
 #: Numbers of shards that are tried; all odd, so that two labels never tie.
 SHARDS = (
     1, 3, 5, 7, 9, 13, 17, 23, 31, 41, 55, 75, 101, 137, 185, 251, 339, 457, 617, 833,
     1125, 1519, 2051,
 )  # fmt: skip
-#: Fewer rows than this teach a model nothing.
+#: A model cannot learn from fewer rows than this.
 FEWEST_ROWS = 20
 
 
 def learning_excess(rows: float, exponent: float, room: float) -> float:
-    """Return the error above its limit of a model trained on so many rows.
+    """Return the error above its limit of a model trained on `rows` rows.
 
     Parameters
     ----------
     rows : float
-        How many.
+        Number of rows.
     exponent : float
-        How fast it falls.
+        How fast the excess falls.
     room : float
-        What it is at most: the error of chance, less the limit.
+        Its maximum: the error of chance, less the limit.
     """
     return float(min(max(room, 0.0), _EXCESS * (_AT_ROWS / rows) ** exponent))
 
@@ -60,11 +60,11 @@ def vote_weights(shards: int, limit: float, excess: float) -> Float:
     Parameters
     ----------
     shards : int
-        How many vote.
+        Number of voters.
     limit : float
         Share of queries on which all err.
     excess : float
-        Error of one model above that.
+        Error of one model above that share.
     """
     votes = np.arange(shards + 1)
     wrong = min(max(excess / (1 - limit), 1e-12), 1 - 1e-12)
@@ -83,9 +83,9 @@ def vote_weights(shards: int, limit: float, excess: float) -> Float:
 
 
 def soft_right(shards: int, epsilon: float, labels: int) -> Float:
-    """Return the chance of the right answer by a soft vote, by right votes.
+    """Return the probability of the right answer by a soft vote, by right votes.
 
-    Wrong votes are taken to be for one label, the worst case.
+    All wrong votes are assumed to be for one label, the worst case.
     """
     right = np.arange(shards + 1)
     behind = np.minimum(epsilon / 2 * (shards - 2 * right), _STEEP)
@@ -94,7 +94,7 @@ def soft_right(shards: int, epsilon: float, labels: int) -> Float:
 
 
 def geometric_right(shards: int, epsilon: float) -> Float:
-    """Return the chance of the right answer by a geometric vote (odd `shards`)."""
+    """Return the probability of the right answer by a geometric vote (odd `shards`)."""
     lead = np.abs(np.arange(shards + 1) - shards / 2) - 0.5
     minority = np.exp(-epsilon * lead) * expit(-epsilon)
     return np.asarray(
@@ -103,7 +103,7 @@ def geometric_right(shards: int, epsilon: float) -> Float:
 
 
 def average_right(shards: int, epsilon: float) -> Float:
-    """Return the chance of the right answer drawn from a noisy average (P2)."""
+    """Return the probability of the right answer drawn from a noisy average (P2)."""
     share = np.arange(shards + 1) / shards
     scale = 1 / (shards * epsilon)
     return np.asarray(
@@ -125,9 +125,9 @@ def best_shards(rows: int, units: int, error_of: Any) -> tuple[int, float]:
     Parameters
     ----------
     rows, units : int
-        What there is to deal out.
+        Numbers of rows and units in the data.
     error_of : callable
-        From shards and rows a shard to the error.
+        Maps shards and rows per shard to the error.
     """
     tried = [
         (error_of(shards, rows // shards), shards)

@@ -1,4 +1,4 @@
-"""What is known before anybody looks at the data."""
+"""The public facts of a plan, known before anybody looks at the data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ TASKS = ("classification", "regression")
 #: Public knots of a numeric column's splines, as measured in the benchmarks.
 KNOTS = 8
 # Defaults where nothing is known, typical of the tables in the benchmarks: the error
-# without privacy of boosted trees, and what additive and linear models lose to them.
+# without privacy of boosted trees, and the additional error of additive and linear
+# models.
 _FLEXIBLE_ERROR = 0.10
 _ADDITIVE_LOSS, _LINEAR_LOSS = 0.010, 0.025
 _LEARNING_EXPONENT = 0.6
@@ -23,9 +24,9 @@ _LEARNING_EXPONENT = 0.6
 _TYPICAL_SPREAD = 0.25
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a plan rests on: public quantities, and guesses where nothing is known.
+    """The basis of a plan: public quantities, and guesses where nothing is known.
 
     Attributes
     ----------
@@ -35,7 +36,7 @@ class Facts:
     n : int
         Number of rows.
     epsilon, delta : float
-        What everything together may cost.
+        The budget for everything together.
     queries : float
         Number of different queries; infinite if there is no limit.
     alpha : float or None
@@ -84,7 +85,7 @@ class Facts:
 
     @property
     def budget(self) -> Budget:
-        """What everything together may cost."""
+        """The budget for everything together."""
         return Budget(self.epsilon, self.delta)
 
     @property
@@ -99,8 +100,8 @@ class Facts:
 
 
 @dataclass
-class Questionnaire:
-    """The arguments of `plan`, checked and filled in one after the other."""
+class PlanArguments:
+    """The arguments of `plan`; `facts` checks them and fills in defaults."""
 
     task: Any
     n: Any
@@ -121,7 +122,7 @@ class Questionnaire:
     _columns: tuple[int, int] = field(default=(0, 0), init=False)
 
     def facts(self) -> Facts:
-        """Return the facts, or say in one sentence what is wrong with an answer."""
+        """Return the facts, or refuse an invalid argument."""
         self._read_schema()
         if self.task not in TASKS:
             raise InvalidParameterError(
@@ -192,7 +193,7 @@ class Questionnaire:
     def _errors(self) -> tuple[float, tuple[float, float, float]]:
         """Return the error of chance, and those of flexible, additive, linear models.
 
-        Unknown ones are typical; none is worse than chance.
+        Unknown errors are typical values; none is worse than chance.
         """
         if self.majority is not None:
             chance = 1 - _share("majority", self.majority)

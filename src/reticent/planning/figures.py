@@ -1,4 +1,4 @@
-"""A plan as a picture: expected error against queries, epsilon and rows."""
+"""Plots of a plan: expected error against queries, epsilon and rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reticent.errors import InvalidParameterError
+from reticent.planning.all_methods import METHODS
 from reticent.planning.facts import Facts
-from reticent.planning.methods import METHODS
 
 if TYPE_CHECKING:
     from reticent.planning.planner import Plan
@@ -27,11 +27,11 @@ def curves_of(plan: Plan, field: str, values: list[float]) -> dict[str, list[flo
     Parameters
     ----------
     plan : Plan
-        Whose facts are kept otherwise.
+        The plan; its other facts stay the same.
     field : {"queries", "epsilon", "n"}
-        The fact.
+        The fact that varies.
     values : list of float
-        What it is set to.
+        Its values.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def draw(plan: Plan, path: str | Path | None = None) -> Any:
     plan : Plan
         What to draw.
     path : str or Path, default=None
-        Where to save it; the ending says how.
+        Where to save it; the ending determines the format.
     """
     try:
         from matplotlib.figure import Figure
@@ -129,6 +129,5 @@ def _save(figure: Any, path: Path) -> None:
         figure.savefig(path, dpi=120)
     except ValueError as error:  # an ending that matplotlib does not know
         raise InvalidParameterError(
-            f"{path}: no picture can be written with this ending; use .png, .svg or "
-            ".pdf."
+            f"{path}: no plot can be written with this ending; use .png, .svg or .pdf."
         ) from error

@@ -1,4 +1,4 @@
-"""One way to answer the queries: its settings, its price, and what to expect."""
+"""One option of a plan: its settings, its price and its expected error."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from typing import Any
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import ApproxDP, PureDP
 
-#: What a bound speaks about.
+#: What a bound is about.
 ERROR, LOSS = "error", "loss"
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """What a method would do with given facts, before anything is certified.
+    """A method's settings and expected error for given facts.
 
     Attributes
     ----------
     settings : dict
         Parameters of the estimator that are functions of the facts.
     estimate : float or None
-        Expected error by the model of `reticent.planning.curves`; None if no honest
-        model is at hand.
+        Expected error by the model of `reticent.planning.curves`; None if that model
+        does not cover the method.
     bound : float or None
-        Proved bound on what is expected over data, model and query, for the learner
-        and the settings that `build` sets; None if there is no theorem for them.
+        Proved bound on the expectation over data, model and query, for the learner and
+        the settings that `build` uses; None if there is no theorem for them.
     bound_on : {"error", "loss"}
         What is bounded: the share of wrong answers, or a surrogate loss.
     bound_says : str
-        In what setting, above what, and by which theorem; or why there is none.
+        The setting of the bound, what it is above, and its theorem; or why there is no
+        bound.
     reason : str
-        Why these settings.
+        The reason for these settings.
     """
 
     settings: dict[str, Any]
@@ -42,7 +43,7 @@ class Sketch:
     reason: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Option:
     """One way to answer the queries.
 
@@ -51,28 +52,28 @@ class Option:
     method : str
         Its name in the planner.
     job : {"ask", "release", "public"}
-        Keep the model and sell answers, release it, or release it with the help of
+        Keep the model and answer queries, release it, or release it with the help of
         public rows.
     title : str
-        What it is, for people.
+        A description for people.
     estimator : str
-        Class that carries it out, with its module.
+        The estimator's class, with its module.
     settings : dict
-        What `build` sets.
+        The parameters that `build` sets.
     estimate, bound, bound_on, bound_says, reason
         As for `Sketch`.
     total : PureDP or ApproxDP
         What all queries together cost; never more than the budget.
     composition : str
-        The rule that adds up.
+        The rule of composition.
     n_shards : int or None
-        Shards, if it has them.
+        Number of shards, if the method has any.
     rows_needed : int or None
-        Smallest number of rows with an estimate within the error wanted.
+        Smallest number of rows with an estimate within the wanted error.
     rows_proved : int or None
-        Smallest number of rows for which the bound is within the error wanted.
+        Smallest number of rows for which the bound is within the wanted error.
     command : str or None
-        A command line that carries it out.
+        A command line that runs it.
     """
 
     method: str
@@ -101,10 +102,10 @@ class Option:
         schema : Schema, default=None
             The public schema. Methods that need encoded rows get an encoder in front.
         **changes
-            Parameters to set otherwise: `classes`, `estimator`, `norm_bound`,
-            `bounds`, `random_state` ...
+            Parameters to change: `classes`, `estimator`, `norm_bound`, `bounds`,
+            `random_state` ...
         """
-        from reticent.planning.methods import METHODS
+        from reticent.planning.all_methods import METHODS
 
         method = METHODS.get(self.method)
         if method is None:

@@ -1,4 +1,4 @@
-"""From public facts to ranked options."""
+"""Ranks the options for given public facts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.planning import bounds
-from reticent.planning.facts import Facts, Questionnaire
-from reticent.planning.method import Method
-from reticent.planning.methods import METHODS
+from reticent.planning.all_methods import METHODS
+from reticent.planning.facts import Facts, PlanArguments
 from reticent.planning.option import ERROR, Option, Sketch
+from reticent.planning.planned_method import PlannedMethod
 from reticent.planning.report import table
 
 _MOST_ROWS = 10**10
@@ -23,29 +23,29 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Plan:
-    """Ranked options for a task, and what nobody can do.
+    """Ranked options for a task, and lower bounds that hold for every method.
 
     Attributes
     ----------
     facts : Facts
-        What the plan rests on.
+        The basis of the plan.
     options : tuple of Option
         The best first.
     lower_bound : float
         Error above the best of its class that every private method has for some
         distribution, if the class has VC dimension `facts.d`; at most 1/4.
     rows_for_anyone : int or None
-        With fewer units than this nobody can guarantee the error wanted.
+        With fewer units than this no method can guarantee the wanted error.
     crossover : int or None
-        Number of queries from which on releasing is expected to err less than asking;
-        None if asking stays ahead.
+        Number of queries from which releasing is expected to err less than asking; None
+        if asking stays better.
 
     Examples
     --------
-    >>> found = plan("classification", 30_000, 1.0, 1e-6, queries=1, features=14)
+    >>> found = plan("classification", 30_000, 1.0, delta=1e-6, queries=1, features=14)
     >>> found.best.job
     'ask'
-    >>> plan("classification", 30_000, 1.0, 1e-6, features=14).best.job
+    >>> plan("classification", 30_000, 1.0, delta=1e-6, features=14).best.job
     'release'
     """
 
@@ -60,8 +60,8 @@ class Plan:
         """The option to take."""
         if not self.options:
             raise InvalidParameterError(
-                "no method fits these facts. With delta=0 and more than two labels "
-                "only so many queries can be answered: give queries= or delta=."
+                "no method fits these facts. With delta=0 and more than two labels the "
+                "number of queries must be limited: give queries= or delta=."
             )
         return self.options[0]
 
@@ -74,12 +74,12 @@ class Plan:
         Parameters
         ----------
         path : str or Path, default=None
-            Where to save the picture.
+            Where to save the plot.
 
         Returns
         -------
         matplotlib.figure.Figure
-            The picture.
+            The plot.
         """
         from reticent.planning.figures import draw
 
@@ -109,7 +109,8 @@ class Plan:
             document = json.loads(text)
             if document["format"] != _FORMAT:
                 raise InvalidDataError(
-                    f"this plan has format={document['format']!r}; {_FORMAT} is read."
+                    f"this plan has format={document['format']!r}; this version reads "
+                    f"format {_FORMAT}."
                 )
             facts = dict(document["facts"])
             if facts["queries"] is None:
@@ -131,11 +132,11 @@ def plan(
     task: str,
     n: int,
     epsilon: float,
+    *,
     delta: float = 0.0,
     queries: float | None = None,
     alpha: float | None = None,
     d: int | None = None,
-    *,
     features: int = 10,
     labels: int = 2,
     public: int = 0,
@@ -148,8 +149,8 @@ def plan(
 ) -> Plan:
     """Rank the ways to answer queries privately, from public facts alone.
 
-    No data are looked at. *Bounds* are theorems; *estimates* come from a learning
-    curve that is typical of public tables, and rank the options.
+    No data are used. *Bounds* are theorems; *estimates* come from a learning curve that
+    is typical of public tables, and rank the options.
 
     Parameters
     ----------
@@ -158,11 +159,11 @@ def plan(
     n : int
         Number of rows.
     epsilon, delta : float
-        What everything together may cost: all answers, or the one release.
+        The budget for all answers together, or for the one release.
     queries : int, default=None
-        How many different queries will be asked; None for no limit.
+        Number of different queries; None for no limit.
     alpha : float, default=None
-        Error to be reached; the plan then says how many rows each option needs.
+        The wanted error; the plan then says how many rows each option needs.
     d : int, default=None
         VC dimension for the lower bound. None takes that of a linear model.
     features, labels : int
@@ -172,25 +173,25 @@ def plan(
     rows_per_unit : int, default=1
         Most rows that belong to one person: all of them are protected together.
     base_accuracy : float, default=None
-        Guess of what boosted trees reach with all the data and no privacy; None takes
-        0.90 (at most half of chance's error is left). For regression, one minus the
-        error.
+        Expected accuracy of boosted trees with all the data and no privacy; None takes
+        0.90, or half the error of chance if that is less error. For regression, one
+        minus the error.
     linear_accuracy : float, default=None
         The same for a linear model; None takes 0.025 less.
     majority : float, default=None
-        Guess of the share of the most frequent label; None takes one over the root of
-        their number.
+        Expected share of the most frequent label; None takes one over the root of the
+        number of labels.
     learning_exponent : float, default=None
         How fast models learn from more rows; None takes 0.6.
     schema : Schema, default=None
-        The public schema, which knows columns, labels and task.
+        The public schema, which gives columns, labels and task.
 
     Returns
     -------
     Plan
         Print it, or read `best`, `options`, `lower_bound` and `crossover`.
     """
-    facts = Questionnaire(
+    facts = PlanArguments(
         task=task,
         n=n,
         epsilon=epsilon,
@@ -229,8 +230,7 @@ def plan(
 def rank(facts: Facts, sketch: Sketch) -> float:
     """Return the error that a sketch is ranked by: its estimate, else its bound.
 
-    A bound stands above the best of its class, which is taken to err like a linear
-    model.
+    A bound is above the best of its class, which is assumed to err like a linear model.
     """
     if sketch.estimate is not None:
         return sketch.estimate
@@ -239,7 +239,7 @@ def rank(facts: Facts, sketch: Sketch) -> float:
     return 1.0
 
 
-def _option(method: Method, facts: Facts, sketch: Sketch) -> Option:
+def _option(method: PlannedMethod, facts: Facts, sketch: Sketch) -> Option:
     total, composition = method.total(facts, sketch)
     return Option(
         method=method.key,
@@ -265,9 +265,9 @@ def _option(method: Method, facts: Facts, sketch: Sketch) -> Option:
 
 
 def _rows(
-    method: Method, facts: Facts, read: Callable[[Sketch], float | None]
+    method: PlannedMethod, facts: Facts, read: Callable[[Sketch], float | None]
 ) -> int | None:
-    """Return the smallest number of rows with which a figure is within `alpha`."""
+    """Return the smallest number of rows with which an error is within `alpha`."""
     if facts.alpha is None:
         return None
     alpha = facts.alpha
@@ -281,7 +281,7 @@ def _rows(
 
 
 def _crossover(facts: Facts) -> int | None:
-    """Return the number of queries from which on the best release is ahead."""
+    """Return the number of queries from which the best release is better."""
 
     def best(job: Callable[[str], bool], queries: float) -> float:
         asked = replace(facts, queries=queries)
@@ -303,7 +303,7 @@ def _crossover(facts: Facts) -> int | None:
 def smallest(enough: Callable[[int], bool], low: int, high: int) -> int | None:
     """Return the smallest number that is enough, to two digits from 1000 on.
 
-    For a condition that stays true once it is; None if even `high` is not enough.
+    The condition must be monotone; None if even `high` is not enough.
     """
     if enough(low):
         return low

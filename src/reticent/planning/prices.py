@@ -1,4 +1,4 @@
-"""What one answer may cost so that all of them stay within the budget."""
+"""The largest price of one answer at which all answers stay within the budget."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from reticent._numbers import exact
-from reticent.guarantees import CLOSED_FORMS, Certificate, repeat
+from reticent.guarantees import CLOSED_FORMS, ApproxDP, Certificate, PureDP, repeat
 from reticent.ledger import Cap
 from reticent.planning.facts import Facts
 
-# A hair of the budget for what certificates round up.
-_HAIR = 1e-9
-_NUDGE = 1e-6
-# Up to here privacy loss distributions are worth their time.
-_FEW = 300
+# A small part of the budget, because certificates round up.
+_ROUNDING_RESERVE = 1e-9
+_MARGIN = 1e-6
+# For more queries, composing privacy loss distributions takes too long.
+_FEW_QUERIES = 300
 
 
-def added(facts: Facts) -> float:
+def epsilon_by_sum(facts: Facts) -> float:
     """Return the largest epsilon of one answer if epsilons are added up."""
     queries = int(facts.queries)
     step = facts.epsilon / queries
@@ -32,41 +32,43 @@ def added(facts: Facts) -> float:
 
 
 def _rho(facts: Facts) -> float:
-    return _total_rho(facts.epsilon, facts.delta) * (1 - _HAIR) / facts.queries
+    return (
+        _total_rho(facts.epsilon, facts.delta) * (1 - _ROUNDING_RESERVE) / facts.queries
+    )
 
 
 @lru_cache(maxsize=256)
 def _total_rho(epsilon: float, delta: float) -> float:
-    """Return what an account under this budget may spend, as it is opened."""
+    """Return the rho that an account opened with this budget may spend."""
     return Cap.either(epsilon=epsilon, delta=delta).filter.rho
 
 
-def concentrated(facts: Facts, per_square: float) -> float:
-    """Return the largest epsilon of one answer if zCDP is added up; 0 without delta.
+def epsilon_by_zcdp(facts: Facts, per_square: float) -> float:
+    """Return the largest epsilon of one answer if rhos are added up; 0 without delta.
 
     Parameters
     ----------
     facts : Facts
         Budget and number of queries.
     per_square : float
-        Rho of a step, per square of its epsilon: 1/8 for bounded range, 1/2 for pure.
+        Rho of a step per square of its epsilon: 1/8 for bounded range, 1/2 for pure DP.
     """
     if facts.delta == 0:
         return 0.0
     return math.sqrt(_rho(facts) / per_square)
 
 
-def gaussian(facts: Facts) -> tuple[float, float]:
-    """Return epsilon for an answer with Gaussian noise at the budget's delta.
+def gaussian_noise(facts: Facts) -> tuple[float, float]:
+    """Return the epsilon of an answer with Gaussian noise at the budget's delta.
 
-    Also the ratio of sensitivity to noise; both 0 without delta.
+    Return also the ratio of sensitivity to noise; both are 0 without delta.
     """
     if facts.delta == 0:
         return 0.0, 0.0
     ratio = math.sqrt(2 * _rho(facts))
-    if ratio == 0:  # a delta below what an account counts
+    if ratio == 0:  # a delta too small for an account to count
         return 0.0, 0.0
-    return _epsilon_of(ratio * (1 - _NUDGE), facts.delta), ratio
+    return _epsilon_of(ratio * (1 - _MARGIN), facts.delta), ratio
 
 
 def _epsilon_of(ratio: float, delta: float) -> float:
@@ -78,25 +80,25 @@ def _epsilon_of(ratio: float, delta: float) -> float:
         return float(ndtr(near)) - math.exp(log_far) - delta
 
     if slack(0.0) <= 0:
-        # Noise beyond need: an epsilon so small that it costs nothing to speak of.
-        return ratio * _NUDGE
+        # More noise than needed: any tiny epsilon will do.
+        return ratio * _MARGIN
     high = ratio
     while slack(high) > 0:
         high *= 2
     return float(brentq(slack, 0.0, high, xtol=1e-300, rtol=1e-12))
 
 
-def priced(
+def total_price(
     facts: Facts, certify: Callable[[], Certificate[Any]], *, basic: bool
 ) -> tuple[Any, str]:
-    """Return the total of all answers, and the rule that gave it.
+    """Return the total of all answers, and the rule that proves it.
 
     Parameters
     ----------
     facts : Facts
         Budget and number of queries.
     certify : callable
-        Certificate of one answer.
+        Makes the certificate of one answer.
     basic : bool
         Whether epsilons are added up and no delta is spent.
     """
@@ -104,6 +106,15 @@ def priced(
         certify(),
         int(facts.queries),
         delta=0.0 if basic else facts.delta,
-        methods=(*CLOSED_FORMS, "pld") if facts.queries <= _FEW else CLOSED_FORMS,
+        methods=(*CLOSED_FORMS, "pld")
+        if facts.queries <= _FEW_QUERIES
+        else CLOSED_FORMS,
     )
     return total.guarantee, total.rule
+
+
+def whole_budget(facts: Facts, delta: float, rule: str) -> tuple[Any, str]:
+    """Return the budget as the total, pure without a delta, and the rule."""
+    if delta:
+        return ApproxDP(facts.epsilon, facts.delta), rule
+    return PureDP(facts.epsilon), rule

@@ -1,4 +1,4 @@
-"""Release a linear or additive model once, and answer without limit."""
+"""Methods that release a linear or additive model, which answers without limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.pipeline import make_pipeline
 
 from reticent.errors import InvalidParameterError
-from reticent.guarantees import ApproxDP, PureDP, gaussian_ratio
+from reticent.guarantees import gaussian_ratio
 from reticent.learners import (
     NoisyGradientClassifier,
     NoisyGradientRegressor,
@@ -20,8 +20,8 @@ from reticent.learners import (
 )
 from reticent.planning import curves, prices
 from reticent.planning.facts import KNOTS, Facts
-from reticent.planning.method import Method
 from reticent.planning.option import Sketch
+from reticent.planning.planned_method import PlannedMethod
 from reticent.schemas import SchemaEncoder
 
 _KINDS = {
@@ -44,7 +44,7 @@ _KINDS = {
 _MODELS = {"linear": "linear model", "splines": "additive model"}
 
 
-class LinearRelease(Method):
+class LinearReleaseMethod(PlannedMethod):
     """A linear model, of plain columns or of splines, released with noise."""
 
     job = "release"
@@ -57,7 +57,7 @@ class LinearRelease(Method):
         self.estimator = f"reticent.learners.{classifier.__name__}"
 
     def sketch(self, facts: Facts) -> Sketch | None:
-        """Estimate what the noise adds to the model's own error."""
+        """Estimate how much the noise adds to the model's error."""
         if self.kind == "gradient" and facts.delta == 0:
             return None
         if self.kind != "gradient" and facts.labels > 2:
@@ -86,8 +86,8 @@ class LinearRelease(Method):
     def _noise(self, facts: Facts, columns: int) -> float:
         """Return the error that noise adds, as measured on public tables.
 
-        Twice the norm of the noise per unit for gradients; with a root of it where
-        more noise asks for a stronger penalty, too.
+        For gradients it is twice the norm of the noise per unit; for the others a root
+        is added, because more noise needs a stronger penalty.
         """
         root = math.sqrt(columns) / facts.units
         if self.kind == "gradient":
@@ -102,10 +102,10 @@ class LinearRelease(Method):
         return 0.25 * math.sqrt(noise) + 3 * noise
 
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
-        """Return the budget, which noise is calibrated to."""
-        if sketch.settings.get("delta"):
-            return ApproxDP(facts.epsilon, facts.delta), "one release"
-        return PureDP(facts.epsilon), "one release"
+        """Return the budget: the noise is calibrated to it."""
+        return prices.whole_budget(
+            facts, sketch.settings.get("delta", 0.0), "one release"
+        )
 
     def command(self, facts: Facts, sketch: Sketch) -> str | None:
         """Return the call of ``reticent fit``, which releases additive models."""
@@ -113,8 +113,8 @@ class LinearRelease(Method):
             return None
         epsilon = facts.epsilon
         if facts.delta:
-            # The ledger adds up zCDP, by which the same noise costs a little more.
-            epsilon = prices.gaussian(replace(facts, queries=1))[0]
+            # The ledger adds up rhos, by which the same noise costs slightly more.
+            epsilon = prices.gaussian_noise(replace(facts, queries=1))[0]
         return (
             f"reticent fit DATA.csv --schema SCHEMA.json --release --epsilon "
             f"{epsilon!r} --budget {facts.epsilon!r} --delta {facts.delta!r}"
@@ -133,7 +133,7 @@ class LinearRelease(Method):
             kind = classifier
             known["classes"] = list(range(settings["labels"]))
         if schema is None:
-            # Rows of so many columns between -1 and 1.
+            # Rows with entries between -1 and 1.
             known["norm_bound"] = math.sqrt(settings["columns"])
         return encoded(kind, {**known, **changes}, schema, self.basis)
 

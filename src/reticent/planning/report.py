@@ -17,7 +17,7 @@ def percent(value: float | None) -> str:
 
 
 def proved(option: Option) -> str:
-    """Return a bound on the error, or a dash where it says nothing."""
+    """Return a bound on the error, or a dash if it is trivial."""
     if option.bound is None or option.bound_on != "error" or option.bound >= 0.5:
         return "-"
     return percent(option.bound)
@@ -39,8 +39,8 @@ def row(place: int, option: Option) -> tuple[str, ...]:
 
 
 def rows(plan: Plan) -> list[tuple[str, ...]]:
-    """Return headings and one row an option."""
-    # Without an error to be reached, nothing is said about rows.
+    """Return headings and one row per option."""
+    # Without a wanted error there is no column of rows.
     kept = len(HEADINGS) - (plan.facts.alpha is None)
     return [
         HEADINGS[:kept],
@@ -49,7 +49,7 @@ def rows(plan: Plan) -> list[tuple[str, ...]]:
 
 
 def remarks(plan: Plan) -> list[str]:
-    """Return what stands under the table."""
+    """Return the remarks under the table."""
     facts = plan.facts
     asked = f"{int(facts.queries)} queries" if facts.limited else "unlimited queries"
     lines = [
@@ -59,12 +59,12 @@ def remarks(plan: Plan) -> list[str]:
         f"{percent(facts.flexible_error)} for boosted trees, "
         f"{percent(facts.additive_error)} for additive and "
         f"{percent(facts.linear_error)} for linear models, and "
-        f"{percent(facts.chance_error)} for guessing; say base_accuracy, "
+        f"{percent(facts.chance_error)} for guessing; set base_accuracy, "
         "linear_accuracy and majority if you know better.",
     ]
     if facts.classifies:
         lines.append(
-            "Nobody can promise an excess error below "
+            "No method can guarantee an excess error below "
             f"{percent(plan.lower_bound)} for every distribution, for a class of VC "
             f"dimension {facts.d} (S2 Thm 4)."
         )
@@ -74,12 +74,13 @@ def remarks(plan: Plan) -> list[str]:
             f"{plan.rows_for_anyone} units in the worst case."
         )
     if plan.crossover is None:
-        lines.append("Asking is expected to stay ahead of releasing.")
+        lines.append("Asking is expected to stay better than releasing.")
     elif plan.crossover == 1:
-        lines.append("Releasing is expected to be ahead from the first query on.")
+        lines.append("Releasing is expected to be better from the first query on.")
     else:
         lines.append(
-            f"Releasing is expected to be ahead from about {plan.crossover} queries on."
+            "Releasing is expected to be better from about "
+            f"{plan.crossover} queries on."
         )
     return lines
 

@@ -1,24 +1,23 @@
-"""Label public rows privately, and release what is trained on them (M6)."""
+"""A method that labels public rows privately and releases their model (M6)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from reticent.guarantees import ApproxDP, PureDP
 from reticent.learners import StudentClassifier
 from reticent.planning import curves, prices
 from reticent.planning.asking import excess_of, limit_of
 from reticent.planning.facts import Facts
-from reticent.planning.method import Method, shard_model
 from reticent.planning.option import Sketch
+from reticent.planning.planned_method import PlannedMethod, shard_model
 from reticent.prediction import PrivateVotingClassifier
 
 # Numbers of public rows that are labelled; more labels are noisier.
 _SIZES = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
 
 
-class Student(Method):
+class StudentMethod(PlannedMethod):
     """A student of votes on public rows."""
 
     job = "public"
@@ -31,7 +30,7 @@ class Student(Method):
         self.title = f"release: {what} trained on privately labelled public rows"
 
     def sketch(self, facts: Facts) -> Sketch | None:
-        """Weigh the number of labels against their noise, and find shards."""
+        """Choose the number of labels, which adds noise to each, and of shards."""
         if not (facts.classifies and facts.public):
             return None
         sizes = [m for m in _SIZES if m < facts.public] or [facts.public]
@@ -54,11 +53,11 @@ class Student(Method):
     def _best(self, facts: Facts) -> tuple[float, int, int]:
         """Return error, labels and shards for one number of labels.
 
-        The student inherits what most shards get wrong. Noisy labels are worth fewer:
-        the square of what is left of their lead over guessing.
+        The student inherits what most shards get wrong. A noisy label is worth less
+        than one: the square of the remaining share of its advantage over guessing.
         """
         limit = min(limit_of(facts, self.learner), 0.99 * (1 - 1 / facts.labels))
-        pure, soft = prices.added(facts), prices.concentrated(facts, 1 / 8)
+        pure, soft = prices.epsilon_by_sum(facts), prices.epsilon_by_zcdp(facts, 1 / 8)
 
         def error(shards: int, rows: int) -> float:
             excess = excess_of(facts, limit, max(1, rows))
@@ -79,10 +78,8 @@ class Student(Method):
         return found, int(facts.queries), shards
 
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
-        """Return the budget: labels are set to fill it."""
-        if facts.delta:
-            return ApproxDP(facts.epsilon, facts.delta), "one release"
-        return PureDP(facts.epsilon), "one release"
+        """Return the budget: the labels spend all of it."""
+        return prices.whole_budget(facts, facts.delta, "one release")
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the student; give `public` rows to its fit."""

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions
-from reticent.ensembles import STEPS
+from reticent.ensembles import OUTPUT_STEPS
 from reticent.guarantees import Certificate
 from reticent.mechanisms import (
     GridNoise,
@@ -202,7 +202,7 @@ class AverageLabelLaw(ShardLaw):
         votes = self.votes(X)
         if votes.shape[1] == 2:
             return average_vote(votes, self.epsilon)
-        return self.noise.response(votes * float(STEPS))
+        return self.noise.response(votes * float(OUTPUT_STEPS))
 
     def draw(self, X: MatrixLike) -> NDArray[Any]:
         """Draw one private label per row, with fresh randomness."""
@@ -214,7 +214,7 @@ class AverageLabelLaw(ShardLaw):
     def draw_probabilities(self, X: MatrixLike) -> NDArray[np.float64]:
         """Draw one private vector of probabilities per row."""
         sums = self.ensemble.probability_sums(self.form.rows(X))
-        whole_sum = float(self.n_shards * STEPS)
+        whole_sum = float(self.n_shards * OUTPUT_STEPS)
         if sums.shape[1] == 2:
             noisy = self.noise.response(sums[:, 1].astype(float)).draw(self.source)
             second = np.clip(noisy / whole_sum, 0.0, 1.0)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from reticent._sklearn import MatrixLike
-from reticent.ensembles import STEPS, Task
+from reticent.ensembles import OUTPUT_STEPS, Task
 from reticent.estimators import check_bounds, checked_targets
 from reticent.mechanisms import GridNoise, RandomSource
 from reticent.prediction.averaging import AVERAGING_CONSTRAINTS
@@ -147,6 +147,6 @@ class AverageNumberLaw(ShardLaw):
         """Return the exact law of the answers before clipping: not private."""
         sums = self.ensemble.output_sums(self.form.rows(X))
         low, high = self.ensemble.bounds
-        unit = (high - low) / (self.n_shards * STEPS)
+        unit = (high - low) / (self.n_shards * OUTPUT_STEPS)
         noisy = self.noise.response(sums.astype(float))
         return BoundedAnswers(noisy, low, unit, (low, high))

@@ -25,11 +25,10 @@ from reticent.guarantees import (
     spent_total,
 )
 from reticent.ledger import (
-    CHARGE,
     DELTA_UNITS,
     EPSILON_UNITS,
-    LARGEST,
-    NOTHING,
+    MAX_UNITS,
+    NO_SPEND,
     RHO_UNITS,
     AccountId,
     Balance,
@@ -39,7 +38,7 @@ from reticent.ledger import (
     MemoryLedger,
     Method,
     Spend,
-    as_float,
+    units_to_float,
 )
 
 _lock = threading.Lock()
@@ -110,7 +109,7 @@ def _keeps(known: Cap, cap: Cap, charge: Charge) -> bool:
 
 def _why(known: Cap, charge: Charge) -> str:
     if charge.delta > known.limits.delta:
-        kept = as_float(known.limits.delta, DELTA_UNITS)
+        kept = units_to_float(known.limits.delta, DELTA_UNITS)
         return f"it keeps {kept:.3g} of its delta for answers that bring one"
     return "one is more than all of it"
 
@@ -142,12 +141,12 @@ class ChargesByCertificate:
         with self._lock:
             for entry in self._ledger.entries(after=self._after):
                 self._after = entry.sequence
-                if entry.kind != CHARGE:
+                if not entry.is_charge:
                     continue
                 certificate = str(entry.content()["certificate"])
                 for name, cost in entry.costs().items():
                     sums = self._spent.setdefault(name, {})
-                    sums[certificate] = sums.get(certificate, NOTHING).plus(cost)
+                    sums[certificate] = sums.get(certificate, NO_SPEND).plus(cost)
             return dict(self._spent.get(str(account), {}))
 
 
@@ -166,7 +165,7 @@ def total_of(
         The certificate of the asking interface, which says what relation it is about.
     """
     cap = balance.cap
-    if balance.spent == NOTHING:
+    if balance.spent == NO_SPEND:
         return None
     known = {**dict(_certificates.items()), own.id: own}
     named = {
@@ -177,12 +176,12 @@ def total_of(
     counts = {certificate: spent.answers for certificate, spent in named.items()}
     if cap.method is Method.COUNT and counts:
         ((certificate, _),) = counts.items()
-        delta = as_float(cap.delta or 0, DELTA_UNITS)
+        delta = units_to_float(cap.delta or 0, DELTA_UNITS)
         return repeat(certificate, cap.answers or 1, delta=delta, methods=CLOSED_FORMS)
     rest = balance.spent
     for spent in named.values():
         rest = rest.minus(spent)
-    others = _unnamed(rest, cap) if rest != NOTHING else None
+    others = _unnamed(rest, cap) if rest != NO_SPEND else None
     if not counts and others is not None:
         return spent_total({_recorded(others, own): 1}, cap.filter)
     return spent_total(counts, cap.filter, others)
@@ -190,12 +189,12 @@ def total_of(
 
 def _unnamed(rest: Spend, cap: Cap) -> Others:
     """Return the charges whose certificates this process does not have."""
-    counts_epsilon = cap.method is not Method.ZCDP and rest.epsilon < LARGEST // 2
-    counts_rho = cap.method is not Method.BASIC and rest.rho < LARGEST // 2
+    counts_epsilon = cap.method is not Method.ZCDP and rest.epsilon < MAX_UNITS // 2
+    counts_rho = cap.method is not Method.BASIC and rest.rho < MAX_UNITS // 2
     return Others(
-        as_float(rest.epsilon, EPSILON_UNITS) if counts_epsilon else None,
-        as_float(rest.delta, DELTA_UNITS),
-        as_float(rest.rho, RHO_UNITS) if counts_rho else None,
+        units_to_float(rest.epsilon, EPSILON_UNITS) if counts_epsilon else None,
+        units_to_float(rest.delta, DELTA_UNITS),
+        units_to_float(rest.rho, RHO_UNITS) if counts_rho else None,
         rest.answers,
     )
 

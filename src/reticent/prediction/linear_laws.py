@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import MatrixLike
-from reticent.estimators import plain_rows, rows_in_ball
+from reticent.estimators import needs_no_validation, rows_in_ball
 from reticent.mechanisms import GridNoise, Response
 from reticent.prediction.bounded_answers import BoundedAnswers
 from reticent.prediction.law import AnswerLaw
@@ -42,7 +42,7 @@ class LinearLaw(AnswerLaw):
 
     def scores(self, X: MatrixLike) -> NDArray[np.float64]:
         """Return the scores before noise: not private."""
-        if not plain_rows(self.blank, X):
+        if not needs_no_validation(self.blank, X):
             X = validate_data(self.blank, X, dtype=np.float64, reset=False)
         rows = rows_in_ball(X, self.norm_bound, self.fit_intercept)
         return np.asarray(rows @ self.coefficients)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.estimators import plain_rows
+from reticent.estimators import needs_no_validation
 
 ORDERS = ("numbers", "text", "dates")
 
@@ -203,7 +203,7 @@ def table_column(
                 f"{', '.join(map(str, names))}."
             )
         return np.asarray(X[name].to_numpy())
-    if reset or not plain_rows(model, X):
+    if reset or not needs_no_validation(model, X):
         if isinstance(X, (list, tuple)):
             # As objects: one text among numbers would make an array of text.
             X = np.array(X, dtype=object)

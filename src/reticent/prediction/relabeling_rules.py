@@ -21,7 +21,7 @@ from reticent.guarantees import (
     flip_private,
     rule,
 )
-from reticent.hypotheses import LONGEST_LIST
+from reticent.hypotheses import MAX_LABELINGS
 
 # Part of epsilon for selection and vote together; the rest pays for the subset.
 _SHARE = 0.5
@@ -145,7 +145,7 @@ def plan_relabeling(
     options = [(largest(False), False), (largest(True), True)]
     # The net compares subsets with and without a unit, so all of them must have
     # candidates. The growth function says so, whatever their points are.
-    if family.growth(options[1][0]) > LONGEST_LIST:
+    if family.growth(options[1][0]) > MAX_LABELINGS:
         options.pop()
     best = max(options, key=lambda pair: pair[0])
     if best[0] < 1:

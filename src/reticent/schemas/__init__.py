@@ -1,8 +1,8 @@
-"""What is publicly known about the columns: ranges, levels, labels, units.
+"""Public facts about columns: ranges, levels, labels, units.
 
 A schema is written from a codebook or from public data, never read from the records.
-It validates files, data frames and rows sent by clients, and encodes them as matrices
-by a function of itself alone.
+It validates files, data frames and rows sent by clients, and encodes them as matrices;
+the encoding depends on the schema alone.
 """
 
 from reticent.schemas.columns import (

@@ -1,4 +1,4 @@
-"""Columns of pyarrow: the fast way from a file's text to numbers and codes."""
+"""Columns of pyarrow, converted fast from text to numbers and codes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ArrowColumn:
             numbers = self._floats(safe=True)
         except pa.ArrowInvalid:
             return None
-        # Words for infinity and for "not a number" are left to the careful pass.
+        # Words for infinity and NaN are left to the careful pass.
         usual = int(np.isfinite(numbers).sum()) + self._array.null_count
         return numbers if usual == len(numbers) else None
 
@@ -92,7 +92,7 @@ class ArrowColumn:
         places = np.asarray(pc.fill_null(found, len(spellings)), dtype=np.intp)
         codes = np.array([*spellings.values(), UNKNOWN], dtype=np.int32)[places]
         rows = np.flatnonzero(places == len(spellings))
-        if len(rows):  # missing, unknown or spelt otherwise
+        if len(rows):  # missing, unknown or written differently
             cells = self._array.take(pa.array(rows)).to_pylist()
             codes[rows] = lookup.codes(cells, untyped=self.untyped)
         return codes

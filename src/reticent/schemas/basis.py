@@ -68,7 +68,7 @@ class NumericFeatures:
     basis : {"bins", "splines"}
         The kind of features.
     knots : int or sequence of float
-        Knots inside the range, or how many of them.
+        Knots inside the range, or their number.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class NumericFeatures:
             out[rows, bins] = 1.0
         else:
             values = self._spline(scaled(self._spec, numbers[rows]))
-            # B-splines lie in [0, 1]; rounding may leave them a hair outside.
+            # B-splines lie in [0, 1]; rounding may leave them slightly outside.
             out[rows] = np.clip(values, 0.0, 1.0)
         return out
 

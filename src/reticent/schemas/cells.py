@@ -1,8 +1,8 @@
-"""Cells as they come, and their first reading as numbers or as codes of levels.
+"""Raw cells, and how they are read as numbers or as codes of levels.
 
-A column is read twice at most: a fast pass over the whole column that gives up when it
-meets anything unusual, and a careful pass, cell by cell, that decides what the unusual
-cell means. The careful pass is the definition; the fast one must agree with it.
+A column is read at most twice: a fast pass over the whole column that gives up at
+anything unusual, and a careful pass, cell by cell, that decides what the unusual cell
+means. The careful pass is the definition; the fast one must agree with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNKNOWN = -2
 # A decimal number in ASCII digits. Python's own float() would also take underscores,
 # other alphabets' digits and the words for infinity.
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-# What spreadsheets and statistics packages write in a numeric column for "no value".
+# What spreadsheets and statistics packages write for a missing number.
 _NO_NUMBER = frozenset({"", "na", "nan", "null"})
 
 
@@ -84,7 +84,7 @@ class Lookup:
             get = self.by_value.get
             try:
                 found = [get(value, UNKNOWN) for value in values]
-            except TypeError:  # a cell that cannot be hashed, hence is no level
+            except TypeError:  # a cell that cannot be hashed is not a level
                 pass
             else:
                 codes = np.array(found, dtype=np.int32)
@@ -110,10 +110,10 @@ class Lookup:
 
 
 class RawColumn(Protocol):
-    """A column of cells before validation. Text is `untyped` when it is from a CSV."""
+    """A column of cells before validation; text from a CSV file is `untyped`."""
 
     untyped: bool
-    #: Floating-point numbers below this that are whole cannot have been rounded.
+    #: Whole floating-point numbers below this cannot have been rounded.
     whole_below: int
 
     def __len__(self) -> int:
@@ -193,12 +193,12 @@ class ListColumn:
 
 
 def number_of_text(text: str) -> float | None:
-    """Return the number that a text spells, or None if it spells none."""
+    """Return the number that a text stands for, or None."""
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def number_of_cell(cell: Any, *, untyped: bool) -> float | None:
-    """Return one cell as a number, NaN if it is missing, None if it is no number."""
+    """Return one cell as a number, NaN if it is missing, None if it is not a number."""
     if cell is None:
         return nan
     if untyped:
@@ -217,7 +217,7 @@ def number_of_cell(cell: Any, *, untyped: bool) -> float | None:
 
 
 def read_numbers(column: RawColumn) -> tuple[NDArray[np.float64], int | None]:
-    """Return the column as numbers, and the first row that holds none (or None)."""
+    """Return the column as numbers, and the first row that is not one (or None)."""
     fast = column.numbers()
     if fast is not None:
         return fast, None
@@ -232,7 +232,7 @@ def read_numbers(column: RawColumn) -> tuple[NDArray[np.float64], int | None]:
 
 
 def read_codes(column: RawColumn, lookup: Lookup) -> NDArray[np.int32]:
-    """Return the column as codes, with MISSING and UNKNOWN for what is no level."""
+    """Return the column as codes; cells that are not levels are MISSING or UNKNOWN."""
     fast = column.codes(lookup)
     if fast is not None:
         return fast

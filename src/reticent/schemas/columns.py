@@ -1,7 +1,7 @@
-"""What is publicly known about one column: its range, or its levels.
+"""Public facts about one column: its range, or its levels.
 
-Nothing here looks at data. A specification validates itself when it is built, so that
-whoever holds one may rely on finite ranges and on levels of one kind.
+Nothing here reads data. A specification validates itself when it is built, so that
+other code may rely on finite ranges and on levels of one kind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LARGEST_LEVEL = 2**53 - 1
 
 
 def checked_text(key: str, value: object) -> str:
-    """Return `value` if it is text that every file format can hold."""
+    """Return `value` if it is text that every file format can store."""
     if not (
         isinstance(value, str)
         and value == value.strip()
@@ -107,7 +107,7 @@ def checked_levels(key: str, levels: object) -> tuple[Level, ...]:
         raise InvalidParameterError(f"{key} needs whole numbers below 2**53 in size.")
     if len(set(values)) != len(values):
         twice = next(value for value in values if values.count(value) > 1)
-        raise InvalidParameterError(f"{key} holds {twice!r} twice. List it once.")
+        raise InvalidParameterError(f"{key} lists {twice!r} twice. List it once.")
     return values
 
 
@@ -138,8 +138,8 @@ class Numeric:
     low, high : float
         The range, from public knowledge; never read from the sensitive file.
     transform : {"none", "log1p", "signed_log1p"}, default="none"
-        Applied before scaling. ``log1p`` is for amounts that reach over several
-        powers of ten, ``signed_log1p`` for amounts that may be negative.
+        Applied before scaling. ``log1p`` is for amounts over several powers of ten,
+        ``signed_log1p`` for such amounts that may be negative.
     missing : bool, default=False
         Whether a value may be missing. If so, the encoding has an indicator for it.
     outside : {"clip", "error"}, default="clip"
@@ -171,7 +171,7 @@ class Numeric:
         ends = transformed(self.transform, np.array([low, high]))
         if not ends[1] > ends[0]:
             raise InvalidParameterError(
-                f"low={low!r} and high={high!r} fall together after "
+                f"low={low!r} and high={high!r} become equal after "
                 f"transform={self.transform!r}. Use transform='none'."
             )
         object.__setattr__(self, "low", low)

@@ -1,4 +1,4 @@
-"""CSV files as a stream of columns of text, however large the file is."""
+"""CSV files of any size as a stream of columns of text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GZIP = b"\x1f\x8b"
 _UNREADABLE = (OSError, EOFError, zlib.error)
 
 
-# Why a line is refused. One text for all causes: it says nothing about the record.
+# Why a line is refused. One text for all causes reveals nothing about the record.
 NO_ROW = (
     "the line is not one whole row. A field holds a line break, a quotation mark that "
     "is not doubled or not closed, a lone carriage return or a NUL, or the line is "
@@ -89,11 +89,9 @@ class CsvFile:
     def explain_header(self) -> str:
         """Return a hint if the header looks split by another separator, else ''."""
         if len(self.names) == 1:
-            for other, spoken in ((";", "';'"), ("\t", "a tab"), (",", "','")):
+            for other, described in ((";", "';'"), ("\t", "a tab"), (",", "','")):
                 if other != self._separator and other in self.names[0]:
-                    return (
-                        f" The fields look separated by {spoken}: give that separator."
-                    )
+                    return f" The fields look separated by {described}: give it."
         return ""
 
     def chunks(self, columns: list[str]) -> Iterator[Any]:
@@ -136,7 +134,7 @@ class CsvFile:
                     yield batch
                 problem = self._unfinished(lines, n_rows)
         except pa.ArrowInvalid:
-            # Arrow's message quotes the record, so it goes no further than this line.
+            # Arrow's message quotes the record, so it is dropped here.
             problem = self._malformed(short_rows, lines.bad_line)
         except _UNREADABLE:
             problem = self._damaged()

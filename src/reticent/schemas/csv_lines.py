@@ -1,4 +1,4 @@
-"""The lines of a CSV file, each of which must be one whole row."""
+"""The lines of a CSV file, each of which must be one complete row."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _BLANK = re.compile(rb"^\r?\n", re.MULTILINE)
 
 
 class CsvLines(io.RawIOBase):
-    r"""A file that is read up to its first line that is not one whole row.
+    r"""A file that is read up to the first line that is not one complete row.
 
-    A quoted field may hold line breaks in some dialects. A stray quotation mark then
-    swallows rows up to the next mark, however far away, and nobody notices. So here a
-    line is a row: a field is free of marks, or it is quoted, closed on its line, and
-    marks inside it are doubled. A return that no line feed follows and the character
-    NUL, which readers understand in different ways, end the reading too, and so does a
-    line that is not UTF-8.
+    In some dialects a quoted field may contain line breaks. A stray quotation mark then
+    silently swallows rows up to the next mark, however far away. So here a line is a
+    row: a field has no quotation marks, or it is quoted, closed on its line, and the
+    marks inside it are doubled. Reading also ends at a carriage return without a line
+    feed and at NUL, which readers interpret differently, and at a line that is not
+    UTF-8.
 
-    Blank lines before the first other line and a byte order mark are left out, and a
-    last line without an end gets one.
+    Leading blank lines and a byte order mark are skipped, and a last line without a
+    line end gets one.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class CsvLines(io.RawIOBase):
     bad_line : int or None
         The number of the line that ended the reading, counted from 1.
     n_lines, n_blank : int
-        Lines from the header on that were read, and how many of them are blank.
+        Lines read, from the header on, and how many of them are blank.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class CsvLines(io.RawIOBase):
         return size
 
     def _next_lines(self) -> bytes:
-        """Return some whole lines that are rows, or note that there are no more."""
+        """Return some complete lines that are rows, or note that there are no more."""
         data = self._file.read(self._most_bytes)
         if self._at_start:
             data = data.removeprefix(_BYTE_ORDER_MARK)
@@ -108,7 +108,7 @@ class CsvLines(io.RawIOBase):
         return piece
 
     def _first_bad(self, piece: bytes) -> int | None:
-        """Return where the first line starts that is no row, or None."""
+        """Return the start of the first line that is not a row, or None."""
         if (
             b'"' not in piece
             and b"\0" not in piece

@@ -48,7 +48,7 @@ def _array(key: str, value: Any) -> list[Any]:
 def _keys(
     where: str, data: Mapping[str, Any], required: tuple[str, ...], *more: str
 ) -> None:
-    """Refuse a missing or a surplus key, and say which ones there may be."""
+    """Refuse a missing or an unknown key, and list the known ones."""
     allowed = (*required, *more)
     surplus = [key for key in data if key not in allowed]
     if surplus:
@@ -62,7 +62,7 @@ def _keys(
 
 
 def _within(where: str, build: Callable[[], Any]) -> Any:
-    """Build a specification; an error in it gets the key it is about in front."""
+    """Build a specification; an error in it starts with the key it is about."""
     problem = ""
     try:
         return build()
@@ -92,7 +92,7 @@ def _columns(data: Any) -> dict[str, Column]:
         if not isinstance(name, str):
             _fail(f"{where}.name needs text; got {name!r}.")
         if name in columns:
-            _fail(f"{where}.name={name!r} is there twice. List each column once.")
+            _fail(f"{where}.name={name!r} occurs twice. List each column once.")
         columns[name] = _column(f"{where} ({name!r})", entry)
     return columns
 
@@ -114,14 +114,14 @@ def _label(data: Any) -> Label | None:
 
 
 def parts_of(data: Any) -> dict[str, Any]:
-    """Return the arguments of a schema out of its dictionary, strictly."""
+    """Return the arguments of a schema from its dictionary; refuse anything else."""
     document = _object("the schema", data)
     _keys("the schema", document, (VERSION_KEY, "columns"), "label", "unit", "ignored")
     version = document[VERSION_KEY]
     if not (type(version) is int and version == VERSION):
         _fail(
             f"{VERSION_KEY}={version!r} is not a version that this reticent reads; it "
-            f"reads {VERSION}. Update reticent, or write the schema again."
+            f"reads version {VERSION}. Update reticent, or write the schema again."
         )
     unit = document.get("unit")
     if not (unit is None or isinstance(unit, str)):
@@ -140,7 +140,9 @@ def read_document(path: str | PathLike[str]) -> Any:
     try:
         return strict_json(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        problem = f"cannot be read ({error.strerror}). Check the path and your rights."
+        problem = (
+            f"cannot be read ({error.strerror}). Check the path and its permissions."
+        )
     except UnicodeDecodeError:
         problem = "is not UTF-8 text. A schema is a JSON file; save it as UTF-8."
     except InvalidParameterError as error:

@@ -1,4 +1,4 @@
-"""Rows as vectors, by a function of the schema and of nothing else."""
+"""Encodes rows as vectors, by a function of the schema alone."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class Encoder:
         The columns with their public ranges and levels.
     style : {"dense", "ordinal"}, default="dense"
         Dense is for linear models: scaled numbers and one indicator per level.
-        Ordinal is for trees: one column each, clipped numbers as they are and
+        Ordinal is for trees: one feature per column, with clipped numbers and
         positions of levels, NaN if missing.
     scale : {"symmetric", "unit"}, default="symmetric"
         Whether numbers are scaled to [-1, 1] or to [0, 1] by their public range,
-        after their transform. Dense only, as all that follow.
+        after their transform. This and all that follow apply to the dense style.
     basis : {"linear", "bins", "splines"} or mapping, default="linear"
         Features of numeric columns: one number, the indicator of one of several
-        intervals, or cubic B-splines. A mapping chooses by column; the columns left
-        out are linear.
+        intervals, or cubic B-splines. A mapping chooses by column; columns that are
+        not in it are linear.
     knots : int, or mapping of str to int or sequence of float, default=4
-        Public knots inside the range for bins and splines: how many, evenly spread
-        after the transform, or where, in the column's unit.
+        Public knots inside the range for bins and splines: their number, evenly spread
+        after the transform, or their values, in the column's unit.
     intercept : bool, default=False
         Whether the first feature is the constant one.
 
@@ -61,8 +61,8 @@ class Encoder:
 
     Guarantee
     ---------
-    Two encoders of equal schemas and settings give equal matrices for equal rows; no
-    data but the row itself enters. Dense rows have norm at most `row_norm_bound`,
+    Two encoders of equal schemas and settings give equal matrices for equal rows; a
+    row's encoding uses no other data. Dense rows have norm at most `row_norm_bound`,
     which some row reaches up to a relative 1e-12. *Proof.* Each column's features
     lie in the unit ball: a scaled number in [-1, 1] or, if missing, an indicator;
     one indicator among many; B-splines, which are not negative and add up to one.
@@ -122,14 +122,14 @@ class Encoder:
     def _by_numeric_column(self, key: str, setting: Any) -> Any:
         """Return one setting for all, or a checked one for each named column."""
         if isinstance(setting, Mapping):
-            strange = [
+            unknown = [
                 name
                 for name in setting
                 if not isinstance(self.schema.columns.get(name), Numeric)
             ]
-            if strange:
+            if unknown:
                 raise InvalidParameterError(
-                    f"{key} names {strange[0]!r}, which is no numeric column of the "
+                    f"{key} names {unknown[0]!r}, which is not a numeric column of the "
                     f"schema. Leave it out."
                 )
             setting = dict(setting)
@@ -173,16 +173,16 @@ class Encoder:
         names: list[str] = [INTERCEPT] if self.intercept else []
         linear: list[tuple[int, int]] = []  # column among the numbers, feature
         shaped: list[tuple[int, int, NumericFeatures]] = []
-        gaps: list[tuple[int, int]] = []
+        missing_columns: list[tuple[int, int]] = []
         starts: list[int] = []
-        gap_places: list[int] = []
+        missing_places: list[int] = []
         for name, spec in self.schema.columns.items():
             start = len(names)
             if isinstance(spec, Categorical):
                 names += [f"{name}={level}" for level in spec.levels]
                 names += [f"{name}=(other)"] if spec.other else []
                 starts.append(start)
-                gap_places.append(len(names))
+                missing_places.append(len(names))
             else:
                 column = layout.numeric.names.index(name)
                 basis = self._setting("basis", name)
@@ -195,23 +195,25 @@ class Encoder:
                     shaped.append((column, start, features))
                     names += features.names
                 if spec.missing:
-                    gaps.append((column, len(names)))
+                    missing_columns.append((column, len(names)))
             if spec.missing:
                 names.append(f"{name}=(missing)")
         self.names = tuple(names)
         self._shaped = shaped
         self._linear = np.array(linear, dtype=np.intp).reshape(-1, 2).T
-        self._gaps = np.array(gaps, dtype=np.intp).reshape(-1, 2).T
+        self._missing_columns = (
+            np.array(missing_columns, dtype=np.intp).reshape(-1, 2).T
+        )
         self._starts = np.array(starts, dtype=np.intp)
-        self._gap_places = np.array(gap_places, dtype=np.intp)
-        # Work on missing values is skipped, row after row, where none can be.
-        self._some_gaps = any(spec.missing for spec in self.schema.columns.values())
+        self._missing_places = np.array(missing_places, dtype=np.intp)
+        # Work on missing values is skipped if no column allows them.
+        self._some_missing = any(spec.missing for spec in self.schema.columns.values())
         self._plan_scaling()
         blocks = self.schema.n_columns + self.intercept
         self.row_norm_bound = sqrt(blocks) * (1 + _NORM_SLACK)
 
     def _plan_scaling(self) -> None:
-        """Note, for the linear columns, their ends and who has which transform."""
+        """Record the ends of the linear columns and which columns have a transform."""
         names = self.schema.layout.numeric.names
         specs = [self.schema.columns[names[column]] for column in self._linear[0]]
         kinds = [spec.transform for spec in specs if isinstance(spec, Numeric)]
@@ -270,25 +272,25 @@ class Encoder:
         if len(columns):
             shares = self._transformed(table.numbers[:, columns]) - self._bottom
             shares /= self._width
-            # Rounding in a transform may leave a value a hair outside of its range.
+            # Rounding in a transform may leave a value slightly outside its range.
             np.minimum(np.maximum(shares, 0.0, out=shares), 1.0, out=shares)
             if self.scale == "symmetric":
                 shares *= 2.0
                 shares -= 1.0
-            if self._some_gaps:
+            if self._some_missing:
                 shares[np.isnan(shares)] = 0.0
             out[:, places] = shares
         for column, start, features in self._shaped:
             values = features.values(table.numbers[:, column])
             out[:, start : start + values.shape[1]] = values
-        columns, places = self._gaps
+        columns, places = self._missing_columns
         if len(columns):
             out[:, places] = np.isnan(table.numbers[:, columns])
         if len(self._starts):
             codes = table.codes
             hot = self._starts + codes
-            if self._some_gaps:
-                hot = np.where(codes < 0, self._gap_places, hot)
+            if self._some_missing:
+                hot = np.where(codes < 0, self._missing_places, hot)
             out[np.arange(len(table))[:, None], hot] = 1.0
         return out
 

@@ -1,4 +1,4 @@
-"""Files of records, CSV or Parquet, read whole or in batches."""
+"""Reads CSV and Parquet files of records, completely or in batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.schemas.cells import RawColumn
 from reticent.schemas.csv_file import CsvFile
-from reticent.schemas.frames import Frame
+from reticent.schemas.named_columns import NamedColumns
 from reticent.schemas.places import Place
 from reticent.schemas.table import Table, concatenated, table_of
 
@@ -74,7 +74,7 @@ class ParquetFile:
 
         damaged = False
         try:
-            # Read ahead, pyarrow keeps what it has read until the file is closed.
+            # With pre_buffer, pyarrow keeps what it has read until the file is closed.
             with parquet.ParquetFile(self._path, pre_buffer=False) as file:
                 yield from file.iter_batches(columns=columns, use_threads=False)
         except (pa.ArrowException, OSError):
@@ -89,7 +89,7 @@ class ParquetFile:
         return ArrowColumn(cells, untyped=False)
 
     def explain_header(self) -> str:
-        """Parquet files have no header that could be misread."""
+        """Return no hint: Parquet files have no header that could be misread."""
         return ""
 
     def _damaged(self) -> InvalidDataError:
@@ -123,7 +123,7 @@ def open_records(
         problem = str(error.strerror)
     if problem:
         raise place.error(
-            f"cannot be read ({problem}). Check the path and your rights."
+            f"cannot be read ({problem}). Check the path and its permissions."
         )
     name = file.name.lower()
     if magic == _ZIP:
@@ -136,7 +136,7 @@ def open_records(
         return ParquetFile(file)
     if not name.endswith(_CSV_ENDINGS):
         raise place.error(
-            f"the kind of file is not known. It needs one of the endings "
+            f"the kind of file is unknown. It needs one of the endings "
             f"{', '.join(_CSV_ENDINGS + _PARQUET_ENDINGS)}."
         )
     if separator is None:
@@ -186,7 +186,7 @@ def read_batches(
     labelled: bool = True,
     separator: str | None = None,
 ) -> Iterator[Table]:
-    """Read and validate a CSV or Parquet file, some rows at a time.
+    """Read and validate a CSV or Parquet file in batches of rows.
 
     Parameters
     ----------
@@ -197,8 +197,7 @@ def read_batches(
     rows : int, default=65536
         Rows of one batch; memory grows with it and not with the file.
     labelled : bool, default=True
-        Whether label and unit must be there and are read. If not, they may be there
-        and are ignored.
+        Whether label and unit are required and read. If not, they are ignored.
     separator : str or None, default=None
         The character between fields of a CSV file; None is a comma, or a tab if the
         name ends in .tsv.
@@ -211,8 +210,8 @@ def read_batches(
     Guarantee
     ---------
     An error names file, row (counted from 1 below the header, blank lines not
-    counted) and column, and what to do. It never holds a cell's value, nor does any
-    exception chained to it.
+    counted) and column, and what to do. Neither the error nor any exception chained to
+    it contains a cell's value.
     """
     if not (isinstance(rows, Integral) and not isinstance(rows, bool) and rows >= 1):
         raise InvalidParameterError(f"rows={rows!r} needs a whole number >= 1.")
@@ -235,7 +234,7 @@ def _validated(
     chunks = _regrouped(file.chunks(names), rows)
     for chunk in chunks:
         columns = {name: file.column(chunk.column(name)) for name in names}
-        frame = Frame(names, columns.__getitem__)
+        frame = NamedColumns(names, columns.__getitem__)
         table = table_of(frame, schema, place, labelled=labelled)
         place = place.after(len(table))
         yield table

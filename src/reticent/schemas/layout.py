@@ -1,7 +1,7 @@
-"""The columns of a schema, sorted into a block of numbers and a block of codes.
+"""The columns of a schema as a block of numbers and a block of codes.
 
-All checks of values are here, over whole blocks, so that a file, a data frame and a
-row sent by a client are judged by the same lines.
+All checks of values are here, over whole blocks, so that files, data frames and rows
+sent by clients go through the same code.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class NumericBlock:
         return inside
 
     def no_number(self, row: int, column: int, place: Place) -> InvalidDataError:
-        """Return the error for a cell that holds no number at all."""
+        """Return the error for a cell that is not a number."""
         missing = self.may_miss[column]
         return place.cell(
             row,
@@ -85,7 +85,7 @@ class NumericBlock:
         )
 
     def not_finite(self, row: int, column: int, place: Place) -> InvalidDataError:
-        """Return the error for a number that is infinite, or too large to hold."""
+        """Return the error for a number that is infinite or too large."""
         return place.cell(
             row,
             self.names[column],

@@ -1,4 +1,4 @@
-"""Where in the input something is wrong, and how to say so without saying the value."""
+"""Locations in the input, for error messages that never quote a value."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Place:
     Parameters
     ----------
     source : str
-        A file's name, or what the rows are; empty for rows sent by a client.
+        A file's name, or a name for the rows; empty for rows sent by a client.
     first_row : int
-        What the first row is called: 1 in files and data frames (the header is not
+        The number of the first row: 1 in files and data frames (the header is not
         counted), 0 in a JSON list.
     """
 
@@ -40,10 +40,10 @@ class Place:
     def cell(
         self, row: int, column: str, problem: str, *, curator: str, client: str
     ) -> InvalidDataError:
-        """Return an error about one cell, with what its owner can do about it.
+        """Return an error about one cell, with advice for its owner.
 
         No text may quote the cell's value. The curator of a file can change the file
-        or the schema; a client can only send something else.
+        or the schema; a client can only send another value.
         """
         remedy = curator if self.source else client
         where = f"{self._row(row)}, column {column!r}"

@@ -1,4 +1,4 @@
-"""Rows as JSON objects, the way clients send them."""
+"""Validates rows that clients send as JSON objects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _picker(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...
 
 
 class RowReader:
-    """Validates rows of one schema; built once, because requests are many.
+    """Validates rows of one schema; built once for many requests.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ class RowReader:
         self._finders = [
             lookup.by_value.__getitem__ for lookup in self._layout.category.lookups
         ]
-        self._some_gaps = bool(self._layout.numeric.may_miss.any())
-        # Only text cannot be mistaken for another kind: True == 1 == 1.0.
+        self._some_missing = bool(self._layout.numeric.may_miss.any())
+        # A dictionary confuses True, 1 and 1.0, so only text can be looked up directly.
         self._all_text = all(
             lookup.kind is str for lookup in self._layout.category.lookups
         )
@@ -84,7 +84,7 @@ class RowReader:
             )
         # The surplus keys are not named: what a client sends is never sent back.
         return CLIENT.error(
-            f"{len(row) - len(self._names)} keys are no columns of the schema. Send "
+            f"{len(row) - len(self._names)} keys are not columns of the schema. Send "
             f"only {listed(self._schema.columns, most=100)}.",
             row=position,
         )
@@ -98,12 +98,12 @@ class RowReader:
                 pass
             else:
                 # NaN must not pass for a missing value where one would be allowed.
-                if not self._some_gaps or np.isfinite(numbers).all():
+                if not self._some_missing or np.isfinite(numbers).all():
                     return numbers
         return self._numbers_with_care(picked)
 
     def _numbers_with_care(self, picked: list[tuple[Any, ...]]) -> NDArray[np.float64]:
-        """Read cell by cell. Only null is missing: NaN is not JSON, hence refused."""
+        """Read cell by cell. Only null is missing; NaN is not JSON and is refused."""
         block = self._layout.numeric
         numbers = np.empty((len(picked), len(block.names)), dtype=np.float64)
         for i, values in enumerate(picked):
@@ -125,14 +125,14 @@ class RowReader:
                     [find(value) for find, value in zip(finders, values, strict=True)]
                     for values in picked
                 ]
-            except (KeyError, TypeError):  # no level, or a value without a hash
+            except (KeyError, TypeError):  # not a level, or a value without a hash
                 pass
             else:
                 return np.array(found, dtype=np.int32).reshape(shape)
         codes = np.full(shape, UNKNOWN, dtype=np.int32)
         for j, lookup in enumerate(self._layout.category.lookups):
             cells = [values[j] for values in picked]
-            # NaN differs from itself. It is not JSON, so it is no missing value here.
+            # NaN differs from itself. It is not JSON, so it is not a missing value.
             cells = [cell if cell == cell else _NOT_JSON for cell in cells]
             codes[:, j] = lookup.codes(cells, untyped=False)
         return codes

@@ -1,4 +1,4 @@
-"""A first draft of a schema from a sample that its owner has declared public."""
+"""Drafts a schema from a sample that its owner has declared public."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ from reticent.schemas.columns import (
     NumericTarget,
 )
 from reticent.schemas.files import open_records
-from reticent.schemas.frames import frame_of
+from reticent.schemas.named_columns import named_columns
 from reticent.schemas.places import Place, listed
 
-# Our choices: more text values than this look like names or free text, more whole
-# numbers than this like amounts rather than classes. The draft is there to be edited.
+# Our choices: more distinct texts than this are probably names or free text, more whole
+# numbers than this are probably amounts rather than classes. The draft can be edited.
 _MOST_LEVELS = 200
 _MOST_CLASSES = 20
 
 # 007 is a code, 0.7 and 0 are numbers.
 _CODE = re.compile(r"[+-]?0[0-9]")
-_GAPS = frozenset({"na", "nan", "null"})
+_MISSING_WORDS = frozenset({"na", "nan", "null"})
 _FLAGS = {"true": True, "false": False}
 
 
-class Summary:
-    """What a column's cells have in common, kept while they stream past."""
+class ColumnSummary:
+    """The kinds, range and levels of a column's cells, updated batch by batch."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.kinds: set[str] = set()
-        self.has_gaps = False
+        self.has_missing = False
         self.whole = True
         self.low, self.high = inf, -inf
         self.levels: set[Any] = set()
 
     def add(self, column: RawColumn) -> None:
-        """Take note of the cells of a column."""
+        """Add the cells of a column."""
         for cell in column.values():
             self._add_cell(cell, untyped=column.untyped)
 
     def _add_cell(self, cell: Any, *, untyped: bool) -> None:
         if cell is None or cell == "" or (isinstance(cell, float) and isnan(cell)):
-            self.has_gaps = True
+            self.has_missing = True
             return
         number = None
         if isinstance(cell, str):
@@ -79,7 +79,7 @@ class Summary:
     @staticmethod
     def _kind_of_text(cell: str) -> str:
         text = cell.strip()
-        if text.lower() in _GAPS:
+        if text.lower() in _MISSING_WORDS:
             return "gap"
         if text.lower() in _FLAGS:
             return "flag"
@@ -108,7 +108,7 @@ class Summary:
     @property
     def missing(self) -> bool:
         """Whether values are missing, written as nothing or as NA."""
-        return self.has_gaps or (self.kind != "text" and "gap" in self.kinds)
+        return self.has_missing or (self.kind != "text" and "gap" in self.kinds)
 
     def whole_levels(self) -> list[int]:
         """Return the distinct whole numbers of the column, in order."""
@@ -128,8 +128,8 @@ class Summary:
         if len(self.levels) > _MOST_LEVELS:
             raise InvalidDataError(
                 f"column {self.name!r} of the sample has more than {_MOST_LEVELS} "
-                f"different texts, so it is no list of levels. List it in ignored, or "
-                f"name it as the unit."
+                f"different texts, too many for levels. List it in ignored, or name it "
+                f"as the unit."
             )
         return sorted(self.levels)
 
@@ -145,7 +145,7 @@ def outward(low: float, high: float) -> tuple[float, float]:
     return float(bottom), float(top)
 
 
-def _column(summary: Summary, *, as_codes: bool) -> Column:
+def _column(summary: ColumnSummary, *, as_codes: bool) -> Column:
     if summary.kind == "flag":
         return Categorical((False, True), missing=summary.missing)
     if summary.kind == "text":
@@ -160,10 +160,11 @@ def _column(summary: Summary, *, as_codes: bool) -> Column:
     return Categorical(tuple(summary.whole_levels()), missing=summary.missing)
 
 
-def _label(summary: Summary) -> Label:
+def _label(summary: ColumnSummary) -> Label:
     if summary.missing:
         raise InvalidDataError(
-            f"the label {summary.name!r} of the sample has gaps. Leave out those rows."
+            f"the label {summary.name!r} of the sample has missing values. Leave out "
+            f"those rows."
         )
     if summary.kind == "flag":
         return ClassLabel(summary.name, (False, True))
@@ -175,16 +176,16 @@ def _label(summary: Summary) -> Label:
 
 
 def _parts(sample: Any) -> Iterator[tuple[list[Any], dict[str, RawColumn]]]:
-    """Yield the names and some rows of a file or a frame at a time."""
+    """Yield the names first, then names and columns of a file or a table in batches."""
     if isinstance(sample, str | PathLike):
         file = open_records(sample)
-        # Names that repeat cannot be told apart below; the caller refuses them first.
+        # The caller refuses repeated names before it asks for the columns.
         distinct = list(dict.fromkeys(file.names))
         yield file.names, {}
         for chunk in file.chunks(distinct):
             yield file.names, {n: file.column(chunk.column(n)) for n in distinct}
     else:
-        frame = frame_of(sample, positions=())
+        frame = named_columns(sample, positions=())
         yield frame.names, {}
         yield frame.names, {name: frame.column(name) for name in frame.names}
 
@@ -202,8 +203,8 @@ def draft(
     if public is not True:
         raise InvalidParameterError(
             f"public={public!r}: a schema is drafted only from a public sample, "
-            f"because it shows the sample's ranges and levels. Say public=True if "
-            f"that is so; otherwise write the schema from the codebook."
+            f"because it shows the sample's ranges and levels. Pass public=True if the "
+            f"sample is public; otherwise write the schema from the codebook."
         )
     place = Place(fspath(sample) if isinstance(sample, str | PathLike) else "sample")
     parts = _parts(sample)
@@ -211,7 +212,7 @@ def draft(
     _check_names(names, place, [label, unit, *ignored, *categorical])
     features = [n for n in names if n not in {label, unit, *ignored}]
     summaries = {
-        name: Summary(name) for name in [*features, *([label] if label else [])]
+        name: ColumnSummary(name) for name in [*features, *([label] if label else [])]
     }
     for _, columns in parts:
         for name, summary in summaries.items():
@@ -251,5 +252,5 @@ def _check_names(names: list[Any], place: Place, asked: list[str | None]) -> Non
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise place.error(
-            f"the column {twice[0]!r} is there twice. Rename or remove one."
+            f"the column {twice[0]!r} occurs twice. Rename or remove one."
         )

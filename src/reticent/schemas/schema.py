@@ -1,4 +1,4 @@
-"""The schema: what is publicly known about a table before anyone has looked at it."""
+"""The schema: what is publicly known about a table before its records are read."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from reticent.schemas.document import (
     read_document,
     write_document,
 )
-from reticent.schemas.frames import column_of, frame_of
 from reticent.schemas.layout import Layout
+from reticent.schemas.named_columns import column_of, named_columns
 from reticent.schemas.places import Place, listed
 from reticent.schemas.rows import RowReader
 from reticent.schemas.table import Table, label_values, table_of
@@ -41,7 +41,7 @@ from reticent.schemas.table import Table, label_values, table_of
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """Columns with public ranges and levels, a label, and whose rows they are.
+    """Columns with public ranges and levels, a label, and the privacy unit.
 
     Parameters
     ----------
@@ -57,10 +57,10 @@ class Schema:
 
     Guarantee
     ---------
-    A schema holds nothing but what its author wrote. Everything computed from it
-    (encodings, their names, widths and norm bounds) is a function of the schema
-    alone, so it tells nothing about the records. `from_sample` reads a file, and
-    only after the caller has said that the file is public.
+    A schema contains only what its author wrote. Everything computed from it
+    (encodings, their names, widths and norm bounds) is a function of the schema alone,
+    so it reveals nothing about the records. `from_sample` reads a file, and only after
+    the caller has declared the file public.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class Schema:
         return hash(self.digest)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # nothing in it can change
+        return self  # it is immutable
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_dict, (self.as_dict(),)
@@ -208,16 +208,16 @@ class Schema:
         """Draft a schema from a sample that is public.
 
         Ranges are rounded outwards to round numbers, text columns list their values,
-        columns with gaps allow missing values. Read the draft before use: it knows
-        the sample, not the world.
+        columns with missing values allow them. Check the draft before use: other data
+        may go beyond the sample.
 
         Parameters
         ----------
         sample : path or data frame
             A CSV or Parquet file, a data frame, or a mapping of arrays.
         public : bool
-            Must be True: the caller says that the sample is public. Ranges and
-            levels of sensitive records are sensitive themselves.
+            Must be True: the caller declares the sample public. Ranges and levels of
+            sensitive records are sensitive themselves.
         label, unit : str or None, default=None
             The columns with the label and with the privacy unit.
         ignored : iterable of str, default=()
@@ -238,7 +238,7 @@ class Schema:
         return cls(**parts)
 
     def needed(self, *, labelled: bool) -> list[str]:
-        """Return the columns that must be there, with or without label and unit."""
+        """Return the required columns, with or without label and unit."""
         names = list(self.columns)
         if labelled and self.label is not None:
             names.append(self.label.name)
@@ -249,8 +249,8 @@ class Schema:
     def check_names(self, found: list[Any], place: Place, *, labelled: bool) -> None:
         """Refuse missing, surplus and repeated columns.
 
-        A file without a header shows its first record as names, so names are quoted
-        only once all columns of the schema were found among them.
+        In a file without a header the names are the first record, so names are quoted
+        only if all columns of the schema were found among them.
         """
         needed = self.needed(labelled=labelled)
         counts = Counter(found)
@@ -260,12 +260,12 @@ class Schema:
             header = "" if seen else " The first line must hold the columns' names."
             raise place.error(
                 f"the columns {listed(absent)} are missing; {seen} of {len(needed)} "
-                f"were found.{header} Names count capitals and spaces."
+                f"were found.{header} Capitals and spaces count."
             )
         twice = [name for name, count in counts.items() if count > 1]
         if twice:
             raise place.error(
-                f"the column {twice[0]!r} is there twice. Rename or remove one."
+                f"the column {twice[0]!r} occurs twice. Rename or remove one."
             )
         allowed = {*self.needed(labelled=True), *self.ignored}
         surplus = [name for name in found if name not in allowed]
@@ -285,10 +285,9 @@ class Schema:
         source : pandas or polars data frame, pyarrow table, mapping, or 2-d array
             The rows. The columns of an array are taken in the order of the schema.
         labelled : bool, default=False
-            Whether label and unit must be there and are read. If not, they may be
-            there and are ignored.
+            Whether label and unit are required and read. If not, they are ignored.
         name : str, default="table"
-            What to call the source in errors.
+            The name of the source in errors.
 
         Returns
         -------
@@ -296,7 +295,7 @@ class Schema:
             The validated rows.
         """
         place = Place(name)
-        frame = frame_of(source, positions=self.needed(labelled=labelled))
+        frame = named_columns(source, positions=self.needed(labelled=labelled))
         self.check_names(frame.names, place, labelled=labelled)
         table = table_of(frame, self, place, labelled=labelled)
         if not len(table):
@@ -306,8 +305,8 @@ class Schema:
     def rows(self, rows: list[dict[str, Any]]) -> Table:
         """Validate rows that a client sent as JSON objects.
 
-        Types are strict: text is no number, true and false are no numbers, only null
-        is missing, and every column must be there with no other key.
+        Types are strict: text is not a number, true and false are not numbers, only
+        null is missing, and the keys must be exactly the columns.
         """
         return self._row_reader.table(rows)
 

@@ -1,4 +1,4 @@
-"""Validated rows: every value inside what the schema allows."""
+"""Validated rows: the schema allows every value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from reticent.errors import InvalidDataError
 from reticent.schemas.cells import Lookup, RawColumn, read_codes, read_numbers
 from reticent.schemas.columns import ClassLabel, Label
-from reticent.schemas.frames import Frame
+from reticent.schemas.named_columns import NamedColumns
 from reticent.schemas.places import Place, listed
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Rows that a schema has validated. Built by the schema, not by hand.
+    """Rows that a schema has validated; only the schema builds them.
 
     Parameters
     ----------
@@ -89,7 +89,9 @@ def concatenated(tables: list[Table]) -> Table:
     )
 
 
-def table_of(frame: Frame, schema: Schema, place: Place, *, labelled: bool) -> Table:
+def table_of(
+    frame: NamedColumns, schema: Schema, place: Place, *, labelled: bool
+) -> Table:
     """Validate the columns of a frame; the schema has checked their names."""
     layout = schema.layout
     columns = {name: frame.column(name) for name in schema.needed(labelled=labelled)}
@@ -153,8 +155,9 @@ def label_values(column: RawColumn, label: Label, place: Place) -> NDArray[Any]:
 def unit_ids(column: RawColumn, name: str, place: Place) -> NDArray[Any]:
     """Return the unit of each row as text; whole numbers are written in digits.
 
-    Numbers so large that floating point may have rounded them are refused: two people
-    could have become one, and somebody whose rows come in two files two units.
+    Numbers so large that floating point may have rounded them are refused: rounding
+    could merge two people into one unit, or split one person's rows from two files into
+    two units.
     """
     limit = column.whole_below
     ids = np.empty(len(column), dtype=object)
@@ -170,7 +173,7 @@ def unit_ids(column: RawColumn, name: str, place: Place) -> NDArray[Any]:
                 row,
                 name,
                 "the unit is missing, or neither text nor an exact whole number.",
-                curator="Every row must say whose it is.",
+                curator="Give every row its unit.",
                 client="",
             )
     return ids

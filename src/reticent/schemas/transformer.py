@@ -21,9 +21,9 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # u
     schema : Schema
         The columns with their public ranges and levels.
     style : {"dense", "ordinal"}, default="dense"
-        For linear models, or for trees; see `Encoder`, as for the rest.
+        For linear models, or for trees. See `Encoder` for all parameters.
     scale : {"symmetric", "unit"}, default="symmetric"
-        Where numbers are scaled to.
+        The range that numbers are scaled to.
     basis : {"linear", "bins", "splines"} or dict, default="linear"
         Features of numeric columns.
     knots : int or dict, default=4
@@ -34,7 +34,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # u
     Attributes
     ----------
     encoder_ : Encoder
-        What encodes.
+        The encoder.
     n_features_in_ : int
         Number of columns of the schema.
     feature_names_in_ : ndarray of str
@@ -42,9 +42,8 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # u
 
     Guarantee
     ---------
-    `fit` looks at no data: what it stores is a function of the parameters. In a
-    pipeline that is fitted inside a shard, this step carries nothing from one record
-    to another.
+    `fit` uses no data: what it stores is a function of the parameters. So this step of
+    a pipeline never makes the encoding of one record depend on another.
 
     Examples
     --------
@@ -72,7 +71,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # u
         self.intercept = intercept
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Build the encoder from the parameters; `X` and `y` are not looked at."""
+        """Build the encoder from the parameters; `X` and `y` are not used."""
         self.encoder_ = self._built()
         self.n_features_in_ = self.schema.n_columns
         self.feature_names_in_ = np.array(list(self.schema.columns), dtype=object)
@@ -86,7 +85,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # u
         X : pandas or polars data frame, pyarrow table, mapping, 2-d array or Table
             The rows. The columns of a 2-d array are taken in the schema's order.
         """
-        # No state is learnt, so an unfitted transformer can transform as well.
+        # No state is learned, so an unfitted transformer can transform as well.
         encoder = self.encoder_ if hasattr(self, "encoder_") else self._built()
         table = X if isinstance(X, Table) else self.schema.table(X, name="X")
         return encoder.transform(table)

@@ -1,1 +1,1 @@
-"""Membership inference: what an attacker achieves against what is allowed."""
+"""Membership inference: what an attacker achieves, compared with what is allowed."""

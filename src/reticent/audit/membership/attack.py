@@ -1,4 +1,4 @@
-"""The attacker: shadow models, likelihood ratios, and questions chosen as they go."""
+"""The attacker: shadow models, likelihood ratios, and adaptive questions."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from scipy.special import logsumexp
 
 from reticent.errors import InvalidDataError, InvalidParameterError
 
-# Answers that a shadow model is asked for at first; if they are not all the same it
-# draws them at random, and more are needed to know its law.
-_FIRST_LOOK = 8
-_LONG_LOOK = 240
-# The questions of one game come in so many batches, each chosen from the answers of
-# the batches before; one at a time would be slower and hardly sharper.
+# How often a shadow model is asked each question at first. If the answers differ, they
+# are random, and it is asked more often to estimate their law.
+_FIRST_REPEATS = 8
+_MORE_REPEATS = 240
+# Batches of questions in one game, each chosen by the answers of earlier batches;
+# choosing one question at a time would be slower and hardly better.
 _BATCHES = 4
-# Two real-valued shadow answers closer than this share of their spread are the same.
+# Real-valued shadow answers closer than this share of their size count as equal.
 _NARROWEST = 1e-6
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How one answer becomes the number that the attack looks at.
+    """How one answer becomes the number that the attack uses.
 
-    A label counts as one if it is the target's and zero otherwise, a vector of
-    probabilities as the log-odds of the target's label, a number as itself.
+    A label becomes one if it is the target's and zero otherwise, a vector of
+    probabilities the log-odds of the target's label; a number stays as it is.
     """
 
     method: str
@@ -45,7 +45,7 @@ class Reading:
         if ask is None:
             raise InvalidParameterError(
                 f"interface={self.method!r} is not a method of "
-                f"{type(model).__name__}(...); it must answer questions by it."
+                f"{type(model).__name__}(...), so it cannot be asked."
             )
         answers = np.asarray(ask(X))
         if self.method == "predict":
@@ -58,7 +58,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Shadows:
-    """What shadow models with and without the target answer to each question.
+    """The answers of shadow models with and without the target to each question.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Shadows:
     def separation(
         self, inside: NDArray[np.float64], outside: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return how well each question tells the two worlds apart.
+        """Return how well each question distinguishes the two worlds.
 
         `inside` and `outside` are the log-weights of the shadow models so far.
         """
@@ -101,7 +101,7 @@ class Shadows:
         return np.asarray(((here - there) / self.spread) ** 2)
 
 
-def observe(
+def observe_shadows(
     models: tuple[list[Any], list[Any]],
     questions: NDArray[Any],
     label: Any,
@@ -109,13 +109,13 @@ def observe(
 ) -> Shadows:
     """Question shadow models that were fitted with and without the target."""
     first = [
-        [_asked(model, questions, label, reading, _FIRST_LOOK) for model in world]
+        [_asked(model, questions, label, reading, _FIRST_REPEATS) for model in world]
         for world in models
     ]
     random = any((seen != seen[:1]).any() for world in first for seen in world)
     if random:
         more = [
-            [_asked(model, questions, label, reading, _LONG_LOOK) for model in world]
+            [_asked(model, questions, label, reading, _MORE_REPEATS) for model in world]
             for world in models
         ]
         first = [
@@ -130,7 +130,7 @@ def observe(
     everything = np.concatenate([seen for world in first for seen in world])
     within = np.mean([seen.var(axis=0) for world in first for seen in world], axis=0)
     between = np.mean([mean.var(axis=0) for mean in means], axis=0)
-    # A kernel around each shadow model, as wide as models of one world differ.
+    # A kernel around each shadow model, whose width is the spread within one world.
     width = np.sqrt(within + between / len(means[0]) ** 0.4)
     narrow = _NARROWEST * np.maximum(1.0, np.abs(everything).max(axis=0))
     return Shadows(means[0], means[1], np.maximum(width, narrow), random)
@@ -145,7 +145,7 @@ def _asked(
     return readings.reshape(times, len(questions))
 
 
-def interrogate(
+def membership_log_ratio(
     ask: Callable[[NDArray[Any]], NDArray[np.float64]],
     shadows: Shadows,
     answers: int,
@@ -160,14 +160,14 @@ def interrogate(
     ask : callable
         ``ask(places)`` returns a reading for each question, by its place.
     shadows : Shadows
-        What to expect in either world.
+        The expected answers in both worlds.
     answers : int
-        How many answers to ask for.
+        Number of answers to ask for.
     adaptive : bool
-        Whether each batch goes where the answers so far say that the two worlds
-        differ most; otherwise questions are taken in turn.
+        Whether each batch asks where the two worlds differ most according to the
+        answers so far; otherwise questions are taken in turn.
     again : bool
-        Whether a question is worth asking twice.
+        Whether asking a question twice is useful.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What a certificate lets an attacker do: true positives for false positives."""
+"""The true positive rates that a certificate allows at each false positive rate."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ from reticent.guarantees import (
     repeat,
 )
 
-# Deltas at which many answers are composed; each gives two straight lines that the
-# curve stays below. More lines would move it by less than a picture shows.
+# Deltas at which many answers are composed; each gives two straight lines above the
+# curve. More lines would make no visible difference.
 _DELTAS = (
     *(float(10.0**power) for power in np.arange(-9, -1.4, 0.5)),
     *(0.05, 0.07, 0.1, 0.14, 0.19, 0.25, 0.32, 0.4, 0.5, 0.6, 0.75),
 )
-# Beyond so many answers the composition by loss distributions takes seconds; the
-# closed forms are only a little looser.
+# For more answers than this, composing loss distributions takes seconds; the closed
+# forms are only slightly looser.
 _MOST_BY_DISTRIBUTION = 50
-# Rounding of a handful of float operations, taken generously and upwards.
+# A generous bound on the rounding of a few float operations, added upwards.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class TradeOff:
-    """The most true positives that a privacy promise allows at each false positive.
+    """The largest true positive rate that a privacy promise allows, as a curve.
 
     An attacker decides from the answers whether one unit was in the data. The true
-    positive rate is how often the attack is right about units that were in it, the
-    false positive rate how often it accuses units that were not.
+    positive rate is the share of members that the attack names, the false positive rate
+    the share of non-members that it names.
 
     Attributes
     ----------
     pairs : tuple of (epsilon, delta)
         Promises of approximate privacy that hold together.
     odds : float or None
-        If not None, the odds of every event move by at most ``exp(odds)`` too.
+        If not None, the odds of every event also change by at most ``exp(odds)``.
 
     Guarantee
     ---------
-    Under the promise no attack, however clever, exceeds the curve, for each pair of
-    neighbours and, because the curve is concave, on average over pairs.
+    Under the promise no attack exceeds the curve, for each pair of neighbours and,
+    because the curve is concave, on average over pairs.
 
     References
     ----------
@@ -87,16 +87,16 @@ class TradeOff:
 
 
 def trade_off(certificate: Certificate[Any], answers: int = 1) -> TradeOff:
-    """Return the curve that a certificate allows for so many answers.
+    """Return the curve that a certificate allows for a number of answers.
 
     Parameters
     ----------
     certificate : Certificate
         Of one answer, of all answers of an interface, or of a released model; the
-        latter two cover any number of questions already.
+        latter two already cover any number of questions.
     answers : int, default=1
-        Number of answers that the attacker sees, each question chosen after the
-        answers before it.
+        Number of answers that the attacker sees; each question may depend on earlier
+        answers.
 
     Examples
     --------

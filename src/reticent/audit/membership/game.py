@@ -1,4 +1,4 @@
-"""The game: a model with or without one unit, some poison, and the same n."""
+"""The membership game: training sets with and without one unit, and poison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Train = Callable[[NDArray[Any], NDArray[Any]], Any]
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Rows to play with, one a unit, and how datasets are made from them.
+    """Rows of the game, one per unit, and the training sets made from them.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Pool:
     n : int
         Units of a training set, target and poison included.
     poison : int
-        Units that the attacker put in: copies of the target with another label.
+        Units that the attacker contributed: copies of the target with another label.
     numeric : bool
         Whether labels are numbers rather than classes.
     """
@@ -50,8 +50,8 @@ class Pool:
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return a training set, with the target or without it.
 
-        Without it, another unit of the pool takes its place; under the add-remove
-        relation nobody does.
+        Without it, another unit of the pool takes its place, except under the
+        add-remove relation.
         """
         others = np.delete(np.arange(len(self.X)), target)
         drawn = random.choice(others, self.n - self.poison, replace=False)
@@ -68,7 +68,7 @@ class Pool:
     def questions(
         self, target: int, nearby: int, random: np.random.Generator
     ) -> NDArray[Any]:
-        """Return the target's row and rows like it in all but one column."""
+        """Return the target's row and rows that differ from it in one column."""
         rows = np.tile(self.X[target], (1 + nearby, 1))
         donors = random.integers(len(self.X), size=nearby)
         columns = random.integers(self.X.shape[1], size=nearby)
@@ -85,12 +85,12 @@ class Pool:
 
 
 def checked_pool(X: ArrayLike, y: ArrayLike, n: int | None, poison: int) -> Pool:
-    """Return the pool, or refuse what no game can be played with."""
+    """Return the pool, or refuse rows that no game can use."""
     rows, labels = np.asarray(X), np.asarray(y)
     if not (rows.ndim == 2 and labels.shape == (len(rows),)):
         raise InvalidDataError(
             f"X of shape {rows.shape} and y of shape {labels.shape} must be a matrix "
-            "and one label a row."
+            "and one label per row."
         )
     numeric = type_of_target(labels) == "continuous"
     if len(np.unique(labels)) < 2:
@@ -100,7 +100,7 @@ def checked_pool(X: ArrayLike, y: ArrayLike, n: int | None, poison: int) -> Pool
     if not poison + 2 <= size < len(rows) + poison:
         raise InvalidParameterError(
             f"n={size} with poison={poison} must be at least {poison + 2} and need "
-            f"fewer than the {len(rows)} rows that are given."
+            f"fewer rows than the {len(rows)} given."
         )
     return Pool(rows, labels, size, poison, numeric)
 
@@ -113,14 +113,14 @@ def training(model: Any) -> Train:
         return model  # type: ignore[no-any-return]
     raise InvalidParameterError(
         f"model of type {type(model).__name__} must be an estimator with fit(), or a "
-        "function that takes X, y and returns something that answers."
+        "function that takes X, y and returns something with predict()."
     )
 
 
 def promise_of(fitted: Any, method: str) -> Certificate[Any] | None:
-    """Return what a fitted model promises about one answer, if it promises anything.
+    """Return a fitted model's certificate of one answer, or None.
 
-    Probabilities have a promise of their own, unless the whole model was released.
+    Probabilities have their own certificate, unless the whole model was released.
     """
     names = ["certificate_", "certificate"]
     if method == "predict_proba" and hasattr(fitted, "probability_certificate_"):

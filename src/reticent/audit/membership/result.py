@@ -1,4 +1,4 @@
-"""What a membership attack achieved, and what it was allowed to achieve."""
+"""The result of a membership attack, compared with what is allowed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class AttackPoint:
     aim : float
         The false positive rate that the threshold was chosen for.
     false_positives, true_positives : int
-        Games won by the accusation without and with the target, of `games` each.
+        Games in which the attack named the target, without and with it, of `games`
+        each.
     false_positive_rate, true_positive_rate : tuple of float
         Estimate, lower and upper end of the exact interval.
     allowed : float or None
@@ -39,7 +40,7 @@ class AttackPoint:
 
     @property
     def refutes(self) -> bool:
-        """Whether the attack surely does better than the certificate allows."""
+        """Whether the attack does significantly better than the certificate allows."""
         return self.allowed is not None and self.true_positive_rate[1] > self.allowed
 
 
@@ -60,7 +61,7 @@ class MembershipInference:
     confidence : float
         Probability that every interval of `points` holds.
     curve : tuple of (false positive rate, true positive rate)
-        Every threshold, without intervals: for pictures.
+        Every threshold, without intervals, for plots.
     """
 
     points: tuple[AttackPoint, ...]
@@ -77,12 +78,12 @@ class MembershipInference:
 
     @property
     def refuted(self) -> bool:
-        """Whether some point lies surely above what the certificate allows."""
+        """Whether some point lies significantly above what the certificate allows."""
         return any(point.refutes for point in self.points)
 
     @property
     def epsilon(self) -> float:
-        """The epsilon that a pure promise about all answers must have at least."""
+        """A lower bound on the epsilon of any pure promise about all answers."""
         level = (1 - self.confidence) / len(self.points)
         return max(
             epsilon_at_least(p.true_positives, p.false_positives, p.games, level=level)

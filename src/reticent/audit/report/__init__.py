@@ -1,1 +1,1 @@
-"""The report of an audit: checks, an attack, pictures, one page."""
+"""The report of an audit: checks, an attack, plots, one page."""

@@ -1,4 +1,4 @@
-"""The attack of a report: copies of a stored model, and its learner unprotected."""
+"""The report's attack on copies of a stored model and on its unprotected learner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from reticent.audit.membership.membership import membership_inference
+from reticent.audit.membership.inference import membership_inference
 from reticent.audit.membership.result import MembershipInference
 from reticent.audit.report.report import Check, Status
 from reticent.estimators import unit_positions
@@ -37,12 +37,12 @@ from reticent.schemas import NumericTarget, Table
 from reticent.storage import Manifest
 
 QUESTION = "Can an attacker find out from answers whether somebody's record was used?"
-# With the sampling test's, the level adds up to less than one in a thousand.
+# With the level of the sampling test, less than one in a thousand in total.
 _CONFIDENCE = 0.9995
 _RELEASED = "released-linear"
-# At which the noise of a release under zCDP is asked for.
+# The delta at which the noise of a zCDP release is converted.
 _DELTA = 1e-6
-# Copies of the model in the attack: so many shards of so many people.
+# Shards of the attacked copies, and people per shard.
 _SHARDS, _SHARD_UNITS = 6, 20
 
 
@@ -62,7 +62,7 @@ def attack_check(
     estimator = _learner(manifest) if estimator is None else estimator
     if records is not None and records.label is not None:
         copy = _copy_of(manifest, estimator)
-    units = 0 if records is None else len(_one_row_a_unit(records))
+    units = 0 if records is None else len(_one_row_per_unit(records))
     wanted = _SHARDS * _SHARD_UNITS
     if copy is None or records is None or units < 2 * wanted:
         why = (
@@ -70,14 +70,14 @@ def attack_check(
             if records is None
             else "the records have no label."
             if records.label is None
-            else "this kind of model cannot be fitted anew from what is stored."
+            else "this kind of model cannot be refitted from what is stored."
             if copy is None
             else f"the attack needs {2 * wanted} people in the records."
         )
         return (None, None), Check(
             "attack", QUESTION, Status.NOT_RUN, f"Not run: {why}"
         )
-    people = records.take(_one_row_a_unit(records))
+    people = records.take(_one_row_per_unit(records))
     X, y = manifest.encoder.transform(people), people.label
     released = manifest.kind.startswith(_RELEASED)
     # A release takes as long as hundreds of answers.
@@ -93,7 +93,7 @@ def attack_check(
         "verbose": verbose,
     }
     if released and hasattr(copy, "predict_proba"):
-        settings["interface"] = "predict_proba"  # whoever has the model sees them
+        settings["interface"] = "predict_proba"  # the released model shows them
     labels = np.asarray(y)
     ours = membership_inference(copy, X, labels, **settings)
     plain = None
@@ -101,10 +101,12 @@ def attack_check(
     with contextlib.suppress(ValueError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain = membership_inference(estimator, X, labels, **settings)
-    return (ours, plain), _judged(ours, plain)
+    return (ours, plain), _attack_result(ours, plain)
 
 
-def _judged(ours: MembershipInference, plain: MembershipInference | None) -> Check:
+def _attack_result(
+    ours: MembershipInference, plain: MembershipInference | None
+) -> Check:
     found = (
         f"Copies of the model were attacked in {2 * ours.games:,} games with "
         f"{ours.answers} answers each. {_reached(ours)}; the promise allows "
@@ -190,8 +192,8 @@ def _epsilon_of(rho: float) -> float:
     return float(brentq(lambda e: gaussian_delta(ratio, e) - _DELTA, 0.0, most))
 
 
-def _one_row_a_unit(records: Table) -> Any:
-    """Return the place of the first row of every unit."""
+def _one_row_per_unit(records: Table) -> Any:
+    """Return the position of the first row of every unit."""
     if records.units is None:
         return np.arange(len(records))
     positions, _ = unit_positions(records.units, len(records))

@@ -1,4 +1,4 @@
-"""The checks of a stored model: each asks one question and answers in plain words."""
+"""The checks of a stored model; each answers one question in plain words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from reticent.audit.bounds import LowerBound, lower_bound
 from reticent.audit.membership.curve import trade_off
-from reticent.audit.report.mechanism import SumStep, VoteStep
+from reticent.audit.report.last_step import SumStep, VoteStep
 from reticent.audit.report.report import Check, Status, best_guess
 from reticent.audit.verification.exact import Verification, verify
 from reticent.audit.verification.noise_losses import verify_noise
@@ -33,9 +33,9 @@ from reticent.prediction import (
     PrivateVotingClassifier,
 )
 
-#: Probability that the sampling test keeps quiet about a true promise, at least.
+#: Least probability that the sampling test does not refute a true promise.
 CONFIDENCE = 0.9999
-# At this delta a concentrated promise is compared with samples.
+# The delta at which a zCDP promise is compared with samples.
 _SAMPLED_DELTA = 0.01
 # Labels that occur in small datasets; more would make too many of them.
 _MOST_LABELS = 3
@@ -57,15 +57,15 @@ def certificate_check(certificate: Certificate[Any]) -> Check:
         "certificate",
         question,
         Status.KEPT,
-        f"Yes: all {steps} steps of the derivation were done again, with the same "
+        f"Yes: all {steps} steps of the derivation were repeated, with the same "
         "result.",
         {"steps": steps, "certificate": certificate.id},
     )
 
 
 def assumptions_check(certificate: Certificate[Any]) -> Check:
-    """List what the certificate takes for granted."""
-    question = "Does the promise take anything for granted?"
+    """List what the certificate assumes."""
+    question = "Does the promise rest on assumptions?"
     found = sorted(certificate.assumptions)
     listed = {"assumptions": [a.code for a in found]}
     if SEEDED_NOISE in certificate.assumptions:
@@ -73,8 +73,8 @@ def assumptions_check(certificate: Certificate[Any]) -> Check:
             "assumptions",
             question,
             Status.REFUTED,
-            "Yes: the randomness follows from a seed. Whoever knows the seed can take "
-            "it off again. Fit without random_state.",
+            "Yes: the randomness comes from a seed. Anybody who knows the seed can "
+            "remove it. Fit without random_state.",
             listed,
         )
     if not found:
@@ -91,7 +91,7 @@ def assumptions_check(certificate: Certificate[Any]) -> Check:
 
 
 def exact_check(step: VoteStep | SumStep | None, guarantee: Guarantee) -> Check:
-    """Go through all neighbouring votes and compute what they reveal."""
+    """Compute what all neighbouring votes reveal."""
     if not isinstance(step, VoteStep):
         return Check(
             "exact",
@@ -146,7 +146,7 @@ def small_check(
             "small-datasets",
             _SMALL,
             Status.NOT_RUN,
-            "Not run: this kind of model cannot be fitted anew from what is stored.",
+            "Not run: this kind of model cannot be refitted from what is stored.",
         )
     try:
         found = verified(guarantee)
@@ -173,8 +173,8 @@ def small_check(
 def _small_method(
     kind: str, parameters: Mapping[str, Any]
 ) -> Callable[[Guarantee], Verification] | None:
-    """Return what verifies the stored method with three shards of one unit each."""
-    # A model that says what its one unit says is the worst case.
+    """Return a function that verifies the method with three shards of one unit each."""
+    # A model that repeats the label of its one unit is the worst case.
     settings: dict[str, Any] = {"n_shards": 3, "random_state": 0}
     labels = DummyClassifier(strategy="most_frequent")
     classes = list(range(len(parameters.get("classes", ()))))
@@ -205,14 +205,14 @@ def _small_method(
     return lambda claim: verify_noise(release, domain, 3, claim=claim)
 
 
-def _cannot_be_told(
+def _inconclusive(
     drawn: str, found: LowerBound, epsilon: float, numbers: dict[str, Any]
 ) -> Check:
     return Check(
         "sampling",
         _SAMPLED,
         Status.NOTED,
-        f"It cannot be told: {drawn}, and they could show a loss of "
+        f"Inconclusive: {drawn}, and they could show a loss of "
         f"{found.ceiling:.3g} at most, where {epsilon:.3g} is promised.",
         numbers,
     )
@@ -228,7 +228,7 @@ def sampling_check(
             "sampling",
             _SAMPLED,
             Status.NOT_RUN,
-            "Not run: a released model is one draw; there is nothing to draw again.",
+            "Not run: a released model is one draw; it cannot be drawn again.",
         )
     epsilon, delta = claim
     left, right = step.pair(trials)
@@ -257,7 +257,7 @@ def sampling_check(
     }
     drawn = f"{2 * trials:,} answers were drawn with the real sampler"
     if not found.ceiling > epsilon:
-        return _cannot_be_told(drawn, found, epsilon, numbers)
+        return _inconclusive(drawn, found, epsilon, numbers)
     power = (
         ""
         if notices is None
@@ -289,7 +289,7 @@ def _sampled_claim(guarantee: Guarantee) -> tuple[float, float] | None:
 
 
 def _noticed(shown: float, promised: float) -> float | None:
-    """Return how many times the loss on this pair would have been noticed."""
+    """Return the factor by which a larger loss on this pair would have been noticed."""
     return math.ceil(10 * promised / shown) / 10 if shown > 0.05 * promised else None
 
 
@@ -302,7 +302,7 @@ def rows_check(
     if not isinstance(step, VoteStep):
         return Check("records", _ROWS, Status.NOT_RUN, "Not run: it has no votes.")
     moved = step.shifts(votes)
-    # Whoever can tell two worlds apart has seen the law move; and the other way.
+    # The total variation of two laws is what the best guess between them gains.
     limit = 2 * best_guess(trade_off(certificate)) - 1
     numbers = {
         "largest": float(moved.max()),

@@ -1,4 +1,4 @@
-"""The report as one page: plain words and pictures, no other file, no script."""
+"""The report as one HTML page with plots, without other files or scripts."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from reticent.audit.report.report import Check, Report, Status
 from reticent.guarantees import Scope
 
 _MEANING = (
-    "Whoever sees answers of this model must not find out whether one person's record "
-    "was used to train it. The measure is a guess: a coin decides whether that person "
-    "is in the data, and somebody who sees the answers says which. A blind guess is "
-    "right 50 times in 100. The promise limits how much better anybody can do, however "
-    "they choose their questions and whatever else they know."
+    "Somebody who sees answers of this model must not find out whether one person's "
+    "record was used to train it. The measure is a guess: a coin decides whether that "
+    "person is in the data, and somebody who sees the answers guesses which. A blind "
+    "guess is right 50 times in 100. The promise limits how much better anybody can "
+    "do, however they choose their questions and whatever else they know."
 )
 _LIMITS = (
     "Checks can refute a promise; only the proof can establish it. Where the audit "
     "computed all cases the finding is certain; where it sampled, a true promise is "
     "called broken less than once in a thousand audits.",
-    "The audit was made on the owner's side. It read the stored model and drew answers "
-    "for invented votes; it asked no question of the service and spent nothing of "
-    "anybody's budget.",
+    "The owner made the audit. It read the stored model and drew answers for invented "
+    "votes; it did not ask the service and spent nothing of any budget.",
     "The promise is about one person's record. What is true of the population may be "
     "learned from answers all the same: that is what the model is for.",
     "The stored model itself is as secret as the records; only answers are private.",
 )
 _RELEASED = (
     "Checks can refute a promise; only the proof can establish it.",
-    "The promise is about the model as a whole: it may be handed out, and asked any "
-    "number of questions. Its randomness was spent when it was made, so what an audit "
-    "does with fresh answers cannot be done.",
+    "The promise is about the model as a whole: it may be published and asked any "
+    "number of questions. Its randomness was drawn once, when it was made, so an audit "
+    "cannot draw new answers.",
     "The promise is about one person's record. What is true of the population may be "
     "learned all the same: that is what the model is for.",
 )
@@ -44,7 +43,7 @@ _INTERNAL = (
 )
 
 
-def page(report: Report) -> str:
+def report_page(report: Report) -> str:
     """Return a report as HTML."""
     template = Template(
         files("reticent.audit.report").joinpath("page.html").read_text("utf-8")
@@ -73,7 +72,7 @@ def page(report: Report) -> str:
 
 
 def _explained(verdict: str) -> str:
-    """Return what a verdict says after its first words, which the headline repeats."""
+    """Return a verdict without its first words, which the headline repeats."""
     rest = verdict.split(": ", 1)[-1]
     return rest[:1].upper() + rest[1:]
 
@@ -196,8 +195,8 @@ def _trade_off(report: Report) -> str:
     )
     return _figure(
         "What an attacker can find out",
-        f"Of the people in the data, how many can be found, if so many others are "
-        f"wrongly accused? {observed}",
+        f"The share of people in the data who can be found, by the share of others who "
+        f"are wrongly accused. {observed}",
         trade_off_picture(curves, attacks),
     )
 
@@ -214,7 +213,7 @@ def _bars(report: Report) -> str:
             continue
         name, found, promised = names[check.name]
         claimed = float(check.numbers[promised])
-        # Only losses in the same terms as the first one share a picture.
+        # Only losses in the same terms as the first one share a plot.
         if limit is not None and not math.isclose(limit, claimed, rel_tol=1e-9):
             continue
         limit = claimed
@@ -237,8 +236,8 @@ def _growth(report: Report) -> str:
         return ""
     return _figure(
         "How it adds up",
-        "How often a guess about one person can be right at most, after so many "
-        "answers, if the promise is kept. The service's ledger refuses answers beyond "
-        "its owner's limit.",
+        "How often a guess about one person can be right at most, by the number of "
+        "answers seen, if the promise is kept. The service's ledger refuses answers "
+        "beyond its owner's limit.",
         growth_picture(guesses, report.answers),
     )

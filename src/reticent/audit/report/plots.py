@@ -1,4 +1,4 @@
-"""Pictures of a report: plain SVG, drawn to be read without colour and aloud."""
+"""Plots of a report: plain SVG, readable without colour and by screen readers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Frame:
-    """Where a chart's numbers are on the page."""
+class PlotArea:
+    """Maps a chart's numbers to positions on the page."""
 
     low: float
     high: float
     logarithmic: bool = False
 
     def x(self, value: float) -> float:
-        """Return the place of a number on the horizontal axis."""
+        """Return the position of a number on the horizontal axis."""
         low, high, at = self.low, self.high, value
         if self.logarithmic:
             low, high, at = math.log10(low), math.log10(high), math.log10(value)
@@ -34,7 +34,7 @@ class Frame:
 
     @staticmethod
     def y(value: float, low: float = 0.0, high: float = 1.0) -> float:
-        """Return the place of a number on the vertical axis."""
+        """Return the position of a number on the vertical axis."""
         return _TOP + (high - value) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
 
 
@@ -42,7 +42,7 @@ def trade_off_picture(
     curves: Sequence[tuple[str, TradeOff]],
     attacks: Sequence[tuple[str, str, Sequence[AttackPoint]]],
 ) -> str:
-    """Draw what is allowed, and where attacks ended up.
+    """Draw what is allowed, and what attacks reached.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def trade_off_picture(
     attacks : sequence of (name, class, points)
         Observed rates with their intervals.
     """
-    frame = Frame(0.0, 1.0)
+    frame = PlotArea(0.0, 1.0)
     rates = np.concatenate([np.geomspace(1e-6, 1e-2, 40), np.linspace(0.01, 1, 100)])
     body, legend = [], []
     for place, (name, curve) in enumerate(curves):
@@ -88,7 +88,7 @@ def trade_off_picture(
 def growth_picture(guesses: Sequence[tuple[int, float]], answers: int) -> str:
     """Draw how often a guess can be right, by the number of answers seen."""
     counts = [count for count, _ in guesses]
-    frame = Frame(counts[0], max(counts[-1], counts[0] + 1), logarithmic=True)
+    frame = PlotArea(counts[0], max(counts[-1], counts[0] + 1), logarithmic=True)
     line = _path((frame.x(n), frame.y(share, 0.5)) for n, share in guesses)
     dots = [
         f'<circle class="{"chosen" if n == answers else "dot"}" r="4.5" '
@@ -135,7 +135,7 @@ def bars_picture(rows: Sequence[tuple[str, float, str]], limit: float) -> str:
             f"{value:.3g}</text>"
         )
     at, foot = left + limit * scale, step * len(rows) + 12
-    # Behind the numbers, which may stand in its way.
+    # Drawn first, so that numbers stay on top of it.
     parts.insert(0, f'<path class="limit" d="M {at:.1f} 4 V {foot}"/>')
     parts.append(f'<text class="tick" x="{at:.1f}" y="{foot + 17}">promised</text>')
     said = "; ".join(f"{name} {value:.3g}" for name, value, _ in rows)
@@ -147,7 +147,7 @@ def bars_picture(rows: Sequence[tuple[str, float, str]], limit: float) -> str:
     )
 
 
-def _cross(frame: Frame, point: AttackPoint, style: str) -> str:
+def _cross(frame: PlotArea, point: AttackPoint, style: str) -> str:
     (fpr, fpr_low, fpr_high), (tpr, low, high) = (
         point.false_positive_rate,
         point.true_positive_rate,
@@ -165,7 +165,7 @@ def _cross(frame: Frame, point: AttackPoint, style: str) -> str:
 
 
 def _axes(
-    frame: Frame,
+    frame: PlotArea,
     ticks: Sequence[float],
     label: str,
     *,

@@ -1,4 +1,4 @@
-"""The report of an audit: what was checked, what was found, and what it means."""
+"""The report of an audit: its checks, their findings and the verdict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reticent.errors import ReticentError
 from reticent.guarantees import CLOSED_FORMS, Certificate, Scope, repeat
 
 FORMAT = 1
-#: Numbers of answers for which the report says how well anybody can guess.
+#: Numbers of answers for which the report bounds how often a guess is right.
 _COUNTS = (1, 3, 10, 30, 100, 300, 1000)
 
 
@@ -43,7 +43,7 @@ class Check:
     finding : str
         The answer, in a sentence or two.
     numbers : dict
-        What the finding rests on.
+        The numbers behind the finding.
     """
 
     name: str
@@ -73,15 +73,15 @@ class Report:
     checks : tuple of Check
         In the order they were made.
     answers : int
-        The number of answers that the report looks at together.
+        The number of answers whose joint promise the report states.
     delta : float
         Slack of the promise about these answers.
     attack, unprotected : MembershipInference or None
         The attack on copies of the model, and on the same learner without protection.
     made : str
-        When, in coordinated universal time.
+        Time of the audit, in UTC.
     uses_records : bool
-        Whether findings depend on records; then the page is as internal as they are.
+        Whether findings depend on records; then the page is as sensitive as they are.
     """
 
     model: dict[str, Any]
@@ -121,7 +121,7 @@ class Report:
         )
 
     def promise(self, answers: int) -> Certificate[Any] | None:
-        """Return what so many answers promise together, or None if unknown."""
+        """Return what this many answers promise together, or None if unknown."""
         if self.certificate is None or self.certificate.scope is not Scope.ANSWER:
             return self.certificate
         try:
@@ -135,7 +135,7 @@ class Report:
             return None
 
     def curve(self, answers: int) -> TradeOff | None:
-        """Return what so many answers allow an attacker, or None if unknown."""
+        """Return what this many answers allow an attacker, or None if unknown."""
         if self.certificate is None:
             return None
         try:
@@ -188,10 +188,10 @@ class Report:
         return json.dumps(self.as_dict(), indent=1, allow_nan=False) + "\n"
 
     def to_html(self) -> str:
-        """Return the report as one page that needs no other file."""
-        from reticent.audit.report.html import page
+        """Return the report as one self-contained HTML page."""
+        from reticent.audit.report.html import report_page
 
-        return page(self)
+        return report_page(self)
 
     def write(self, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
         """Write ``audit.html`` and ``audit.json``, readable by their owner alone."""
@@ -218,10 +218,10 @@ class Report:
 
 
 def best_guess(curve: TradeOff) -> float:
-    """Return the largest share of fair membership games that anybody can win.
+    """Return an upper bound on the share of fair membership games that anybody can win.
 
-    A little above the truth: the largest value on a grid, plus what can lie between
-    two of its points, because both rates only grow.
+    It is the largest value on a grid plus what can lie between two of its points; both
+    rates are monotone.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Whether a predictor's law is one law, and whether it answers by that law."""
+"""Checks that a predictor has one law, and that it answers by that law."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.audit.verification.hidden import watched
-from reticent.audit.verification.outcomes import spelled
+from reticent.audit.verification.hidden_randomness import watched
+from reticent.audit.verification.outcomes import observable_form
 from reticent.errors import CannotJudgeError
 from reticent.mechanisms import Listener, PendingDraw, listen
 
 
 def watched_law(fitted: Callable[[], Any]) -> Any:
-    """Fit and read a law while hidden randomness is looked out for."""
+    """Fit and read a law; refuse hidden randomness meanwhile."""
     touched: list[str] = []
     with listen(Listener()), watched(touched.append):
         found = fitted()
@@ -28,17 +28,17 @@ def watched_law(fitted: Callable[[], Any]) -> Any:
 
 
 def check_same_law(one: NDArray[np.float64], other: NDArray[np.float64]) -> None:
-    """Refuse a law that comes out differently when fitted again."""
+    """Refuse a law that differs when fitted again."""
     if one.shape != other.shape or one.tobytes() != other.tobytes():
         raise CannotJudgeError(
             "cannot judge: the law differs between two fits on the same data. Give "
             "random deals and orders a random_state, so that neighbours are compared "
-            "under the same one, or use verify_release, which goes through them."
+            "under the same one, or use verify_release, which enumerates them."
         )
 
 
-class _Answered(Listener):
-    """Let every label that is drawn be the same one; keep the laws they came from."""
+class _LabelSetter(Listener):
+    """Set every drawn label to the same one; keep the laws they came from."""
 
     def __init__(self, label: int) -> None:
         self.label = label
@@ -53,13 +53,13 @@ class _Answered(Listener):
         return np.full(len(draw.arguments[0]), self.label)
 
 
-class Answers:
-    """See that a predictor answers by the law it states, on every dataset.
+class AnswerCheck:
+    """Checks that a predictor answers by the law it states, on every dataset.
 
-    Checked where an answer is one draw from one response, as for votes, averages and
-    walks: the draw must be from the stated law, and what is said to each label drawn
-    must not depend on the data. An answer without any draw is refused. Predictors that
-    draw several things for an answer are taken at their word.
+    This is checked where an answer is one draw from one response, as for votes,
+    averages and walks: the draw must be from the stated law, and the answer for each
+    drawn label must not depend on the data. An answer without any draw is refused.
+    Predictors that draw several things for an answer are not checked.
     """
 
     def __init__(self) -> None:
@@ -72,22 +72,22 @@ class Answers:
         if not hasattr(model, "predict") or logs.ndim != 2 or len(logs) != len(queries):
             return
         for label in range(logs.shape[1]):
-            ear = _Answered(label)
-            with listen(ear):
-                said = spelled(np.array(model.predict(queries)))
-            if not ear.laws and not ear.others:
+            listener = _LabelSetter(label)
+            with listen(listener):
+                said = observable_form(np.array(model.predict(queries)))
+            if not listener.laws and not listener.others:
                 raise CannotJudgeError(
                     "cannot judge: predict draws nothing, so it does not answer by the "
                     "law that response states."
                 )
-            if ear.others or len(ear.laws) != 1:
+            if listener.others or len(listener.laws) != 1:
                 return
-            if ear.laws[0].tobytes() != np.ascontiguousarray(logs).tobytes():
+            if listener.laws[0].tobytes() != np.ascontiguousarray(logs).tobytes():
                 raise CannotJudgeError(
                     "cannot judge: predict draws from another law than response states."
                 )
             if self._said.setdefault(label, said) != said:
                 raise CannotJudgeError(
-                    "cannot judge: what predict says to a label that was drawn depends "
-                    "on the data."
+                    "cannot judge: the answer of predict for a drawn label depends on "
+                    "the data."
                 )

@@ -1,4 +1,4 @@
-"""Following one path through the draws of a program."""
+"""Runs a program along one path through its draws."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _MOST_DRAWS = 200
 _SYSTEM_BYTES = SystemSource.bytes
 
 
-class Refused(BaseException):  # no Exception: programs must not catch it
+class Refused(BaseException):  # not an Exception: programs must not catch it
     """The run cannot be judged."""
 
 
 def _is_ours(response: Any) -> bool:
-    """Whether a response, and those that it is made of, are of reticent."""
+    """Whether a response and its parts are classes of reticent."""
     parts = [part for part in vars(response).values() if isinstance(part, Response)]
     ours = type(response).__module__.startswith("reticent.")
     return ours and all(map(_is_ours, parts))
 
 
-class Chooser(Listener):
-    """Follow one path through the draws; remember where others branch off.
+class PathFollower(Listener):
+    """Follows one path through the draws and remembers where others branch off.
 
-    A path is run twice. What no release may depend on (names, and noise where it is
-    left away) comes out differently in the second run, which `again` is.
+    A path is run twice. What no release may depend on (names, and noise that is left
+    out) differs in the second run, marked by `again`.
     """
 
     strict = True
@@ -63,7 +63,7 @@ class Chooser(Listener):
         self._again = again
 
     def refuse(self, why: str | CannotJudgeError) -> None:
-        """Remember why, also for programs that catch everything, and stop the run."""
+        """Remember why, in case the program catches everything, and stop the run."""
         if self.why is None:
             if isinstance(why, str):
                 why = CannotJudgeError(f"cannot judge: {why}")
@@ -85,14 +85,14 @@ class Chooser(Listener):
             )
 
     def descends(self, draw: PendingDraw) -> bool:
-        """Whether the draws within a draw are gone through instead of its own law."""
-        # The law that somebody else's response states may not be what it draws.
+        """Whether to follow the draws within a draw instead of its stated law."""
+        # A response from outside reticent may not draw from the law that it states.
         if draw.kind not in ("label", "candidate"):
             return False
         return not _is_ours(draw.arguments[0])
 
     def drawn(self, draw: PendingDraw, sample: Callable[[], Any]) -> Any:
-        """Let come out what the path says, or the first outcome where it ends."""
+        """Return the outcome that the path names, or the first one where it ends."""
         self._check_source(draw)
         if sum(len(support) > 1 for support in self.supports) >= _MOST_DRAWS:
             self.refuse(
@@ -113,7 +113,7 @@ class Chooser(Listener):
 
     def _support(self, draw: PendingDraw, sample: Callable[[], Any]) -> Support:
         place = len(self.supports)
-        if place < len(self._known):  # an earlier path came by here
+        if place < len(self._known):  # an earlier path passed here
             return self._known[place]
         sample()  # an argument that the sampler refuses is refused here too
         if place == len(self.path):
@@ -143,6 +143,6 @@ class Chooser(Listener):
         if not sources or any(
             type(source) is not SystemSource or vars(source) for source in sources
         ):
-            self.refuse("the program draws from a source that is no SystemSource.")
+            self.refuse("the program draws from a source that is not a SystemSource.")
         if SystemSource.bytes is not _SYSTEM_BYTES:
             self.refuse("SystemSource.bytes was replaced.")

@@ -1,4 +1,4 @@
-"""The exact law of whatever a program releases, by going through all its draws."""
+"""The exact law of a program's release, by enumerating all its draws."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from reticent._numbers import whole
-from reticent.audit.verification.draw_paths import Chooser, Refused
+from reticent.audit.verification.draw_paths import PathFollower, Refused
 from reticent.audit.verification.exact import (
     Answered,
     Dataset,
@@ -18,19 +18,19 @@ from reticent.audit.verification.exact import (
     compare,
     datasets_of,
 )
-from reticent.audit.verification.hidden import Generators, memory_of, watched
-from reticent.audit.verification.outcomes import failed, spelled
-from reticent.audit.verification.supports import MOST, Support
+from reticent.audit.verification.hidden_randomness import Generators, memory_of, watched
+from reticent.audit.verification.outcomes import failed, observable_form
+from reticent.audit.verification.supports import MAX_OUTCOMES, Support
 from reticent.errors import CannotJudgeError
 from reticent.guarantees import Guarantee, ReplaceOne
 from reticent.mechanisms import listen
 
-# All probabilities together may differ from one by so much, for rounding.
+# How far the sum of all probabilities may differ from one, for rounding.
 _DOUBT = 1e-9
 
 
 class _Law:
-    """The law of a program: what it releases, spelled out, with log-probabilities."""
+    """The law of a program: the observable releases with their log-probabilities."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class _Law:
         known: list[Support] = []
         memory: Any = None
         for count in range(most):
-            chooser = self._follow(path, known)
+            chooser = self._run_path(path, known)
             if count == 0:
                 memory = memory_of(program)  # after a run, which may fill caches
             path = chooser.path
@@ -61,22 +61,22 @@ class _Law:
             path[-1] += 1
             known = chooser.supports[: len(path)]
         raise CannotJudgeError(
-            f"the draws can come out in more than most={most} ways. Use less data, "
-            "fewer candidates or fewer queries."
+            f"the draws have more than most={most} combinations. Use less data, fewer "
+            "candidates or fewer queries."
         )
 
-    def _follow(self, path: list[int], known: list[Support]) -> Chooser:
-        """Run one path, watched, and once more to see that nothing else decides."""
+    def _run_path(self, path: list[int], known: list[Support]) -> PathFollower:
+        """Run one path, watched, and once more to check that nothing else decides."""
         settings = {"noiseless": self._noiseless}
-        first = Chooser(list(path), known, **settings, again=False)
+        first = PathFollower(list(path), known, **settings, again=False)
         seen, outcome = self._released(first, watch=True)
-        second = Chooser(list(first.path), known, **settings, again=True)
+        second = PathFollower(list(first.path), known, **settings, again=True)
         seen_again, _ = self._released(second, watch=False)
         here, there = (
             (part.asked, part.path, part.log_probability) for part in (first, second)
         )
         if seen_again != seen or here != there:
-            influence = ", or noise that was to be left away" if self._noiseless else ""
+            influence = ", or noise that was to be left out" if self._noiseless else ""
             raise CannotJudgeError(
                 "cannot judge: with every draw the same, two runs differ. The program "
                 f"uses randomness, a clock or memory of its own{influence}."
@@ -86,8 +86,8 @@ class _Law:
         self.outcomes.setdefault(seen, outcome)
         return first
 
-    def _released(self, chooser: Chooser, *, watch: bool) -> tuple[Hashable, Any]:
-        """Run once; return what is seen, spelled out, and the outcome itself."""
+    def _released(self, chooser: PathFollower, *, watch: bool) -> tuple[Hashable, Any]:
+        """Run once; return the observable form of the outcome, and the outcome."""
         failure: Exception | None = None
         outcome: Any = None
         try:
@@ -99,18 +99,18 @@ class _Law:
                     outcome = self._run()
         except Refused:
             pass
-        except Exception as error:  # noqa: BLE001 - whatever the analyst would see
+        except Exception as error:  # noqa: BLE001 - an error is a release, too
             failure = error
         if chooser.why is not None:
             raise chooser.why
         if failure is None:
-            return ("returns", spelled(outcome)), outcome
+            return ("returns", observable_form(outcome)), outcome
         if not self._failures:
             raise failure
         return failed(failure), failure
 
     def found(self) -> Iterable[tuple[Hashable, Any]]:
-        """Return what is seen, spelled out, with an outcome that is seen like that."""
+        """Return the observable forms, each with one of its outcomes."""
         return self.outcomes.items()
 
     def _check(self, memory: Any) -> None:
@@ -118,17 +118,17 @@ class _Law:
         if not abs(total - 1) <= _DOUBT:
             raise CannotJudgeError(
                 f"cannot judge: all outcomes together have probability {total:.12g}, "
-                "so what is drawn does not follow from what was drawn before."
+                "so a draw depends on more than the draws before it."
             )
         if memory_of(self._program) != memory:
             raise CannotJudgeError(
                 "cannot judge: the program remembers something from one run to the "
-                "next. Make all that it keeps anew in each run."
+                "next. Create everything that it stores in each run."
             )
 
 
-class _Unmoved:
-    """See that no generator of NumPy or Python was used meanwhile."""
+class _NoGeneratorUsed:
+    """Checks that no generator of NumPy or Python was used meanwhile."""
 
     def __enter__(self) -> None:
         self._generators = Generators()
@@ -142,7 +142,7 @@ class _Unmoved:
 
 
 def exact_law(
-    run: Callable[[], Hashable], *, most: int = MOST, noiseless: bool = False
+    run: Callable[[], Hashable], *, most: int = MAX_OUTCOMES, noiseless: bool = False
 ) -> dict[Hashable, float]:
     """Return the log-probability of everything that a program can release.
 
@@ -152,10 +152,10 @@ def exact_law(
         Runs the program once and returns what it releases, something hashable. All its
         randomness must come from a `SystemSource`, through `reticent.mechanisms`.
     most : int, default=200000
-        Give up beyond so many ways in which the draws can come out.
+        Most combinations of draws that are enumerated.
     noiseless : bool, default=False
-        Leave noise on numbers away. Only for a part of a release that noise has no
-        influence on, such as a selection before it.
+        Leave out noise on numbers. Only for a part of a release that noise does not
+        influence, such as a selection before it.
 
     Raises
     ------
@@ -165,13 +165,13 @@ def exact_law(
 
     Guarantee
     ---------
-    The program's own code is run for every way in which its draws can come out:
-    labels, coins, flips, orders, subsets and uniform whole numbers, each with its exact
-    probability. Sums are taken in floats. Whatever else may be random is refused: one
-    run of each path is watched for calls of the operating system, of Python's and
-    NumPy's generators, of clocks and of threads, and a second one must release the
-    same. Not seen: randomness in foreign compiled code that comes out the same in all
-    these runs, and what the program does beside what it returns or raises.
+    The program's own code is run for every combination of its draws: labels, coins,
+    flips, orders, subsets and uniform whole numbers, each with its exact probability.
+    Sums are taken in floats. Any other randomness is refused: one run of each path is
+    watched for calls of the operating system, of Python's and NumPy's generators, of
+    clocks and of threads, and a second one must release the same. Two things are not
+    seen: randomness in foreign compiled code that is the same in all these runs, and
+    what the program does besides returning or raising.
 
     Examples
     --------
@@ -181,12 +181,12 @@ def exact_law(
     >>> {label: round(math.exp(log), 6) for label, log in law.items()}
     {0: 0.25, 1: 0.75}
     """
-    with _Unmoved():
+    with _NoGeneratorUsed():
         found = _Law(run, run, most=most, noiseless=noiseless, failures=False)
     law = {found.outcomes[seen]: log for seen, log in found.logs.items()}
     if len(law) != len(found.logs):
         raise CannotJudgeError(
-            "cannot judge: two outcomes are equal but can be told apart, such as 1 and "
+            "cannot judge: two outcomes are equal but distinguishable, such as 1 and "
             "True. Return values of one type."
         )
     return law
@@ -228,25 +228,27 @@ def verify_release(
     Guarantee
     ---------
     As for `exact_law`; a claim is refuted if it is exceeded by more than a billionth.
-    Outcomes are one and the same only if type, bits, order and attributes are.
+    Two outcomes are the same only if their type, bits, order and attributes are.
     """
     n = whole("verify_release", "n", n)
     units = [(x if isinstance(x, (tuple, list)) else (x,), y) for x, y in domain]
 
     def run(data: Dataset) -> Any:
-        # Fresh arrays each time: the program may write into them.
+        # New arrays each time: the program may write into them.
         X = np.array([units[unit][0] for unit in data])
         return release(X, np.array([units[unit][1] for unit in data]))
 
     settings: dict[str, Any] = {"noiseless": noiseless, "failures": True}
-    with _Unmoved():
+    with _NoGeneratorUsed():
         laws = {
-            data: _Law(partial(run, data), release, most=MOST, **settings)
+            data: _Law(partial(run, data), release, most=MAX_OUTCOMES, **settings)
             for data in datasets_of(len(units), n, symmetric)
         }
         if symmetric:
             mixed = max(laws, key=lambda data: len(set(data)))
-            other = _Law(partial(run, mixed[::-1]), release, most=MOST, **settings)
+            other = _Law(
+                partial(run, mixed[::-1]), release, most=MAX_OUTCOMES, **settings
+            )
             _check_order(laws[mixed].logs, other.logs)
     _check_that_some_run_ended(laws)
     outcomes = list({seen: None for law in laws.values() for seen in law.logs})
@@ -274,7 +276,7 @@ def _check_order(here: dict[Hashable, float], there: dict[Hashable, float]) -> N
 def _check_that_some_run_ended(laws: dict[Dataset, _Law]) -> None:
     """Pass on the error of a program that always fails in the same way.
 
-    It keeps every promise, but most likely by mistake.
+    Such a program keeps every promise, but probably by mistake.
     """
     seen = {kind: outcome for law in laws.values() for kind, outcome in law.found()}
     (only, *others) = seen.items()

@@ -1,4 +1,4 @@
-"""Exact verification: all datasets of a small domain, all neighbours, all answers."""
+"""Exact verification of all answers over all neighbours of small datasets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent._numbers import whole
-from reticent.audit.verification.agreement import Answers, check_same_law, watched_law
+from reticent.audit.verification.agreement import (
+    AnswerCheck,
+    check_same_law,
+    watched_law,
+)
 from reticent.audit.verification.losses import allowed, loss, surely_within
 from reticent.errors import CannotJudgeError, InvalidParameterError
 from reticent.guarantees import (
@@ -25,7 +29,7 @@ from reticent.guarantees import (
     Scope,
 )
 
-# More fits than this would take hours; a smaller domain says the same.
+# More fits than this would take hours; a smaller domain shows the same.
 _MOST_DATASETS = 50_000
 # Laws as floats are good to about 1e-12; a pair this close to the promise is decided
 # in interval arithmetic instead.
@@ -51,7 +55,7 @@ class Verification:
     rigorous : bool
         Whether the decisive ratio was bounded in interval arithmetic.
     datasets, pairs : int
-        How many were gone through.
+        How many were compared.
     example : tuple
         The worst pair: dataset, neighbour, query and outcome.
     """
@@ -84,7 +88,7 @@ Dataset = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Answered:
-    """One dataset: what was promised (if known), its response and its log-law."""
+    """One dataset's certificate (if known), its response and its log-law."""
 
     certificate: Certificate[Any] | None
     response: Any
@@ -115,7 +119,7 @@ def verify(
     queries : array-like, default=None
         Rows to ask a predictor; None asks every different row of the domain.
     symmetric : bool, default=False
-        Whether the order of units cannot matter to the law, so that multisets are
+        Whether the law does not depend on the order of units, so that multisets are
         enough.
     claim : Guarantee, default=None
         What to check; None checks each fitted `certificate_`.
@@ -131,15 +135,15 @@ def verify(
     Raises
     ------
     CannotJudgeError
-        If a law comes out differently in a second fit, if the fit uses randomness that
-        is not seeded, or if `predict` does not draw from the law that `response`
-        states. The last is seen where an answer is one draw.
+        If a law differs in a second fit, if the fit uses randomness that is not seeded,
+        or if `predict` does not draw from the law that `response` states. The last is
+        checked where an answer is one draw.
 
     Guarantee
     ---------
     The law of every answer is computed, not sampled. Where the largest log-ratio is
     too near the promise for floats, it is bounded in interval arithmetic, to 26
-    digits; what exceeds the promise there is a violation.
+    digits; a ratio that exceeds the promise there is a violation.
 
     Examples
     --------
@@ -170,7 +174,7 @@ def verify(
             f"n={n} over a domain of {len(units)} units makes {count} datasets, more "
             f"than {_MOST_DATASETS}. Use a smaller domain or n."
         )
-    answers = Answers()
+    answers = AnswerCheck()
     table = {
         data: _fit_twice(predictor_factory, data, units, asked, law, answers)
         for size in sizes
@@ -200,7 +204,7 @@ def compare(
     units: list[Any],
     asked: NDArray[Any],
 ) -> Verification:
-    """Go through all neighbours in a table of laws."""
+    """Compare the laws of all neighbours in a table."""
     worst, pairs, rigorous = -1.0, 0, False
     example: tuple[Any, Any, Any, Any] = (None, None, None, None)
     holds, guarantee, limit = True, claim, 0.0
@@ -212,7 +216,7 @@ def compare(
         pairs += 1
         for query, (left, right) in enumerate(zip(here.logs, there.logs, strict=True)):
             used = loss(guarantee, left, right)
-            # Equal laws come up again and again; one decision is enough.
+            # Equal laws occur many times; one decision is enough.
             laws = (left.tobytes(), right.tobytes())
             if used > limit - _DOUBT * max(1.0, limit) and laws not in decided:
                 decided.add(laws)
@@ -246,7 +250,7 @@ def _decided(
     used: float,
     limit: float,
 ) -> tuple[bool, bool]:
-    """Say whether a pair near the limit keeps it, and whether that is rigorous."""
+    """Return whether a pair near the limit keeps it, and whether that is rigorous."""
     if used > limit + _DOUBT * max(1.0, limit):
         return False, False
     if not isinstance(guarantee, PureDP) or not hasattr(here.response, "exact"):
@@ -292,9 +296,9 @@ def _fit_twice(
     units: list[Any],
     queries: NDArray[Any],
     law: Callable[[Any, Any], Any] | None,
-    answers: Answers,
+    answers: AnswerCheck,
 ) -> Answered:
-    """Fit, and refuse what is not one law or is not answered by it."""
+    """Fit; refuse a predictor without one law, or one that answers by another law."""
     again = partial(_fit, make, data, units, queries, law)
     found: Answered
     (found, model), (other, _) = watched_law(again), again()

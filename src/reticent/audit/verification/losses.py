@@ -1,4 +1,4 @@
-"""How far two laws are apart, in the terms of each guarantee."""
+"""The distance of two laws, in the terms of each guarantee."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def allowed(guarantee: Guarantee) -> float:
         return guarantee.gamma
     raise InvalidParameterError(
         f"{guarantee} is not about neighbouring datasets, so it cannot be verified by "
-        "going through them. Verify the certificate it was derived from."
+        "comparing them. Verify the certificate it was derived from."
     )
 
 
@@ -96,7 +96,7 @@ def surely_within(
     """Return whether no log-ratio exceeds `limit`, decided in interval arithmetic.
 
     `left` and `right` are responses that can state their law as intervals. A ratio may
-    equal the limit, which no interval can prove; so ``2**(8 - bits)`` more is let pass.
+    equal the limit, which no interval can prove, so ``2**(8 - bits)`` more is allowed.
     """
     most = exact(limit) + Fraction(1, 2 ** (bits - 8))
     pairs = zip(left.exact(row, bits=bits), right.exact(row, bits=bits), strict=True)

@@ -1,4 +1,4 @@
-"""Exact verification of releases with noise on numbers, from what the noise hides."""
+"""Exact verification of noisy numbers, from how far the values under the noise move."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from scipy.special import log_ndtr
 
 from reticent._numbers import exact, whole
 from reticent.audit.verification.exact import Verification, datasets_of
-from reticent.audit.verification.hidden import watched
-from reticent.audit.verification.outcomes import spelled
+from reticent.audit.verification.hidden_randomness import watched
+from reticent.audit.verification.losses import allowed
+from reticent.audit.verification.outcomes import observable_form
 from reticent.audit.verification.replaying import Recorder, Replayer, Stop, Undeclared
 from reticent.errors import CannotJudgeError, InvalidParameterError
 from reticent.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
@@ -27,7 +28,7 @@ _DOUBT = 1e-9
 
 @dataclass(frozen=True)
 class _Loss:
-    """What noise on moved values costs: pure, and squared ratios of Gaussian noise."""
+    """The loss of noise on moved values: pure, and squared ratios of Gaussian noise."""
 
     pure: Fraction = Fraction(0)
     squares: Fraction = Fraction(0)
@@ -57,8 +58,8 @@ def verify_noise(
     claim : Guarantee
         `PureDP` of Laplace noise, `ApproxDP` or `ZCDP` of Gaussian noise.
     answers : bool, default=False
-        Whether each row of numbers is an answer by itself, so that the worst of them
-        counts; else they are one release, and all count together.
+        Whether each row of numbers is a separate answer, so that the worst of them
+        counts; otherwise they are one release, and their losses add up.
 
     Returns
     -------
@@ -69,12 +70,11 @@ def verify_noise(
     Guarantee
     ---------
     Every pair is run twice, the second time with the first one's draws, as adaptive
-    composition demands. What is released must then be the same, and the laws of all
-    other draws too. How far the noise's inputs moved and the noise's scale are
-    whole numbers and floats without rounding. Discrete Laplace noise of scale `s` on
-    a vector that moved by `d` in l1 costs exactly ``d / s``; Gaussian noise is read
-    by its continuous curve, which for scales of many steps differs by less than
-    float arithmetic can show.
+    composition demands. The releases must then be equal, and so must the laws of all
+    other draws. Moves of the noise's inputs are whole numbers and its scale is a float,
+    both without rounding. Discrete Laplace noise of scale `s` on a vector that moved by
+    `d` in l1 costs exactly ``d / s``; for Gaussian noise the continuous curve is used,
+    which for scales of many steps differs by less than float arithmetic can show.
     """
     n = whole("verify_noise", "n", n)
     units = [(x if isinstance(x, (tuple, list)) else (x,), y) for x, y in domain]
@@ -98,7 +98,7 @@ def verify_noise(
             again = _run(release, arrays(near), second)
             pairs += 1
             used, fine = _used(claim, _losses(first, second, answers))
-            if again != released:  # with every draw the same, so noise does not hide it
+            if again != released:  # although every draw was the same
                 used, fine = math.inf, False
             holds = holds and fine
             if used > worst:
@@ -117,13 +117,13 @@ def verify_noise(
 
 
 def _run(
-    release: Callable[[Any, Any], Any], data: tuple[Any, Any], ear: Recorder
+    release: Callable[[Any, Any], Any], data: tuple[Any, Any], listener: Recorder
 ) -> Hashable:
-    """Run once, watched, and return what is seen of the release."""
+    """Run once, watched, and return the observable form of the release."""
     touched: list[str] = []
     try:
-        with listen(ear), watched(touched.append):
-            seen = spelled(release(*data))
+        with listen(listener), watched(touched.append):
+            seen = observable_form(release(*data))
     except (Stop, Undeclared):
         raise CannotJudgeError(
             "cannot judge: the kind of a draw, or the law of one that is not noise, "
@@ -140,7 +140,7 @@ def _losses(first: Recorder, second: Recorder, answers: bool) -> list[_Loss]:
     """Return the loss of each answer, or of all together."""
     totals: list[_Loss] = []
     if len(first.draws()) != len(second.draws()):
-        raise CannotJudgeError("cannot judge: how much is drawn depends on a record.")
+        raise CannotJudgeError("cannot judge: the number of draws depends on a record.")
     pairs = zip(first.draws(), second.draws(), strict=True)
     for (here, _), (there, _) in pairs:
         if here.kind != "noise":
@@ -157,7 +157,7 @@ def _losses(first: Recorder, second: Recorder, answers: bool) -> list[_Loss]:
 
 
 def _check_law(here: PendingDraw, there: PendingDraw) -> None:
-    """Refuse another draw whose law moves: it has a loss that is not counted here."""
+    """Refuse another draw whose law moves: its loss is not counted here."""
     if here.kind == "label":
         laws = [draw.arguments[0].log_probabilities for draw in (here, there)]
     elif here.kind in ("flip", "replace"):
@@ -166,8 +166,8 @@ def _check_law(here: PendingDraw, there: PendingDraw) -> None:
         return  # all of its arguments were compared when it was replayed
     if not np.array_equal(*laws):
         raise CannotJudgeError(
-            f"cannot judge: beside noise, a {here.kind} is drawn whose law depends on "
-            "a record. Use verify_release, or verify each part by itself."
+            f"cannot judge: besides noise, a {here.kind} is drawn whose law depends on "
+            "a record. Use verify_release, or verify each part separately."
         )
 
 
@@ -178,15 +178,11 @@ def _loss(law: GridLaw, moved: list[int], scale: float) -> _Loss:
 
 
 def _allowed(claim: Guarantee) -> float:
-    if isinstance(claim, PureDP):
-        return claim.epsilon
-    if isinstance(claim, ApproxDP):
-        return claim.delta
-    if isinstance(claim, ZCDP):
-        return claim.rho
-    raise InvalidParameterError(
-        f"{claim} is no claim about noise; give PureDP, ApproxDP or ZCDP."
-    )
+    if not isinstance(claim, (PureDP, ApproxDP, ZCDP)):
+        raise InvalidParameterError(
+            f"{claim} is not a claim about noise; give PureDP, ApproxDP or ZCDP."
+        )
+    return allowed(claim)
 
 
 def _used(claim: Guarantee, losses: list[_Loss]) -> tuple[float, bool]:

@@ -1,4 +1,4 @@
-"""What an analyst can tell apart: every outcome of a program, spelled out."""
+"""The observable form of a program's outcomes: everything an analyst can tell apart."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ import numpy as np
 
 from reticent.errors import CannotJudgeError
 
-# Nested deeper than this, an outcome is not spelled out.
+# Most nested levels of an outcome.
 _DEEPEST = 60
 _NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType)
 
 
-def spelled(outcome: Any) -> Hashable:
-    """Return all of an outcome that can be seen, as nested tuples.
+def observable_form(outcome: Any) -> Hashable:
+    """Return everything observable about an outcome, as nested tuples.
 
-    Equality in Python forgets what an analyst sees: ``1 == 1.0 == True``, ``0.0 ==
-    -0.0``, a dictionary equals one of another order, a subclass of a number carries
-    attributes. Two outcomes are spelled alike only if their types, their bits, their
-    order and their attributes are the same.
+    Equality in Python ignores what an analyst sees: ``1 == 1.0 == True``, ``0.0 ==
+    -0.0``, a dictionary equals one of another order, a subclass of a number has
+    attributes. Two observable forms are equal only if types, bits, order and attributes
+    are the same.
 
     Raises
     ------
     CannotJudgeError
-        If there is something in the outcome that cannot be spelled out.
+        If a part of the outcome cannot be compared.
 
     Examples
     --------
-    >>> spelled(1) == spelled(True), spelled(0.0) == spelled(-0.0)
+    >>> observable_form(1) == spelled(True), spelled(0.0) == spelled(-0.0)
     (False, False)
-    >>> spelled({"a": 1, "b": 2}) == spelled({"b": 2, "a": 1})
+    >>> observable_form({"a": 1, "b": 2}) == spelled({"b": 2, "a": 1})
     False
-    >>> spelled(float("nan")) == spelled(float("nan"))
+    >>> observable_form(float("nan")) == spelled(float("nan"))
     True
     """
-    return _spelled(outcome, 0)
+    return _observable(outcome, 0)
 
 
 def failed(error: BaseException) -> Hashable:
-    """Spell out an exception that reached the analyst: its type, text and causes."""
+    """Return the observable form of an exception: its type, text and causes."""
     return ("raises", _error(error, 0))
 
 
-def _spelled(value: Any, depth: int) -> Hashable:
+def _observable(value: Any, depth: int) -> Hashable:
     if depth > _DEEPEST:
         raise CannotJudgeError(
-            "the outcome is nested too deeply, or holds itself. Return plain values."
+            "the outcome is nested too deeply, or contains itself. Return plain values."
         )
     kind = type(value)
     plain = _plain(value, kind)
@@ -58,14 +58,17 @@ def _spelled(value: Any, depth: int) -> Hashable:
         return plain
     deeper = depth + 1
     if kind in (tuple, list, set, frozenset):
-        return (kind.__name__, *(_spelled(part, deeper) for part in value))
+        return (kind.__name__, *(_observable(part, deeper) for part in value))
     if kind is dict:
         return (
             "dict",
-            *((_spelled(k, deeper), _spelled(v, deeper)) for k, v in value.items()),
+            *(
+                (_observable(k, deeper), _observable(v, deeper))
+                for k, v in value.items()
+            ),
         )
     if isinstance(value, np.ndarray) and value.dtype != object:
-        # Arrays are compared by content; how they lie in memory shows in the flags.
+        # Arrays are compared by content; the flags show their memory layout.
         own = _attributes(value, deeper)
         flags = (value.flags.c_contiguous, value.flags.f_contiguous)
         return (
@@ -77,7 +80,7 @@ def _spelled(value: Any, depth: int) -> Hashable:
             own,
         )
     if isinstance(value, np.ndarray):
-        parts = tuple(_spelled(part, deeper) for part in value.ravel().tolist())
+        parts = tuple(_observable(part, deeper) for part in value.ravel().tolist())
         return (_named(kind), "object", value.shape, parts)
     if isinstance(value, BaseException):
         return _error(value, deeper)
@@ -101,17 +104,17 @@ def _plain(value: Any, kind: type) -> Hashable | None:
 
 
 def _bits(value: float) -> bytes:
-    # The sign of zero and of NaN shows. A NaN's other bits do so only in C.
+    # The signs of zero and NaN are observable; other bits of a NaN only in C.
     return struct.pack("<d", value)
 
 
 def _name_of(value: Any) -> Hashable:
-    """Spell out a class, module or function by its name, if it has no own state."""
+    """Return the name of a class, module or function without own state."""
     if isinstance(value, FunctionType) and (
         value.__closure__ or value.__defaults__ or "<" in value.__qualname__
     ):
         raise CannotJudgeError(
-            "a function that was made in the run is part of the outcome; what it knows "
+            "a function that was made in the run is part of the outcome; its state "
             "cannot be compared. Return plain values."
         )
     owner = getattr(value, "__self__", None)
@@ -127,12 +130,12 @@ def _named(value: Any) -> str:
 
 def _error(error: BaseException, depth: int) -> Hashable:
     if depth > _DEEPEST:
-        raise CannotJudgeError("an exception holds itself.")
+        raise CannotJudgeError("an exception contains itself.")
     linked = tuple(
         None if other is None else _error(other, depth + 1)
         for other in (error.__cause__, error.__context__)
     )
-    parts = tuple(_spelled(part, depth + 1) for part in error.args)
+    parts = tuple(_observable(part, depth + 1) for part in error.args)
     return (_named(type(error)), parts, _attributes(error, depth + 1), linked)
 
 
@@ -140,11 +143,11 @@ def _attributes(value: Any, depth: int) -> Hashable:
     own = getattr(value, "__dict__", None)
     if not isinstance(own, Mapping):
         return ()
-    return tuple((str(name), _spelled(part, depth)) for name, part in own.items())
+    return tuple((str(name), _observable(part, depth)) for name, part in own.items())
 
 
 def _reduced(value: Any, depth: int) -> Hashable:
-    """Spell out any other object by what pickle would keep of it."""
+    """Return the observable form of any other object, by what pickle would store."""
     kind = type(value)
     if isinstance(value, MethodType) or hasattr(value, "__next__"):
         raise CannotJudgeError(
@@ -161,15 +164,15 @@ def _reduced(value: Any, depth: int) -> Hashable:
     if isinstance(reduced, str):
         return (_named(kind), reduced)
     make, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-    listed = None if items is None else tuple(_spelled(i, depth) for i in items)
+    listed = None if items is None else tuple(_observable(i, depth) for i in items)
     mapped = None
     if pairs is not None:
-        mapped = tuple((_spelled(k, depth), _spelled(v, depth)) for k, v in pairs)
+        mapped = tuple((_observable(k, depth), _observable(v, depth)) for k, v in pairs)
     return (
         _named(kind),
-        _spelled(make, depth),
-        _spelled(arguments, depth),
-        _spelled(state, depth),
+        _observable(make, depth),
+        _observable(arguments, depth),
+        _observable(state, depth),
         _attributes(value, depth),
         listed,
         mapped,

@@ -1,4 +1,4 @@
-"""Record and replay: what one unit moves when all that is drawn stays the same."""
+"""Record and replay: what one unit changes when all draws stay the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.audit.verification.hidden import watched
+from reticent.audit.verification.hidden_randomness import watched
 from reticent.errors import CannotJudgeError, InvalidParameterError, ReticentError
 from reticent.mechanisms import Listener, PendingDraw, RandomSource, Reached, listen
 
@@ -23,7 +23,7 @@ _MOST_SHOWN = 20
 
 @dataclass(frozen=True)
 class Violation:
-    """One thing that a unit moved and must not have.
+    """One thing that a unit moved, but must not move.
 
     Attributes
     ----------
@@ -85,17 +85,17 @@ class Replay:
         )
 
 
-class Stop(BaseException):  # no Exception: programs must not catch it
+class Stop(BaseException):  # not an Exception: programs must not catch it
     """The two runs draw different things."""
 
 
 class Undeclared(BaseException):
-    """Nobody declared how far the law of a draw may move."""
+    """How far the law of a draw may move was not declared."""
 
 
 @dataclass
 class Recorder(Listener):
-    """Keep what reached mechanisms and what was drawn, in order."""
+    """Records the values that reach mechanisms and the draws, in order."""
 
     events: list[Reached | tuple[PendingDraw, Any]] = field(default_factory=list)
 
@@ -104,7 +104,7 @@ class Recorder(Listener):
         self.events.append(reached)
 
     def drawn(self, draw: PendingDraw, sample: Callable[[], Any]) -> Any:
-        """Draw, and keep what came out."""
+        """PendingDraw, and record the outcome."""
         outcome = sample()
         self.events.append((draw, outcome))
         return outcome
@@ -115,14 +115,14 @@ class Recorder(Listener):
 
 
 class Replayer(Recorder):
-    """Keep the same, but let everything drawn come out as it did before."""
+    """Records as well, but returns the outcomes of an earlier recording."""
 
     def __init__(self, recorded: Recorder) -> None:
         super().__init__()
         self._outcomes = iter(recorded.draws())
 
     def drawn(self, draw: PendingDraw, sample: Callable[[], Any]) -> Any:
-        """Let come out what came out before."""
+        """Return the recorded outcome."""
         before, outcome = next(self._outcomes, (None, None))
         if before is None or _shape(before) != _shape(draw):
             raise Stop
@@ -166,29 +166,29 @@ def replay(
     Parameters
     ----------
     run : callable
-        ``run(dataset)`` fits and asks; what it returns is taken for the release.
+        ``run(dataset)`` fits and asks; its return value is the release.
     data, neighbour : object
         Two datasets that differ by one unit.
     unit : int, default=None
-        The position of that unit. If given, what follows a random subset that holds
-        it is not compared, up to the next subset: for methods whose certificate pays
-        for that case apart (P5 to P7).
+        The position of that unit. If given, what follows a random subset that contains
+        it is not compared, up to the next subset: for methods whose certificate covers
+        that case separately (P5 to P7).
     moves : dict, default=None
-        By mechanism, how far its values may move, where a caller measures them in
+        By mechanism, how far its values may move, if the caller measures them in
         another unit than the mechanism.
 
     Returns
     -------
     Replay
         With every violation: a value that moved further than declared, a setting or
-        the kind of a draw that moved at all, noise on values that nobody declared, or
-        a release that differs although every draw came out the same.
+        the kind of a draw that moved at all, noise on values that were not declared, or
+        a release that differs although every draw was the same.
 
     Guarantee
     ---------
     Differential privacy of mechanisms is about inputs that move as declared, for the
-    same outputs so far; exactly that is checked, since the second run is given the
-    first one's outputs. The first run is watched: randomness outside of
+    same outputs so far. Exactly this is checked, since the second run gets the first
+    one's outputs. The first run is watched: randomness outside of
     `reticent.mechanisms`, clocks and other threads are refused with `CannotJudgeError`.
 
     Examples
@@ -208,7 +208,7 @@ def replay(
     if touched:
         raise CannotJudgeError(
             f"cannot judge: the program uses {touched[0]}, which cannot be replayed. "
-            "Draw everything from reticent.mechanisms."
+            "PendingDraw everything from reticent.mechanisms."
         )
     second = Replayer(first)
     with listen(second):
@@ -233,7 +233,7 @@ def replay_pairs(
     *,
     moves: dict[str, float] | None = None,
 ) -> Replay:
-    """Replay many pairs, or triples of pair and `unit`, and add up what was seen."""
+    """Replay many pairs, or triples of pair and `unit`, and add up the results."""
     total = Replay()
     for data, neighbour, *unit in pairs:
         position = unit[0] if unit else None
@@ -249,14 +249,14 @@ def _release_violations(released: Any, again: Any) -> Iterable[Violation]:
     elif isinstance(again, ReticentError):
         yield Violation("release", f"one of two neighbours fails ({again})")
     elif not _same(released, again):
-        yield Violation("release", "it differs although every draw came out the same")
+        yield Violation("release", "it differs although every draw was the same")
 
 
 def _compared(
     first: Recorder, second: Recorder, unit: int | None, moves: dict[str, float]
 ) -> Replay:
     found = Replay()
-    passing = False  # whether the unit is in the subset under way
+    passing = False  # whether the unit is in the current subset
     for here, there in zip_longest(first.events, second.events):
         if isinstance(here, tuple) and here[0].kind == "subset":
             passing = unit is not None and unit in np.asarray(here[1])
@@ -312,7 +312,7 @@ def _norms(gaps: NDArray[np.int64], norm: str) -> NDArray[np.float64]:
 
 
 def _exceeds(gaps: NDArray[np.int64], norm: str, limit: float) -> bool:
-    """Decide in whole numbers."""
+    """Decide in exact arithmetic."""
     sizes = [int(gap) for gap in gaps]
     if norm == "largest":
         return max(sizes) > Fraction(limit)
@@ -322,7 +322,7 @@ def _exceeds(gaps: NDArray[np.int64], norm: str, limit: float) -> bool:
 
 
 def _undeclared(here: PendingDraw, there: PendingDraw, events: list[Any]) -> Replay:
-    """Noise on a value that moved must be noise on a value that was declared."""
+    """Return a violation if noise is on a value that moved and was not declared."""
     if here.kind != "noise":
         return Replay()
     before, after = (np.asarray(draw.arguments[1], np.int64) for draw in (here, there))
@@ -332,7 +332,7 @@ def _undeclared(here: PendingDraw, there: PendingDraw, events: list[Any]) -> Rep
     declared = (e for e in reversed(events) if isinstance(e, Reached))
     if any(wanted in np.asarray(e.values, np.int64).tobytes() for e in declared):
         return Replay()
-    return Replay((Violation("noise", "a value that nobody declared moves"),))
+    return Replay((Violation("noise", "a value that was not declared moves"),))
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Everything that a draw can be, each outcome with its probability."""
+"""All outcomes of a draw, each with its probability."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from reticent.errors import CannotJudgeError
 from reticent.mechanisms import PendingDraw, SoftmaxResponse, exp_bounds
 
 #: More outcomes of one draw, or paths of one program, than this are refused.
-MOST = 200_000
+MAX_OUTCOMES = 200_000
 
 Support = list[tuple[Any, float]]
 _Row = list[tuple[Any, float]]
 
-# Bits to which probabilities are taken first, and at most: a smaller one is no number
-# that a float's logarithm must tell from zero.
+# Bits of precision of probabilities, at first and at most; below that, a probability
+# counts as zero.
 _BITS, _MOST_BITS = 160, 1 << 14
 
 
@@ -30,7 +30,7 @@ def support_of(draw: PendingDraw) -> Support:
     Raises
     ------
     CannotJudgeError
-        If it has too many outcomes to go through.
+        If it has too many outcomes to enumerate.
     """
     try:
         listed = _SUPPORTS[draw.kind]
@@ -43,7 +43,7 @@ def support_of(draw: PendingDraw) -> Support:
 
 
 def _label(response: Any, *_: Any) -> Support:
-    # Afresh: a cached law may be older than the numbers that are drawn by.
+    # Computed again: a cached law may be out of date.
     return _labels(response._log_probabilities())
 
 
@@ -58,7 +58,7 @@ def _labels(logs: Any) -> Support:
 
 def _candidate(law: Any, *_: Any) -> Support:
     _check_count(law.n_candidates)
-    return list(islice(law.outcomes(), MOST + 1))
+    return list(islice(law.outcomes(), MAX_OUTCOMES + 1))
 
 
 def _flip(labels: Any, p: float, *_: Any) -> Support:
@@ -94,7 +94,7 @@ def _bernoulli_exp(near: Any, error: float, exact: Any, *_: Any) -> Support:
 
 
 def _coin(least: float, most: float, index: int, refine: Any) -> _Row:
-    """Return both outcomes of one coin, whose probability `refine` knows exactly."""
+    """Return both outcomes of one coin, whose exact probability `refine` computes."""
     bits = _BITS
     while True:
         ends = [Fraction(end, 1 << bits) for end in refine(index, bits)]
@@ -138,17 +138,16 @@ def _words(source: Any, count: int) -> Support:
 def _raw(bits: int) -> None:
     if bits > 16:
         raise CannotJudgeError(
-            f"cannot judge: the program draws {bits} raw random bits at once, and what "
-            "becomes of them cannot be gone through. Draw by a sampler of "
-            "reticent.mechanisms; give base estimators a random_state, or their seeds "
-            "are drawn too."
+            f"cannot judge: the program draws {bits} raw random bits at once, too many "
+            "to enumerate. Draw by a sampler of reticent.mechanisms; give base "
+            "estimators a random_state, or their seeds are drawn too."
         )
 
 
 def _noise(*_: Any) -> Support:
     raise CannotJudgeError(
-        "noise on numbers has no end of outcomes, so its release has no table. "
-        "Replay it, and look at its law."
+        "noise on numbers has infinitely many outcomes, so its release has no table. "
+        "Use verify_noise or replay."
     )
 
 
@@ -177,7 +176,7 @@ def _equally(found: Iterator[Any], kind: Any, shape: tuple[int, ...]) -> Support
 def _products(
     rows: list[_Row], kind: Any, shape: tuple[int, ...] | None = None
 ) -> Support:
-    """Combine independent rows; what is impossible is left out."""
+    """Combine independent rows; leave out impossible outcomes."""
     possible = [[pair for pair in row if pair[1] > -math.inf] for row in rows]
     _check_count(math.prod(map(len, possible)))
     return [
@@ -192,15 +191,15 @@ def _products(
 
 
 def _check_count(count: int) -> None:
-    if not count <= MOST:
+    if not count <= MAX_OUTCOMES:
         raise CannotJudgeError(
-            f"one draw can come out in {count} ways, more than {MOST}. Use less data; "
+            f"one draw has {count} outcomes, more than {MAX_OUTCOMES}. Use less data; "
             "give base estimators a random_state, or their seeds are drawn too."
         )
 
 
 def _log(chance: Fraction) -> float:
-    """Return the logarithm, also of what is too small or too near 1 for a float."""
+    """Return the logarithm, also of numbers too small or too near 1 for a float."""
     if chance <= 0:
         return -math.inf
     if chance > Fraction(1, 2):

@@ -1,1 +1,1 @@
-"""Many fitted models as one set of arrays, so that one pass answers for all of them."""
+"""Fused models: many fitted models as one set of arrays."""

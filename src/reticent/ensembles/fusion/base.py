@@ -1,4 +1,4 @@
-"""What ensembles have in common once their models are arrays."""
+"""The base of fused ensembles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from reticent.ensembles.fusion.encoding import Encoded
-from reticent.ensembles.steps import (
+from reticent.ensembles.output_steps import (
     output_steps,
     probability_steps,
     sure_output_steps,
@@ -19,11 +19,11 @@ from reticent.ensembles.steps import (
 )
 from reticent.estimators import NO_BALLOT
 
-#: Pairs of row and model whose answer is left to the model.
+#: Pairs of row and model whose answer is too close to call from the arrays.
 Doubts = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-# A sigmoid or a softmax, however it is computed, and the sum of its values err by a
-# few roundoffs for each label; this is sixteen times as much.
+# A sigmoid or a softmax and the sum of its values err by a few roundoffs per label;
+# this is sixteen times as much.
 _LINK_ROUNDOFF = 2.0**-49
 
 Scores = NDArray[np.float64]
@@ -48,8 +48,7 @@ class Scored(Protocol):
     ) -> Scores:
         """Return one model's scores on given rows (rows x scores).
 
-        What is returned for a row depends on that row and that model, to the bit, and
-        not on the rows and models beside them.
+        The result for a row depends only on that row and that model, to the last bit.
         """
         ...
 
@@ -73,7 +72,7 @@ class Fused:
     def probability_sums(
         self, encoded: Encoded, n_classes: int
     ) -> tuple[NDArray[np.int64], Doubts]:
-        """Add up class probabilities in whole steps, where these are beyond doubt.
+        """Add up class probabilities in whole steps, except doubtful ones.
 
         Returns
         -------
@@ -100,7 +99,7 @@ class Fused:
     def output_sums(
         self, encoded: Encoded, bounds: tuple[float, float]
     ) -> tuple[NDArray[np.int64], Doubts]:
-        """Add up clipped outputs in whole steps, where these are beyond doubt.
+        """Add up clipped outputs in whole steps, except doubtful ones.
 
         Returns
         -------
@@ -123,7 +122,7 @@ class Fused:
     def settle_probabilities(
         self, values: Any, rows: NDArray[np.int64], model: int, n_classes: int
     ) -> NDArray[np.int64]:
-        """Return one model's probabilities in steps, by this arithmetic alone."""
+        """Return one model's probabilities in steps, computed from the arrays alone."""
         scores = cast("Scored", self).settled_scores(values, rows, model)
         one = slice(model, model + 1)
         given = self._aligned(np.ascontiguousarray(scores[:, None]), n_classes, one)
@@ -136,7 +135,7 @@ class Fused:
         model: int,
         bounds: tuple[float, float],
     ) -> NDArray[np.int64]:
-        """Return one model's outputs in steps, by this arithmetic alone."""
+        """Return one model's outputs in steps, computed from the arrays alone."""
         scores = cast("Scored", self).settled_scores(values, rows, model)
         return output_steps(scores[:, 0], bounds)
 

@@ -11,25 +11,24 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from reticent._sklearn import MatrixLike, safe_indexing
-from reticent.ensembles.looped import n_rows
+from reticent.ensembles.model_answers import n_rows
 
-# What a column of categories holds. Of anything else, and of a column whose cells are
-# of another kind than those that a model knows, the models' own encoders decide what
-# is equal to what.
+# The kinds of categories. For other kinds, and for a column with cells of another kind
+# than a model knows, the models' own encoders decide which categories are equal.
 _TEXT, _NUMBERS, _OTHER = "text", "numbers", "other"
 
 
 class CategoryCodes:
     """Codes for all categories that any shard knows, column by column.
 
-    A shard's own trees then look codes up in tables of their own (`branch_table`), in
-    which categories unknown to the shard go where it sends missing values. So the
-    codes are common, and what a shard makes of them depends on that shard only.
+    A shard's trees look codes up in their own tables (`branch_table`), in which
+    categories unknown to the shard go where it sends missing values. So the codes are
+    common, and their effect in a shard depends on that shard only.
 
     Parameters
     ----------
     is_categorical : ndarray of bool of shape (n_features,)
-        Which columns hold categories. They come first in the encoded rows.
+        Which columns are categories. They come first in the encoded rows.
     categories : sequence with, for each shard, a sequence of arrays
         The categories that each shard has numbered in each categorical column.
     """
@@ -59,7 +58,7 @@ class CategoryCodes:
         )
 
     def numbers(self, X: MatrixLike) -> MatrixLike:
-        """Return the columns that are no categories."""
+        """Return the columns that are not categories."""
         return safe_indexing(X, self._others, axis=1)
 
     def takes(self, X: MatrixLike) -> bool:
@@ -70,12 +69,12 @@ class CategoryCodes:
         )
 
     def transform(self, X: MatrixLike) -> NDArray[np.float64]:
-        """Return codes and numbers; NaN for missing values and for strangers.
+        """Return codes and numbers; NaN for missing values and unknown categories.
 
         Raises
         ------
         ValueError
-            If a category is infinite, or a number is none: models raise as well.
+            If a category is infinite or a cell is not a number: models raise as well.
         """
         encoded = np.empty((n_rows(X), len(self._columns) + len(self._others)))
         for place, (column, codes) in enumerate(
@@ -109,13 +108,13 @@ def branch_table(
     Parameters
     ----------
     own_codes : ndarray of int
-        The shard's own number of each common code, -1 for strangers.
+        The shard's own number of each common code, -1 for unknown categories.
     left_bits : ndarray of uint32
-        The set of own numbers that go left, 32 to a word.
+        The set of own numbers that go left, 32 per word.
     missing_left : bool
-        Where strangers go.
+        Whether unknown categories go left.
     """
-    word = left_bits[own_codes >> 5]  # -1 reads the last word, and is overruled
+    word = left_bits[own_codes >> 5]  # -1 reads the last word; it is replaced below
     inside = (word >> (own_codes & 31).astype(np.uint32)) & 1
     return np.where(own_codes < 0, missing_left, inside.astype(bool))
 
@@ -137,8 +136,8 @@ def _is_text(cell: Any) -> bool:
 
 
 def _present(known: NDArray[Any]) -> list[Any]:
-    """Return the categories in the order of their numbers, the missing one left out.
+    """Return the categories in the order of their numbers, without the missing one.
 
-    None is no missing value but a category like others.
+    None is not a missing value here but a category like others.
     """
     return [category for category in known.tolist() if category == category]

@@ -12,13 +12,13 @@ from sklearn.utils import check_array
 
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.ensembles.fusion.categories import CategoryCodes
-from reticent.ensembles.fusion.pipelines import Block, Parts
-from reticent.ensembles.looped import by_halves, n_rows
+from reticent.ensembles.fusion.pipelines import Block, FusablePipeline
+from reticent.ensembles.model_answers import by_halves, n_rows
 
 # Half the distance from 1 to the next float: the relative error of one operation.
 DOUBLE_ROUNDOFF = 2.0**-53
 
-# Stands among the types of numbers for a frame of polars.
+# Stands for a polars data frame among the types of numbers.
 POLARS = "polars"
 
 # Encoded matrices that are sparse and wider than this stay sparse.
@@ -32,8 +32,8 @@ class Encoded:
     Parameters
     ----------
     rows : ndarray of int
-        Which rows of the batch `values` holds, in order. For the others every model
-        would have raised.
+        The rows of the batch that `values` contains, in order. For the others every
+        model would have raised.
     values : ndarray or csr matrix of float64
         The encoded rows, NaN where a value is missing.
     types : frozenset
@@ -52,12 +52,12 @@ class Encoding:
     Parameters
     ----------
     blocks : tuple of Block
-        Columns and their declared encoders, taken from any one shard: they are the
-        same in all.
+        Columns and their declared encoders, taken from one shard: they are the same in
+        all.
     moves : bool
-        Whether shards move the encoded columns before they predict.
+        Whether shards transform the encoded columns before they predict.
     codes : CategoryCodes, default=None
-        Common codes of the categories that predictors number by themselves.
+        Common codes of the categories that predictors number themselves.
     """
 
     blocks: tuple[Block, ...]
@@ -65,21 +65,21 @@ class Encoding:
     codes: CategoryCodes | None = None
 
     @classmethod
-    def of(cls, parts: Parts, codes: CategoryCodes | None) -> Encoding:
-        """Return the encoding of a fitted pipeline that was taken apart."""
+    def of(cls, parts: FusablePipeline, codes: CategoryCodes | None) -> Encoding:
+        """Return the encoding of a fusable pipeline."""
         return cls(blocks=parts.blocks, moves=parts.moves, codes=codes)
 
     def takes(self, X: MatrixLike) -> bool:
         """Whether a batch can be encoded once for all shards.
 
-        Scalers refuse sparse rows unless they leave zeros alone, and lists have no
-        columns to choose from; such batches are left to the models.
+        Scalers refuse sparse rows unless they keep zeros, and lists have no columns to
+        choose from; such batches are left to the models.
         """
         chooses = self.codes is not None or self.blocks[0].columns is not None
         return not ((sparse.issparse(X) and self.moves) or (chooses and _is_list(X)))
 
     def encode(self, X: MatrixLike) -> Encoded:
-        """Encode a batch, leaving out rows that no model could take."""
+        """Encode a batch, without the rows that every model refuses."""
         if self._is_plain(X):
             values = np.asarray(X, dtype=np.float64)
             return Encoded(np.arange(len(X)), values, number_types(X))
@@ -97,7 +97,7 @@ class Encoding:
         )
 
     def _is_plain(self, X: MatrixLike) -> bool:
-        """Whether the batch is its own encoding: the quick way for one row."""
+        """Whether the batch is its own encoding, a fast path for single rows."""
         block = self.blocks[0]
         return (
             self.codes is None
@@ -129,19 +129,19 @@ class Encoding:
         if self.codes is not None and len(self.blocks) > 1:
             joined = self.codes.transform(joined)
         if self.blocks[0].columns is not None:
-            types -= {POLARS}  # columns side by side are an array
+            types -= {POLARS}  # concatenated columns are an array
         return joined, types
 
 
 def number_types(X: MatrixLike) -> frozenset[Any]:
-    """Return the types of a table's numbers; object where the table does not say.
+    """Return the types of a table's numbers; object if they are unknown.
 
-    A frame of polars says so too: not every library reads it as an array of numbers.
+    Polars data frames are marked: not every library reads them as arrays of numbers.
     """
     if type(X) is np.ndarray:
         return frozenset({X.dtype})
     if sparse.issparse(X):
-        # Entries that are stored twice are added up in an order of their own.
+        # The order in which duplicate entries are added up is not known.
         single = getattr(X.tocsr(), "has_canonical_format", False)
         return frozenset({X.dtype if single else np.dtype(object)})
     return frozenset().union(*map(_number_types, getattr(X, "dtypes", [object])))

@@ -1,4 +1,4 @@
-"""The trees of LightGBM models, read from their text form."""
+"""Reads the trees of LightGBM models from their text form."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from reticent.ensembles.fusion.tree_nodes import Nodes
 
-# Objectives whose raw scores decide in the way of our boosted rule.
+# Objectives whose raw scores decide by our boosted rule.
 _OBJECTIVES = ("binary sigmoid:1", "multiclass num_class:", "regression")
 
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _MISSING_NONE, _MISSING_ZERO = 0, 1
 
-# LightGBM takes values up to this for zeros before it walks a tree.
+# LightGBM treats values up to this as zeros before it walks a tree.
 _ZERO = float(np.float32(1e-35))
 
-# Settings beside those that its classes name, of which it is known that they do not
-# change how a fitted model predicts.
+# Settings besides the parameters of its classes that are known not to change the
+# predictions of a fitted model.
 _HARMLESS = frozenset(
     {
         "bagging_fraction",
@@ -61,8 +61,8 @@ _HARMLESS = frozenset(
 def is_lightgbm(model: Any) -> bool:
     """Whether a model is LightGBM's own classifier or regressor.
 
-    A model of LightGBM has been made only if the library is loaded already, so it is
-    never imported here.
+    A LightGBM model can exist only if the library is loaded, so it is never imported
+    here.
     """
     library = sys.modules.get("lightgbm")
     return library is not None and type(model) in (
@@ -74,8 +74,8 @@ def is_lightgbm(model: Any) -> bool:
 def predicts_plainly(model: Any) -> bool:
     """Whether a model predicts by walking all of its trees, as far as settings tell.
 
-    Settings that are not known to leave predictions alone (stopping early while
-    predicting, for one) are taken to change them.
+    Settings that are not known to keep predictions the same (such as early stopping
+    while predicting) are assumed to change them.
     """
     named = set(signature(type(model)).parameters)
     return set(model.get_params(deep=False)) <= named | _HARMLESS
@@ -133,7 +133,7 @@ def _nodes(tree: dict[str, str]) -> Nodes | None:
         threshold[:n_inner] = _numbers(tree["threshold"], np.float64)
         left[:n_inner] = _places(tree["left_child"], n_inner)
         right[:n_inner] = _places(tree["right_child"], n_inner)
-        # A node that has seen no missing values takes them for zeros.
+        # A node that saw no missing values in training treats them as zeros.
         missing_left[:n_inner] = np.where(
             missing == _MISSING_NONE,
             threshold[:n_inner] >= 0,

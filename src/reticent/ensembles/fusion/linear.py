@@ -15,14 +15,14 @@ from reticent.ensembles.fusion.base import Doubts, Fused, Scores
 from reticent.ensembles.fusion.encoding import Encoded
 from reticent.estimators import NO_BALLOT
 
-# Rows and folded weights beyond this could overflow in one order of operations and
-# not in another; the models themselves answer for them.
+# Larger rows and folded weights could overflow in one order of operations and not in
+# another; the models themselves answer for them.
 MAGNITUDE_LIMIT = 1e100
 
 # The scores of a chunk of rows stay in the processor's cache; chosen by measurement.
 _CHUNK_SCORES = 1 << 17
 
-# Counters of one byte add up fastest; so many models fit one.
+# Counters of one byte add up fastest; this is the most that one can count.
 _BYTE = 255
 
 
@@ -42,19 +42,19 @@ class FusedLinear(Fused):
         The shard of each model.
     labels : ndarray of int of shape (n_models, max(2, n_scores))
         The public label index of each score, `NO_BALLOT` where a model knows fewer
-        labels; the intercept of such a score is minus infinity. Regressors, which
-        have none, hold `NO_BALLOT` only.
+        labels; the intercept of such a score is minus infinity. For regressors all are
+        `NO_BALLOT`.
     weights : ndarray of shape (n_models, n_scores, n_columns)
         Weights, scalers folded in.
     intercepts : ndarray of shape (n_models, n_scores)
         Intercepts, scalers folded in.
     missing : ndarray of shape (n_models, n_scores, n_columns or 0)
         What a missing value adds, NaN where models refuse missing values; of width
-        zero if they refuse them everywhere.
+        zero if they always refuse them.
     bulk : ndarray of shape (n_models,)
         Bound on the sum of the absolute values that make up a row's constant part.
     steps : int
-        Operations that scalers spend on one value.
+        Operations of scalers per value.
     roundoff : float
         Relative error of one operation of the models' arithmetic and of ours.
     link : str
@@ -64,10 +64,10 @@ class FusedLinear(Fused):
     ---------
     `tally` counts a vote only where the score is farther from a tie than the rounding
     errors of this arithmetic and of the model's own together, so the model votes the
-    same; all other pairs of row and model are handed back. Sums of probabilities and
-    of outputs do the same, with the boundaries at which they are rounded to steps. So
-    what is counted for a model is its own answer, whatever the order of summation in
-    which a product of all models has been computed.
+    same; all other pairs of row and model are returned as doubts. Sums of probabilities
+    and of outputs do the same at the boundaries at which they are rounded to steps. So
+    what is counted for a model is its own answer, in whatever order a product of all
+    models is summed.
     """
 
     scalars: ClassVar[Mapping[str, type]] = {
@@ -110,7 +110,7 @@ class FusedLinear(Fused):
     def tally(
         self, encoded: Encoded, n_classes: int
     ) -> tuple[NDArray[np.int64], Doubts]:
-        """Count the votes on rows that are not refused, where they are beyond doubt.
+        """Count the votes on rows that are not refused, except doubtful ones.
 
         Returns
         -------
@@ -121,7 +121,7 @@ class FusedLinear(Fused):
         """
         counts = np.zeros((encoded.values.shape[0], n_classes), dtype=np.int64)
         doubts = [(np.arange(0), np.arange(0))]
-        with np.errstate(all="ignore"):  # what overflows is in doubt
+        with np.errstate(all="ignore"):  # an overflow counts as doubtful
             for start, scores, slack in self._chunks(encoded):
                 chunk = counts[start : start + len(slack)]
                 if self.weights.shape[1] == 1:
@@ -135,7 +135,7 @@ class FusedLinear(Fused):
     def settle(
         self, values: Any, rows: NDArray[np.int64], models: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the votes of given models on given rows, by this arithmetic alone."""
+        """Return the votes of models on rows, computed from the arrays alone."""
         ballots = np.empty(len(rows), dtype=np.int64)
         for model in np.unique(models):
             mine = models == model
@@ -162,8 +162,8 @@ class FusedLinear(Fused):
     ) -> Scores:
         """Return one model's scores on given rows (rows x scores).
 
-        Columns are added one after the other, by operations that treat each row by
-        itself.
+        Columns are added one after the other, by operations that treat each row
+        separately.
         """
         chosen = values[rows]
         columns = np.arange(chosen.shape[1])
@@ -203,7 +203,7 @@ class FusedLinear(Fused):
         at most a known multiple of ``|x| + 1``, the same for all models.
         """
         lengths = np.sqrt((self.weights**2).sum(axis=2)).max(axis=1)
-        # Smaller models are all in doubt: their products may underflow.
+        # Smaller models are always in doubt: their products may underflow.
         sizes = np.maximum(np.maximum(lengths, self.bulk), 1 / MAGNITUDE_LIMIT)
         if self.weights.shape[1] == 1:
             sizes = np.where(self.labels[:, 1] == 1, sizes, -sizes)
@@ -221,12 +221,12 @@ class FusedLinear(Fused):
         n_models, n_scores, n_columns = self.weights.shape
         matrix, extra = self._scaled
         # Any order of summation errs by at most n_columns roundoffs of the sum of
-        # absolute values, and each operation of a scaler by one more; twice, for the
-        # model's arithmetic and for ours, and twice again for good measure.
+        # absolute values, and each operation of a scaler by one more; doubled for the
+        # model's arithmetic and ours, and doubled again as a safety margin.
         unit = 4 * (n_columns + self.steps + 16) * self.roundoff
         for start, rows, gaps in _row_chunks(encoded.values, matrix, extra):
             slack = unit * (_lengths(rows) + 1)
-            # Beyond the limit nothing is certain, and nothing exceeds infinity.
+            # Beyond the limit every vote is in doubt: no score exceeds infinity.
             slack[~(slack <= unit * MAGNITUDE_LIMIT)] = np.inf
             scores = _product(matrix, extra, rows, gaps)
             yield start, scores.reshape(n_models, n_scores, len(slack)), slack
@@ -237,7 +237,7 @@ class FusedLinear(Fused):
         slack: NDArray[np.float64],
         counts: NDArray[np.int64],
     ) -> Doubts:
-        """Add votes for the largest score to `counts`; return those too near a tie."""
+        """Add votes for the largest score to `counts`; return those close to a tie."""
         scores[np.isneginf(self.intercepts)] = -np.inf
         best = scores.max(axis=1)
         near = np.zeros(best.shape, dtype=np.uint8 if scores.shape[1] <= _BYTE else int)
@@ -258,7 +258,7 @@ def _tally_margins(
     slack: NDArray[np.float64],
     counts: NDArray[np.int64],
 ) -> Doubts:
-    """Add the signs of margins to `counts`; return those too near to call."""
+    """Add the signs of margins to `counts`; return those too close to call."""
     counts[:, 1] = _count(margins > slack)
     counts[:, 0] = _count(margins < -slack)
     unsure = np.flatnonzero(counts.sum(axis=1) != len(margins))

@@ -1,4 +1,4 @@
-"""From fitted linear models to one matrix."""
+"""Reads fitted linear models into one matrix."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from sklearn.svm import LinearSVC, LinearSVR
 
 from reticent.ensembles.fusion.encoding import DOUBLE_ROUNDOFF
 from reticent.ensembles.fusion.linear import MAGNITUDE_LIMIT, FusedLinear
-from reticent.ensembles.fusion.pipelines import Parts, column_maps
+from reticent.ensembles.fusion.pipelines import FusablePipeline, column_maps
 from reticent.estimators import NO_BALLOT, Labels
 
-# Exact types: a subclass may predict in its own way.
+# Exact types only: a subclass may predict differently.
 _CLASSIFIERS = (
     LinearSVC,
     LogisticRegression,
@@ -58,7 +58,7 @@ _REGRESSORS = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Folded:
+class FoldedModel:
     """One model's weights with its scalers folded in, as in `FusedLinear`.
 
     A model of two labels has one score, the margin of the second.
@@ -77,21 +77,23 @@ class Folded:
         return float(numbers.max())
 
 
-def fuse_linear(parts: dict[int, Parts], labels: Labels | None) -> FusedLinear | None:
-    """Return the models of the given shards as one matrix, as far as they fit in.
+def fuse_linear(
+    parts: dict[int, FusablePipeline], labels: Labels | None
+) -> FusedLinear | None:
+    """Return the models of the given shards as one matrix, where possible.
 
     Parameters
     ----------
     parts : dict from int to Parts
-        Shards and their fitted pipelines, taken apart, all of one structure.
+        Shards and their fitted pipelines, all of one structure.
     labels : Labels or None
         The public labels; None for regression.
 
     Returns
     -------
     FusedLinear or None
-        None if the predictors are not linear. Shards whose weights are too large to
-        be sure of are left out.
+        None if the predictors are not linear. Shards with weights above
+        `MAGNITUDE_LIMIT` are left out.
     """
     example = next(iter(parts.values()))
     if type(example.predictor) not in (_REGRESSORS if labels is None else _CLASSIFIERS):
@@ -114,9 +116,14 @@ def fuse_linear(parts: dict[int, Parts], labels: Labels | None) -> FusedLinear |
 
 
 def join_models(
-    models: dict[int, Folded], *, n_scores: int, n_columns: int, steps: int, link: str
+    models: dict[int, FoldedModel],
+    *,
+    n_scores: int,
+    n_columns: int,
+    steps: int,
+    link: str,
 ) -> FusedLinear:
-    """Put the models of the given shards side by side; there may be none."""
+    """Join the models of the given shards; there may be none."""
     padded = [_pad(model, n_scores) for model in models.values()]
     shape = (len(padded), n_scores, n_columns)
     missing = np.array([model.missing for model in padded]).reshape(shape)
@@ -136,7 +143,7 @@ def join_models(
     )
 
 
-def _fold(parts: Parts, labels: Labels | None) -> Folded | None:
+def _fold(parts: FusablePipeline, labels: Labels | None) -> FoldedModel | None:
     model = parts.predictor
     coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
     intercepts = np.broadcast_to(
@@ -153,12 +160,12 @@ def _fold(parts: Parts, labels: Labels | None) -> Folded | None:
             return None
     with np.errstate(all="ignore"):
         size = np.abs(coef)
-        folded = Folded(
+        folded = FoldedModel(
             labels=known,
             weights=coef * maps.slope,
             intercepts=intercepts + coef @ maps.offset,
             missing=coef * (maps.when_missing - maps.offset),
-            # Once for the offset, and for a missing value once more on either side.
+            # Once for the offset, and twice more for a missing value.
             bulk=float((np.abs(intercepts) + 3 * (size @ maps.bulk)).max()),
         )
         inner = max(size.max(initial=0), np.abs(maps.slope).max(initial=0))
@@ -167,8 +174,8 @@ def _fold(parts: Parts, labels: Labels | None) -> Folded | None:
     return folded if tame else None
 
 
-def _pad(line: Folded, n_scores: int) -> Folded:
-    """Bring a model that knows fewer labels to the common number of scores."""
+def _pad(line: FoldedModel, n_scores: int) -> FoldedModel:
+    """Pad a model that knows fewer labels to the common number of scores."""
     n_own, n_columns = line.weights.shape
     if n_own == n_scores:
         return line
@@ -186,7 +193,7 @@ def _pad(line: Folded, n_scores: int) -> Folded:
     )
     intercepts[: n_known - n_own] = 0
     labels[:n_known] = line.labels
-    return Folded(labels, weights, intercepts, missing, line.bulk)
+    return FoldedModel(labels, weights, intercepts, missing, line.bulk)
 
 
 def _link(model: Any, labels: Labels | None) -> str:

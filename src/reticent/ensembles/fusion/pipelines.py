@@ -1,9 +1,9 @@
-"""Taking fitted pipelines apart: what all shards share, what each has of its own.
+"""Splits fitted pipelines into what all shards share and what each shard learned.
 
-A pipeline can be fused if it encodes rows by *declared* steps, the same in every
-shard because parameters and not records decide what they do, and then moves columns
-by *affine* steps of its own (scalers, imputers) into a fusable predictor. Whether it
-can depends on its parameters and on what its own shard made of it, never on others.
+A pipeline can be fused if it encodes rows by *declared* steps, which are the same in
+every shard because parameters and not records determine them, and then applies *affine*
+steps (scalers, imputers) that its shard learned, followed by a fusable predictor.
+Whether it can be fused depends on its parameters and its own shard, never on others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from reticent.ensembles.fusion.declared import (
+from reticent.ensembles.fusion.declared_steps import (
     alike,
     is_declared,
     is_identity,
@@ -36,9 +36,9 @@ _SCALERS = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Some columns, the declared steps that encode them, the affine ones that follow.
+    """Some columns, the declared steps that encode them, and the affine ones after.
 
-    Columns are None where the steps see the whole table.
+    Columns are None if the steps apply to the whole table.
     """
 
     columns: Any
@@ -47,8 +47,8 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parts:
-    """A fitted pipeline: blocks side by side, affine steps on all, the predictor."""
+class FusablePipeline:
+    """A fitted pipeline: parallel blocks, common affine steps, the predictor."""
 
     blocks: tuple[Block, ...]
     tail: tuple[Any, ...]
@@ -56,10 +56,10 @@ class Parts:
 
     @property
     def moves(self) -> bool:
-        """Whether any affine step stands before the predictor."""
+        """Whether there is any affine step before the predictor."""
         return bool(self.tail) or any(block.movers for block in self.blocks)
 
-    def reads_like(self, other: Parts) -> bool:
+    def reads_like(self, other: FusablePipeline) -> bool:
         """Whether both pipelines encode the same columns in the same way."""
         return len(self.blocks) == len(other.blocks) and all(
             _selection(mine.columns) == _selection(theirs.columns)
@@ -68,29 +68,29 @@ class Parts:
         )
 
 
-def take_apart(model: Any) -> Parts | None:
-    """Return the parts of a fitted model, or None if it does not have this shape."""
+def as_fusable_pipeline(model: Any) -> FusablePipeline | None:
+    """Return a fitted model as a fusable pipeline, or None if it is not one."""
     *steps, predictor = _steps(model)
     if steps and type(steps[0]) is ColumnTransformer:
         blocks = _blocks(steps[0])
         tail = _split(steps[1:])
         if blocks is None or tail is None or tail[0]:
             return None
-        return Parts(blocks=blocks, tail=tail[1], predictor=predictor)
+        return FusablePipeline(blocks=blocks, tail=tail[1], predictor=predictor)
     split = _split(steps)
     if split is None:
         return None
     block = Block(columns=None, encoders=split[0], movers=split[1])
-    return Parts(blocks=(block,), tail=(), predictor=predictor)
+    return FusablePipeline(blocks=(block,), tail=(), predictor=predictor)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnMaps:
-    """What affine steps make of each encoded column ``x``.
+    """The effect of affine steps on each encoded column ``x``.
 
-    ``slope * x + offset`` where x is present, `when_missing` where it is NaN (NaN if
-    nothing imputes it). `bulk` bounds the absolute values that were added up on the
-    way to `offset` and `when_missing`: rounding errors are relative to it.
+    It becomes ``slope * x + offset`` if present, and `when_missing` if it is NaN (NaN
+    without an imputer). `bulk` bounds the absolute values that were added up in
+    `offset` and `when_missing`: rounding errors are relative to it.
     """
 
     slope: NDArray[np.float64]
@@ -100,7 +100,7 @@ class ColumnMaps:
 
     @classmethod
     def unmoved(cls, n_columns: int) -> ColumnMaps:
-        """Return the maps of columns that nothing has moved."""
+        """Return the identity maps."""
         return cls(
             slope=np.ones(n_columns),
             offset=np.zeros(n_columns),
@@ -138,8 +138,8 @@ class ColumnMaps:
         )
 
 
-def column_maps(parts: Parts, n_columns: int) -> ColumnMaps | None:
-    """Return what the affine steps of a pipeline make of `n_columns` encoded columns.
+def column_maps(parts: FusablePipeline, n_columns: int) -> ColumnMaps | None:
+    """Return the effect of a pipeline's affine steps on `n_columns` encoded columns.
 
     None if the steps do not fit together, as when an imputer dropped a column.
     """
@@ -171,7 +171,7 @@ def _after(maps: ColumnMaps, steps: tuple[Any, ...]) -> ColumnMaps | None:
 
 
 def _steps(model: Any) -> list[Any]:
-    """Return the steps of a pipeline, pipelines inside it spread out."""
+    """Return the steps of a pipeline, with nested pipelines flattened."""
     if type(model) is not Pipeline:
         return [model]
     steps: list[Any] = []
@@ -194,7 +194,7 @@ def _split(steps: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
 def _blocks(transformer: ColumnTransformer) -> tuple[Block, ...] | None:
     """Return what a ColumnTransformer does to which columns.
 
-    None if a function chooses the columns: it may choose by the rows it sees.
+    None if a function chooses the columns: its choice may depend on the rows.
     """
     if transformer.transformer_weights or not writes_nothing(transformer):
         return None

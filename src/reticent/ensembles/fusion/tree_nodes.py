@@ -1,4 +1,4 @@
-"""Collecting the nodes of many trees into flat arrays."""
+"""Collects the nodes of many trees in flat arrays."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Nodes:
     branch: list[NDArray[np.bool_] | None] | None = None
 
 
-class Grove:
-    """Flat arrays that trees are added to one after the other.
+class TreeArrays:
+    """Flat arrays to which trees are added one after the other.
 
-    Node 0 is a leaf of its own that adds nothing: the tree of a model that has fewer
-    trees than others.
+    Node 0 is a separate leaf that adds nothing: it pads models that have fewer trees
+    than others.
     """
 
     def __init__(self, n_scores: int) -> None:

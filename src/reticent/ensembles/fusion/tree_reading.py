@@ -1,4 +1,4 @@
-"""From fitted trees, forests and boosted trees to flat arrays."""
+"""Reads fitted trees, forests and boosted trees into flat arrays."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from reticent.ensembles.fusion.lightgbm_reading import (
     is_lightgbm,
     predicts_plainly,
 )
-from reticent.ensembles.fusion.pipelines import Parts
-from reticent.ensembles.fusion.tree_nodes import Grove, Nodes
+from reticent.ensembles.fusion.pipelines import FusablePipeline
+from reticent.ensembles.fusion.tree_nodes import Nodes, TreeArrays
 from reticent.ensembles.fusion.trees import FusedTrees
 from reticent.estimators import NO_BALLOT, Labels
 
-# Exact types: a subclass may predict in its own way.
+# Exact types only: a subclass may predict differently.
 _TREES = (
     DecisionTreeClassifier,
     DecisionTreeRegressor,
@@ -61,7 +61,7 @@ class Rounds:
     trees: list[list[Nodes]]
 
 
-def common_codes(parts: dict[int, Parts]) -> CategoryCodes | None:
+def common_codes(parts: dict[int, FusablePipeline]) -> CategoryCodes | None:
     """Return common codes for the categories of boosted trees, None without any."""
     found = [
         boosted_categories(part.predictor)
@@ -74,10 +74,10 @@ def common_codes(parts: dict[int, Parts]) -> CategoryCodes | None:
     return CategoryCodes(known[0][0], [categories for _, categories in known])
 
 
-def trees_asked_for(parts: Parts, labels: Labels | None) -> int:
-    """Return how many trees a model may have by its parameters, which are public.
+def most_trees(parts: FusablePipeline, labels: Labels | None) -> int:
+    """Return the most trees that a model can have by its parameters, which are public.
 
-    How many it has is not: boosting may stop early, and one record may stop it.
+    The actual number is not public: boosting may stop early because of one record.
     """
     settings = parts.predictor.get_params(deep=False)
     rounds = settings.get("max_iter", settings.get("n_estimators", 1))
@@ -87,14 +87,16 @@ def trees_asked_for(parts: Parts, labels: Labels | None) -> int:
 
 
 def fuse_trees(
-    parts: dict[int, Parts], labels: Labels | None, codes: CategoryCodes | None
+    parts: dict[int, FusablePipeline],
+    labels: Labels | None,
+    codes: CategoryCodes | None,
 ) -> FusedTrees | None:
-    """Return the models of the given shards as flat arrays, as far as they fit in.
+    """Return the models of the given shards as flat arrays, where possible.
 
     Parameters
     ----------
     parts : dict from int to Parts
-        Shards and their fitted pipelines, taken apart, all of one structure.
+        Shards and their fitted pipelines, all of one structure.
     labels : Labels or None
         The public labels; None for regression.
     codes : CategoryCodes or None
@@ -103,9 +105,9 @@ def fuse_trees(
     Returns
     -------
     FusedTrees or None
-        None if the predictors are no trees, see columns that each shard has moved in
-        its own way, or predict by rules that arrays do not follow to the bit. All of
-        that is known from types and parameters.
+        None if the predictors are not trees, if shards transform their columns, or if
+        arrays cannot reproduce the predictions to the last bit. All of this is known
+        from types and parameters.
     """
     example = next(iter(parts.values()))
     kind = type(example.predictor)
@@ -126,19 +128,19 @@ def fuse_trees(
     else:
         n_scores = 1 if labels is None or len(labels) == 2 else len(labels)
     own_scores = boosted and n_scores > 1
-    grove = Grove(1 if own_scores else n_scores)
+    arrays = TreeArrays(1 if own_scores else n_scores)
     n_rounds = max(len(rounds.trees) for _, rounds in models.values())
     roots = np.zeros((len(models), n_rounds, n_scores if own_scores else 1), np.int32)
     baseline = np.zeros((len(models), n_scores))
     names = np.full((len(models), max(2, n_scores)), NO_BALLOT)
     for place, (known, rounds) in enumerate(models.values()):
         names[place, : len(known)] = known
-        # A single margin among several scores is compared with a score of zero.
+        # A single margin is compared with a score of zero.
         first = len(known) - len(rounds.baseline) if own_scores else 0
         baseline[place, first : first + len(rounds.baseline)] = rounds.baseline
         for turn, trees in enumerate(rounds.trees):
             for column, nodes in enumerate(trees):
-                roots[place, turn, first + column] = grove.add(nodes)
+                roots[place, turn, first + column] = arrays.add(nodes)
     return FusedTrees(
         shards=np.array(list(models), dtype=np.int64),
         labels=names,
@@ -147,12 +149,12 @@ def fuse_trees(
         rule="mean" if averaged else "boosted",
         single=averaged,
         missing=boosted or _takes_missing(example.predictor),
-        **grove.arrays(),
+        **arrays.arrays(),
     )
 
 
 def _follows(model: Any) -> bool:
-    """Whether arrays can follow a model's own arithmetic, by its parameters."""
+    """Whether arrays can reproduce a model's arithmetic, by its parameters."""
     if is_lightgbm(model):
         return predicts_plainly(model)
     if type(model) in _FORESTS:

@@ -14,11 +14,11 @@ from reticent.ensembles.fusion.base import Doubts, Fused, Scores, found_doubts
 from reticent.ensembles.fusion.encoding import Encoded
 from reticent.estimators import NO_BALLOT
 
-# Walking this many pairs of row and tree at once keeps the arrays in cache.
+# With this many pairs of row and tree at once the arrays stay in cache.
 _CHUNK_PAIRS = 1 << 16
 
-# Boosted scores nearer to a tie than this are left to the model itself, whose
-# libraries round the last step (a sigmoid, a softmax) in their own way.
+# Boosted scores closer to a tie than this are left to the model itself, because
+# libraries round the last step (a sigmoid, a softmax) differently.
 _BOOSTED_SLACK = 1e-9
 
 
@@ -63,7 +63,7 @@ class FusedTrees(Fused):
     Leaf values are added in the order in which the models add them, so averages and
     sums are the models' own to the last bit, and so are votes; boosted scores within
     1e-9 of a tie, and probabilities that a rounding error could move to another step,
-    are handed back instead of counted.
+    are returned as doubts instead of counted.
     """
 
     scalars: ClassVar[Mapping[str, type]] = {
@@ -112,7 +112,7 @@ class FusedTrees(Fused):
     def tally(
         self, encoded: Encoded, n_classes: int
     ) -> tuple[NDArray[np.int64], Doubts]:
-        """Count the votes on rows that are not refused, where they are beyond doubt.
+        """Count the votes on rows that are not refused, except doubtful ones.
 
         Returns
         -------
@@ -138,7 +138,7 @@ class FusedTrees(Fused):
         rows: NDArray[np.int64],
         models: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Return the votes of given models on given rows, by this arithmetic alone."""
+        """Return the votes of models on rows, computed from the arrays alone."""
         ballots = np.empty(len(rows), dtype=np.int64)
         for model in np.unique(models):
             mine = models == model
@@ -195,7 +195,7 @@ class FusedTrees(Fused):
     def _winners(
         self, scores: NDArray[np.float64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the score that wins for each row and model, and if that is sure."""
+        """Return the winning score for each row and model, and whether it is sure."""
         if self.rule == "mean":
             return scores.argmax(axis=2), np.ones(scores.shape[:2], dtype=bool)
         if scores.shape[2] == 1:

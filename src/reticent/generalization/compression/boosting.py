@@ -1,4 +1,4 @@
-"""Boosting any weak learner, decoded from the handful of examples of each round."""
+"""Boosting any weak learner, decoded from the few examples of each round."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 
-from reticent.generalization.compression.bits import BitReader, BitWriter, width
-from reticent.generalization.compression.kept import canonical
+from reticent.generalization.compression.kept_examples import canonical_order
 from reticent.generalization.compression.scheme import (
     Candidate,
-    Examples,
+    LabelledRows,
     Labelling,
     Scheme,
     at_least,
     fitted,
 )
+from reticent.generalization.compression.side_information import (
+    BitReader,
+    BitWriter,
+    width,
+)
 from reticent.mechanisms import RandomSource
 
-# Vote weights lie in (0, _HEAVIEST): a weighted error of 2 % already earns as much.
+# Vote weights lie in (0, _HEAVIEST), the weight of a weighted error of 2 %.
 _HEAVIEST = 4.0
 _FLOAT_BITS = 53
 
 
 class BoostingScheme(Scheme):
-    """A weighted vote of weak learners, each fitted on a handful of examples.
+    """A weighted vote of weak learners, each fitted on a few examples.
 
     Parameters
     ----------
@@ -48,11 +52,11 @@ class BoostingScheme(Scheme):
     Notes
     -----
     Rounds follow AdaBoost, in the form for several classes (SAMME): examples that the
-    vote gets wrong weigh more, and the next handful is drawn by these weights. Every
-    class of finite VC dimension is learned in this way from O(d log n) examples (S3
-    Thm 25 and 26). The kept examples are the different ones of all rounds. Side
-    information says how many rounds there were, which of the kept examples each round
-    was fitted on, and the rounded vote weights.
+    vote gets wrong weigh more, and the next round's examples are drawn by these
+    weights. Every class of finite VC dimension is learned in this way from O(d log n)
+    examples (S3 Thm 25 and 26). The kept examples are the distinct examples of all
+    rounds. Side information states the number of rounds, which of the kept examples
+    each round was fitted on, and the rounded vote weights.
     """
 
     def __init__(
@@ -89,7 +93,7 @@ class BoostingScheme(Scheme):
         return width(self.rounds) + self.rounds * self._round_bits(most)
 
     def compress(
-        self, data: Examples, most: int, source: RandomSource
+        self, data: LabelledRows, most: int, source: RandomSource
     ) -> Iterator[Candidate]:
         """Yield the vote after each round."""
         size = min(self.examples, len(data), most)
@@ -104,7 +108,7 @@ class BoostingScheme(Scheme):
                 pool[list(used)] = importance[list(used)]
             found = self._best_round(data, importance, pool, size, source)
             if rounds and not found.level >= 0:
-                break  # no better than guessing: nothing to learn from these weights
+                break  # no better than guessing
             rounds.append(found)
             used |= set(found.rows.tolist())
             vote = self._weight(max(found.level, 0))
@@ -114,7 +118,7 @@ class BoostingScheme(Scheme):
             labels = scores.argmax(axis=1)
             yield self._vote(data, tuple(rounds), len(used), data.mistakes(labels))
 
-    def decode(self, kept: Examples, side: BitReader) -> Labelling:
+    def decode(self, kept: LabelledRows, side: BitReader) -> Labelling:
         """Fit every weak learner again and let them vote."""
         size = min(self.examples, len(kept))
         voters: list[tuple[float, Labelling]] = []
@@ -133,25 +137,25 @@ class BoostingScheme(Scheme):
 
     def _best_round(
         self,
-        data: Examples,
+        data: LabelledRows,
         importance: NDArray[np.float64],
         pool: NDArray[np.float64],
         size: int,
         source: RandomSource,
     ) -> _Round:
-        """Try some handfuls and return the one with the smallest weighted error."""
+        """Return the set of examples with the least weighted error among several."""
         tried = []
         for _ in range(self.draws):
             rows = _drawn(pool, size, source)
             own = data.take(rows)
-            rows = rows[canonical(own.X, own.y)]
+            rows = rows[canonical_order(own.X, own.y)]
             labels = self._fit(data.take(rows))(data.X)
             error = float(importance[labels != data.y].sum() / importance.sum())
             tried.append((error, rows, labels))
         error, rows, labels = min(tried, key=lambda attempt: attempt[0])
         return _Round(rows, labels, self._level(error, data.n_classes))
 
-    def _fit(self, kept: Examples) -> Labelling:
+    def _fit(self, kept: LabelledRows) -> Labelling:
         weak = DecisionTreeClassifier(max_depth=2)
         return fitted(weak if self.estimator is None else self.estimator, kept)
 
@@ -173,12 +177,12 @@ class BoostingScheme(Scheme):
         return width(comb(n_kept, size)) + self.weight_bits
 
     def _vote(
-        self, data: Examples, rounds: tuple[_Round, ...], n_kept: int, mistakes: int
+        self, data: LabelledRows, rounds: tuple[_Round, ...], n_kept: int, mistakes: int
     ) -> Candidate:
         def finish() -> tuple[NDArray[np.int64], str]:
             kept = np.unique(np.concatenate([found.rows for found in rounds]))
             own = data.take(kept)
-            kept = kept[canonical(own.X, own.y)]
+            kept = kept[canonical_order(own.X, own.y)]
             place = {int(row): index for index, row in enumerate(kept)}
             writer = BitWriter()
             writer.write(len(rounds) - 1, choices=self.rounds)
@@ -194,7 +198,7 @@ class BoostingScheme(Scheme):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Round:
-    """One weak learner: what it was fitted on, what it says, how much it counts."""
+    """One weak learner: its training rows, its labels, the level of its vote weight."""
 
     rows: NDArray[np.int64]
     labels: NDArray[np.int64]

@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import unit_positions
-from reticent.generalization.compression.bits import BitReader, width
 from reticent.generalization.compression.boosting import BoostingScheme
-from reticent.generalization.compression.kept import KeptExamples, canonical
-from reticent.generalization.compression.line import IntervalScheme, ThresholdScheme
+from reticent.generalization.compression.kept_examples import (
+    KeptExamples,
+    canonical_order,
+)
 from reticent.generalization.compression.perceptron import PerceptronScheme
 from reticent.generalization.compression.rectangle import RectangleScheme
 from reticent.generalization.compression.refitting import SubsampleScheme, SVMScheme
@@ -28,9 +29,14 @@ from reticent.generalization.compression.rules import (
 )
 from reticent.generalization.compression.scheme import (
     Candidate,
-    Examples,
+    LabelledRows,
     Labelling,
     Scheme,
+)
+from reticent.generalization.compression.side_information import BitReader, width
+from reticent.generalization.compression.threshold_interval import (
+    IntervalScheme,
+    ThresholdScheme,
 )
 from reticent.generalization.confidence import failure_of
 from reticent.guarantees import Certificate, RobustGeneralization
@@ -50,10 +56,10 @@ _SCHEMES: dict[str, type[Scheme]] = {
 class CompressionClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that is decoded from a few of its training examples.
 
-    Its predictions are a function of the kept examples and of counted side
-    information, so nothing that is computed from it, by whomever, overfits by more
-    than its certificate says. It is *not* private: the kept examples are training
-    records, and whoever has the model can find them.
+    Its predictions are a function of the kept examples and of counted side information,
+    so anything that is computed from it overfits by at most its certificate. It is
+    *not* private: the kept examples are training records, and anybody who has the model
+    can find them.
 
     Parameters
     ----------
@@ -70,8 +76,8 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
     confidence : float, default=0.95
         Probability, over the sample, that the certified bound holds.
     report_error : bool, default=True
-        Whether to publish the training error. It is a number that the kept examples do
-        not determine, so the certificate counts it; without it the bound is smaller.
+        Whether to publish the training error. The kept examples do not determine it, so
+        the certificate counts it as an answer; without it the bound is smaller.
     classes : array-like or None, default=None
         The public list of labels. None reads it from `y`, and the certificate assumes
         that it is public.
@@ -101,13 +107,13 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
     Guarantee
     ---------
     With probability `confidence` over a sample of independent units, every function
-    ``h`` with values in [0, 1] that somebody chooses after seeing the model, the kept
-    examples and their positions satisfies ``|h(S) - h(D)| <= certificate_.guarantee.
-    epsilon``: rule R1 (its proof is there). Conditions that the code cannot see: the
-    rows are a sample; parameters were fixed before looking at it (trying several sets
-    of parameters belongs into an `AdaptiveSession`, which counts that); and what was
-    done to the rows before `fit`, such as scaling, did not depend on them. Scalers
-    belong inside the weak learner, as a pipeline.
+    ``h`` with values in [0, 1] that is chosen after seeing the model, the kept examples
+    and their positions satisfies ``|h(S) - h(D)| <= certificate_.guarantee.epsilon``,
+    by rule R1, where the proof is. The code cannot check these conditions: the rows are
+    a sample; parameters were fixed before looking at it (use an `AdaptiveSession` to
+    try several sets of parameters: it counts them); and preprocessing of the rows
+    before `fit`, such as scaling, did not depend on them. Put scalers inside the weak
+    learner, as a pipeline.
 
     Examples
     --------
@@ -174,7 +180,7 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
         scheme = self._scheme()
         self.classes_ = self._classes(scheme, y)
         positions, self.n_units_ = unit_positions(units, len(y))
-        data = Examples(X + 0.0, self._places(y), len(self.classes_))
+        data = LabelledRows(X + 0.0, self._places(y), len(self.classes_))
         most = self.most_kept(*X.shape)
         candidates = scheme.compress(data, most, noise_source(self.random_state))
         best = min(candidates, key=lambda candidate: self._rank(candidate, most, data))
@@ -207,7 +213,7 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
     def decode(self, kept: KeptExamples) -> DecodedHypothesis:
         """Rebuild a hypothesis from kept examples, in any order, and their side bits.
 
-        Works before `fit` if `classes` was given. Parameters must be those of the
+        Works before `fit` if `classes` is given. Parameters must be those of the
         encoder.
         """
         if self.classes is None:
@@ -242,7 +248,7 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
     def _report(self, wrong: NDArray[np.bool_], positions: NDArray[np.int64]) -> None:
         """Publish the training error, as one of ``n_units_ + 1`` values."""
         shares = np.bincount(positions, wrong) / np.bincount(positions)
-        # The sum of whole shares is exact; others may exceed a whole by their rounding.
+        # A sum of shares 0 and 1 is exact; other sums may be too large by rounding.
         mistakes = int(np.ceil(shares.sum() * (1 - 1e-12)))
         self.training_error_ = mistakes / self.n_units_
         bound = self.certificate_.guarantee.epsilon
@@ -281,7 +287,9 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
     def _places(self, y: NDArray[Any]) -> NDArray[np.int64]:
         return np.searchsorted(self.classes_, y).astype(np.int64)
 
-    def _rank(self, candidate: Candidate, most: int, data: Examples) -> tuple[Any, ...]:
+    def _rank(
+        self, candidate: Candidate, most: int, data: LabelledRows
+    ) -> tuple[Any, ...]:
         """Order candidates: what to minimise first, then the shorter description."""
         size = (candidate.n_kept, candidate.n_bits)
         if self.minimise == "error":
@@ -307,14 +315,16 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidDataError("the kept examples have labels outside `classes`.")
         X = check_array(kept.X, dtype=np.float64, ensure_min_samples=0) + 0.0
         y = np.searchsorted(classes, kept.y).astype(np.int64)
-        order = canonical(X, y)
+        order = canonical_order(X, y)
         reader = BitReader(kept.side)
-        labelling = scheme.decode(Examples(X[order], y[order], len(classes)), reader)
+        labelling = scheme.decode(
+            LabelledRows(X[order], y[order], len(classes)), reader
+        )
         reader.finish()
         return labelling
 
     def __getstate__(self) -> dict[str, Any]:
-        # The kept examples are all there is to save; the rest is decoded again.
+        # Only the kept examples are saved; the labelling is decoded again.
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_labelling", None)
         return state

@@ -11,22 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidDataError
-from reticent.generalization.compression.bits import BitReader, BitWriter, width
-from reticent.generalization.compression.kept import canonical
+from reticent.generalization.compression.kept_examples import canonical_order
 from reticent.generalization.compression.scheme import (
     Candidate,
-    Examples,
+    LabelledRows,
     Labelling,
     Scheme,
     at_least,
+)
+from reticent.generalization.compression.side_information import (
+    BitReader,
+    BitWriter,
+    width,
 )
 from reticent.mechanisms import RandomSource
 
 # Rows whose intermediate results stay in a processor's cache.
 _CACHED_ROWS = 4096
 
-# Neighbours that stay together when a large table is shuffled: reading them costs one
-# access to memory, not one each.
+# Neighbouring rows that stay together when a large table is shuffled, so that reading
+# them costs one access to memory.
 _PIECE = 16
 
 # Rows on which every state is tried; the best are then counted on all rows.
@@ -47,20 +51,20 @@ _GRID = 2.0**40
 class PerceptronScheme(Scheme):
     """A linear separator: the signed sum of the examples it was wrong about.
 
-    Rows get a constant feature and length one, which is done row by row and so belongs
-    to the decoder.
+    Each row gets a constant feature and is scaled to length one; this needs no other
+    row, so the decoder can do it.
 
     Parameters
     ----------
     passes : int, default=10
-        Passes over the data. An example counts at most once a pass, so its multiplicity
-        takes ``log2(passes)`` bits of side information, rounded up.
+        Passes over the data. An example counts at most once per pass, so its
+        multiplicity takes ``log2(passes)`` bits of side information, rounded up.
 
     Notes
     -----
-    Every state on the way is a hypothesis of its own, and the classifier keeps the one
-    that it likes best (the "pocket"). In a table of up to 2048 rows all states compete;
-    in a larger one, those that do well on so many random rows. They are few, however
+    Every intermediate state is a hypothesis, and the classifier keeps the best one (the
+    "pocket algorithm"). In a table of up to 2048 rows all states compete; in a larger
+    one, the states that do well on 2048 random rows. There are few of them, however
     large the table is, so time is linear in the number of rows.
     """
 
@@ -74,7 +78,7 @@ class PerceptronScheme(Scheme):
         at_least(self, "passes", 1)
 
     def most(self, n_rows: int, n_features: int) -> int:
-        """Return the number of rows: each may be mistaken."""
+        """Return the number of rows: each may be a mistake."""
         return n_rows
 
     def sizes(self, most: int) -> int:
@@ -86,9 +90,9 @@ class PerceptronScheme(Scheme):
         return most * width(self.passes)
 
     def compress(
-        self, data: Examples, most: int, source: RandomSource
+        self, data: LabelledRows, most: int, source: RandomSource
     ) -> Iterator[Candidate]:
-        """Yield promising states of the perceptron on its way through shuffled data."""
+        """Yield promising states of the perceptron on shuffled data."""
         order = _Order(len(data), source)
         pocket = _Pocket(data, source)
         seen = np.zeros(len(data), dtype=np.bool_)
@@ -107,20 +111,21 @@ class PerceptronScheme(Scheme):
         for state, mistakes in zip(states, _count(data, states), strict=True):
             yield self._candidate(data, state, mistaken[: state.length], mistakes)
 
-    def decode(self, kept: Examples, side: BitReader) -> Labelling:
+    def decode(self, kept: LabelledRows, side: BitReader) -> Labelling:
         """Add up the kept examples, each with its sign and multiplicity."""
         if not len(kept):
             raise InvalidDataError("a perceptron is decoded from at least one example.")
         times = [side.read(choices=self.passes) + 1 for _ in range(len(kept))]
         signs = (2 * kept.y - 1) * np.array(times, dtype=np.int64)
-        # In whole numbers, because sums in this order may be far larger than the last.
+        # In whole numbers, because partial sums in this order may be far larger than
+        # the total.
         units = (_normalised(kept.X) * _GRID).astype(np.int64)
         weights = (units * signs[:, None]).sum(axis=0) / _GRID
         return lambda X: _labels(X, weights)
 
     def _candidate(
         self,
-        data: Examples,
+        data: LabelledRows,
         state: _State,
         mistaken: NDArray[np.int64],
         mistakes: int,
@@ -128,7 +133,7 @@ class PerceptronScheme(Scheme):
         def finish() -> tuple[NDArray[np.int64], str]:
             rows, times = np.unique(mistaken, return_counts=True)
             own = data.take(rows)
-            ranked = canonical(own.X, own.y)
+            ranked = canonical_order(own.X, own.y)
             writer = BitWriter()
             for count in times[ranked].tolist():
                 writer.write(count - 1, choices=self.passes)
@@ -174,14 +179,15 @@ class _Order:
 class _Pocket:
     """Choose states that are worth counting on all rows.
 
-    Every state is tried on a sample. Chosen are those with fewer mistakes there than
-    all before them: if the sample is the table, no other can be better than an earlier
-    one, which is no longer. If it is not, the runners-up are chosen as well. And as no
-    sample tells states apart that are wrong about less than one row in its number, so
-    are those that were right on more rows in a row, if on more than any before.
+    Every state is tried on a sample. A state is chosen if it makes fewer mistakes there
+    than all states before it. If the sample is the whole table, no other state can be
+    better than an earlier one, which is no longer. Otherwise the runners-up are chosen
+    as well. A sample cannot tell states apart that are wrong about less than one row in
+    its size, so a state is also chosen if it was right on a longer run of rows than the
+    sample's size and than every state before it.
     """
 
-    def __init__(self, data: Examples, source: RandomSource) -> None:
+    def __init__(self, data: LabelledRows, source: RandomSource) -> None:
         n = len(data)
         rows = np.arange(n) if n <= _TRIED_ROWS else source.subset(n, _TRIED_ROWS)
         ranked = rows[np.argsort(-data.y[rows], kind="stable")]
@@ -224,16 +230,16 @@ class _Pocket:
             if mistakes < self._fewest:
                 self._fewest = mistakes
                 self._choose(state)
-            # Of equally good states the shorter; no two are equally long.
+            # Of equally good states the shorter one; no two have the same length.
             heappush(self._best, (-mistakes, -state.length, state))
             if len(self._best) > self._n_best:
                 heappop(self._best)
 
 
 def _mistakes(
-    data: Examples, order: _Order, passes: int
+    data: LabelledRows, order: _Order, passes: int
 ) -> Iterator[tuple[int, NDArray[np.float64], int]]:
-    """Yield each mistaken row, the weights after it, and how many were right before.
+    """Yield each mistaken row, the weights after it, and the length of the run before.
 
     Ends after a pass without mistakes.
     """
@@ -264,7 +270,7 @@ def _next_mistake(
 ) -> int:
     """Return the first place from `place` on that is on the wrong side, or the end.
 
-    Looks at `window` rows at first, then at twice as many each time.
+    Tries `window` rows at first, then twice as many each time.
     """
     while place < len(signed):
         wrong = signed[place : place + window] @ weights <= 0
@@ -276,8 +282,8 @@ def _next_mistake(
     return len(signed)
 
 
-def _count(data: Examples, states: list[_State]) -> list[int]:
-    """Return the mistakes of each state on all rows, as its decoder makes them."""
+def _count(data: LabelledRows, states: list[_State]) -> list[int]:
+    """Return the number of mistakes that each state's decoder makes on all rows."""
     totals = [0] * len(states)
     for start in range(0, len(data), _CACHED_ROWS):
         rows = _normalised(data.X[start : start + _CACHED_ROWS])
@@ -312,7 +318,7 @@ def _above(
 ) -> NDArray[np.bool_]:
     """Return which rows lie on the positive side.
 
-    Row by row, so that a row's label does not depend on its neighbours.
+    Computed row by row, so that a row's label does not depend on other rows.
     """
     scores: NDArray[np.float64] = np.einsum("ij,j->i", rows, weights)
     return scores > 0

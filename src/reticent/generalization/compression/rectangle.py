@@ -1,4 +1,4 @@
-"""Axis-aligned boxes, decoded from at most two examples a feature."""
+"""Axis-aligned boxes, decoded from at most two examples per feature."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.generalization.compression.bits import BitReader
 from reticent.generalization.compression.scheme import (
     Candidate,
-    Examples,
+    LabelledRows,
     Labelling,
     Scheme,
     kept_rows,
 )
+from reticent.generalization.compression.side_information import BitReader
 from reticent.mechanisms import RandomSource
 
-# Every move saves a mistake, but noise could make that many moves; chosen for speed.
+# Every move saves a mistake, but noisy data could need many moves; chosen for speed.
 _MOST_MOVES = 200
 
 
@@ -31,8 +31,8 @@ class RectangleScheme(Scheme):
     Notes
     -----
     The encoder starts with the smallest box around all examples of a label, which is
-    right if the data fit a box. It then moves one face at a time inwards, to where the
-    mistakes are fewest, as long as that helps. After each move the box shrinks to the
+    right if a box fits the data. It then moves one face at a time inwards, to where the
+    mistakes are fewest, as long as this helps. After each move the box shrinks to the
     examples of its label inside, so that every face touches one of them.
     """
 
@@ -60,7 +60,7 @@ class RectangleScheme(Scheme):
         return natural
 
     def compress(
-        self, data: Examples, most: int, source: RandomSource
+        self, data: LabelledRows, most: int, source: RandomSource
     ) -> Iterator[Candidate]:
         """Yield a box around each of the labels."""
         for label in (0, 1):
@@ -77,7 +77,7 @@ class RectangleScheme(Scheme):
             mistakes = int(np.count_nonzero(inside != own))
             yield kept_rows(rows, mistakes)
 
-    def decode(self, kept: Examples, side: BitReader) -> Labelling:
+    def decode(self, kept: LabelledRows, side: BitReader) -> Labelling:
         """Return the smallest box around the kept examples."""
         if not len(kept) or len(np.unique(kept.y)) != 1:
             raise InvalidDataError("a box is decoded from examples of one label.")
@@ -116,7 +116,7 @@ def _best_move(
     for feature in range(X.shape[1]):
         column = X[rows, feature]
         order = np.argsort(column, kind="stable")
-        # Leaving out the first rows is a cut only where the value changes.
+        # A cut is possible only where the value changes.
         ends = np.flatnonzero(np.diff(column[order])) + 1
         if not len(ends):
             continue

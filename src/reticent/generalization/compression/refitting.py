@@ -13,58 +13,58 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from reticent.errors import InvalidParameterError
-from reticent.generalization.compression.bits import BitReader
-from reticent.generalization.compression.kept import canonical
+from reticent.generalization.compression.kept_examples import canonical_order
 from reticent.generalization.compression.scheme import (
     Candidate,
-    Examples,
+    LabelledRows,
     Labelling,
     Scheme,
     at_least,
     fitted,
     kept_rows,
 )
+from reticent.generalization.compression.side_information import BitReader
 from reticent.mechanisms import RandomSource
 
 # Rows of a large table on which machines are compared.
 _TRIED_ROWS = 5000
 
-# All classes together have at least one in so many of a machine's rows, equally many
-# each: a random set may have nothing of a rare one.
+# One row in this many of a machine is reserved for the classes, in equal parts: a
+# random set may have no row of a rare class.
 _RARE_SHARE = 20
 
 
 class _RefittingScheme(Scheme):
-    """A scheme whose decoder fits an estimator on the kept examples, and no more."""
+    """A scheme whose decoder only fits an estimator on the kept examples."""
 
     def sizes(self, most: int) -> int:
         """Return how many numbers of kept examples are possible."""
         return most
 
     def most_bits(self, most: int) -> int:
-        """Return 0: the examples say it all."""
+        """Return 0: the examples suffice."""
         return 0
 
-    def decode(self, kept: Examples, side: BitReader) -> Labelling:
+    def decode(self, kept: LabelledRows, side: BitReader) -> Labelling:
         """Fit the estimator on the kept examples."""
         return fitted(self._estimator(), kept)
 
     @abstractmethod
     def _estimator(self) -> Any:
-        """Return what is fitted on the kept examples: each scheme has its own."""
+        """Return the estimator that is fitted on the kept examples."""
 
-    def _candidate(self, data: Examples, rows: NDArray[np.int64]) -> Candidate:
+    def _candidate(self, data: LabelledRows, rows: NDArray[np.int64]) -> Candidate:
         mistakes = data.mistakes(self._decoded(data, rows)(data.X))
         own = data.take(rows)
-        return kept_rows(rows[canonical(own.X, own.y)], mistakes)
+        return kept_rows(rows[canonical_order(own.X, own.y)], mistakes)
 
-    def _decoded(self, data: Examples, rows: NDArray[np.int64]) -> Labelling:
-        """Return what the decoder makes of these rows."""
+    def _decoded(self, data: LabelledRows, rows: NDArray[np.int64]) -> Labelling:
+        """Return the hypothesis that is decoded from these rows."""
         own = data.take(rows)
-        return self.decode(own.take(canonical(own.X, own.y)), BitReader(""))
+        return self.decode(own.take(canonical_order(own.X, own.y)), BitReader(""))
 
     def _subsets(
-        self, data: Examples, size: int, draws: int, source: RandomSource
+        self, data: LabelledRows, size: int, draws: int, source: RandomSource
     ) -> Iterator[Candidate]:
         for _ in range(draws):
             yield self._candidate(data, np.sort(source.subset(len(data), size)))
@@ -78,24 +78,24 @@ class SVMScheme(_RefittingScheme):
     estimator : SVC-like or None, default=None
         Has a `support_` after fitting. None is scikit-learn's `SVC()`.
     draws : int, default=20
-        If there are more support vectors than may be kept, so many random sets of
-        examples are tried instead.
+        Number of random sets of examples that are tried instead if there are more
+        support vectors than may be kept.
     working : int, default=2000
-        Rows that a machine is fitted on at most, but for a few of rare classes; so no
-        more are kept of a larger table.
+        Most rows that a machine is fitted on, except for a few of rare classes. So at
+        most this many are kept of a larger table.
     rounds : int, default=4
-        How often a larger table's machine is fitted again, on its support vectors and
-        fresh rows.
+        How often the machine of a larger table is fitted again, on its support vectors
+        and new rows.
 
     Notes
     -----
-    Examples that are no support vectors have multiplier zero in the dual problem, so
-    the support vectors alone have the same solution. What predicts is the machine that
-    was fitted on them, never the one that saw the rest.
+    Examples that are not support vectors have multiplier zero in the dual problem, so
+    the support vectors alone have the same solution. Predictions come from the machine
+    that was fitted on them, never from the one that saw the rest.
 
-    The time of a machine grows with the square of its rows or faster, but a table of
-    more than `working` rows is only read in order to count mistakes. The certificate
-    has an interest in few support vectors, too.
+    The time of a machine grows with the square of its rows or faster, so the whole of a
+    table of more than `working` rows is only read to count mistakes. Fewer support
+    vectors also give a better certificate.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class SVMScheme(_RefittingScheme):
         return n_rows
 
     def compress(
-        self, data: Examples, most: int, source: RandomSource
+        self, data: LabelledRows, most: int, source: RandomSource
     ) -> Iterator[Candidate]:
         """Yield support vectors, or random sets if there are too many."""
         if len(np.unique(data.y)) < 2:
@@ -139,9 +139,9 @@ class SVMScheme(_RefittingScheme):
             yield self._candidate(data, rows)
 
     def _rounds(
-        self, data: Examples, source: RandomSource
+        self, data: LabelledRows, source: RandomSource
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield the support vectors of machines that see more and more of the table."""
+        """Yield the support vectors of machines, each of which sees new rows."""
         most_fresh = min(len(data), self.working * (self.rounds + 1))
         fresh = source.subset(len(data), most_fresh)
         fewest = -(-self.working // (_RARE_SHARE * data.n_classes))
@@ -158,7 +158,7 @@ class SVMScheme(_RefittingScheme):
                 return
 
     def _promising(
-        self, data: Examples, sets: list[NDArray[np.int64]], source: RandomSource
+        self, data: LabelledRows, sets: list[NDArray[np.int64]], source: RandomSource
     ) -> list[NDArray[np.int64]]:
         """Return the set that does best on some rows, and the smallest."""
         if len(sets) < 2:
@@ -169,7 +169,9 @@ class SVMScheme(_RefittingScheme):
         smallest = min(range(len(sets)), key=lambda place: len(sets[place]))
         return [sets[place] for place in sorted({best, smallest})]
 
-    def _support(self, data: Examples, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _support(
+        self, data: LabelledRows, rows: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         """Return which of the rows are support vectors of a machine fitted on them."""
         own = data.take(rows)
         model = self._estimator().fit(own.X, own.y)
@@ -186,7 +188,7 @@ class SVMScheme(_RefittingScheme):
 
 
 def _rare(
-    data: Examples, rows: NDArray[np.int64], fewest: int, source: RandomSource
+    data: LabelledRows, rows: NDArray[np.int64], fewest: int, source: RandomSource
 ) -> NDArray[np.int64]:
     """Return other rows of the classes that have fewer than `fewest` of `rows`."""
     counts = np.bincount(data.y[rows], minlength=data.n_classes)
@@ -202,7 +204,7 @@ def _rare(
 
 
 class SubsampleScheme(_RefittingScheme):
-    """Any estimator, fitted on a few examples that happen to suit it.
+    """Any estimator, fitted on the best of several random sets of few examples.
 
     Parameters
     ----------
@@ -211,8 +213,8 @@ class SubsampleScheme(_RefittingScheme):
     examples : int or None, default=None
         Number of kept examples; None is the square root of the number of rows.
     draws : int, default=20
-        Random sets that are tried. The certificate covers all sets at once, so trying
-        more of them costs time only.
+        Random sets that are tried. The certificate covers all sets at once, so more
+        draws cost only time.
 
     Notes
     -----
@@ -243,7 +245,7 @@ class SubsampleScheme(_RefittingScheme):
         return 1
 
     def compress(
-        self, data: Examples, most: int, source: RandomSource
+        self, data: LabelledRows, most: int, source: RandomSource
     ) -> Iterator[Candidate]:
         """Yield random sets of examples."""
         yield from self._subsets(data, most, self.draws, source)

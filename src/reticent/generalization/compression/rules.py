@@ -1,4 +1,4 @@
-"""R1: what a model that is decoded from a few of its examples promises."""
+"""R1: the guarantee of a model that is decoded from a few of its examples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from reticent._numbers import probability, up, whole
 from reticent.errors import RuleError
-from reticent.generalization.compression.bits import width
+from reticent.generalization.compression.side_information import width
 from reticent.guarantees import (
     PUBLIC_LABELS,
     Assumption,
@@ -32,7 +32,7 @@ def log_choose(n: int, k: int) -> float:
         return 0.0
     factors = np.arange(k, dtype=np.float64)
     logs = np.log((n - factors) / (factors + 1))
-    # Each logarithm is off by less than 1e-14, their sum by as much a term again.
+    # Each logarithm is off by less than 1e-14, and each addition by as much again.
     return up(float(logs.sum()) + 1e-13 * k)
 
 
@@ -74,26 +74,25 @@ def kept_examples(
     scheme : str
         Name of the decoder; it reads the kept examples as a set.
     kept : int
-        Number of kept examples, which touch at most so many units.
+        Number of kept examples, which belong to at most this many units.
     n, rows : int
-        Units, and the rows that they have in all.
+        Units, and their rows in total.
     side_bits : int, default=0
         Length of the side information. The strings that belong to one number of
         kept examples must be prefix-free.
     sizes : int, default=1
-        How many different numbers of kept examples were possible, fixed before the
-        data were seen.
+        Number of possible numbers of kept examples, fixed before the data were seen.
     reports : int, default=1
-        How many values a number that is published with the model could have had, such
+        Number of possible values of a statistic that is published with the model, such
         as the training error. It is counted as side information.
     labels_from_data : bool, default=False
         Whether the decoder's list of classes was read from the data.
 
     Guarantee
     ---------
-    Where units have several rows, a kept row says more than which unit it is of. The
+    Where units have several rows, a kept row says more than the unit it belongs to. The
     missing bits are counted as side information, so that G13 and R1, which count sets
-    of units, hold as they are.
+    of units, hold unchanged.
     """
     if not scheme:
         raise RuleError(f"rule {KEEP} needs scheme='...', the decoder's name.")

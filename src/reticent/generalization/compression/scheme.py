@@ -1,4 +1,4 @@
-"""What every compression scheme offers: choose a few examples, decode from them."""
+"""The interface of compression schemes: choose a few examples, decode from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from reticent.errors import InvalidParameterError
-from reticent.generalization.compression.bits import BitReader
+from reticent.generalization.compression.side_information import BitReader
 from reticent.mechanisms import RandomSource
 
 #: A decoded hypothesis: from rows to places in the list of classes.
@@ -23,7 +23,7 @@ _DECODER_SEED = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
+class LabelledRows:
     """Labelled rows, with labels as places in the public list of classes."""
 
     X: NDArray[np.float64]
@@ -33,9 +33,9 @@ class Examples:
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, rows: Any) -> Examples:
+    def take(self, rows: Any) -> LabelledRows:
         """Return some of the rows."""
-        return Examples(self.X[rows], self.y[rows], self.n_classes)
+        return LabelledRows(self.X[rows], self.y[rows], self.n_classes)
 
     def mistakes(self, labels: NDArray[np.int64]) -> int:
         """Count where `labels` differ."""
@@ -44,7 +44,7 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A way to compress the data, before it is spelled out.
+    """A way to compress the data, before its side information is written.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def kept_rows(rows: NDArray[np.int64], mistakes: int) -> Candidate:
 class Scheme(BaseEstimator, ABC):
     """A compression scheme: an encoder that sees the data, a decoder that does not.
 
-    A scheme of your own subclasses this and goes to `CompressionClassifier(scheme)`.
+    To write your own scheme, subclass this and pass it to `CompressionClassifier`.
 
     Attributes
     ----------
@@ -81,11 +81,10 @@ class Scheme(BaseEstimator, ABC):
 
     Guarantee
     ---------
-    The certificate holds for every encoder. It rests on three properties of the
-    decoder, which `CompressionClassifier` relies on: it reads the examples as a set
-    (it gets them in canonical order), it reads all side information from its reader,
-    with bounds that follow from public numbers, and its own parameters were fixed
-    before the data were seen.
+    The certificate holds for every encoder. It needs three properties of the decoder:
+    it reads the examples as a set (it gets them in canonical order), it reads all side
+    information from its reader, with bounds that follow from public numbers, and its
+    parameters were fixed before the data were seen.
     """
 
     binary_only: bool = False
@@ -101,20 +100,20 @@ class Scheme(BaseEstimator, ABC):
 
     @abstractmethod
     def most_bits(self, most: int) -> int:
-        """Return the longest side information for at most so many kept examples."""
+        """Return the longest side information for at most `most` kept examples."""
 
     @abstractmethod
     def compress(
-        self, data: Examples, most: int, source: RandomSource
+        self, data: LabelledRows, most: int, source: RandomSource
     ) -> Iterator[Candidate]:
         """Yield ways to compress the data to at most `most` examples; at least one."""
 
     @abstractmethod
-    def decode(self, kept: Examples, side: BitReader) -> Labelling:
+    def decode(self, kept: LabelledRows, side: BitReader) -> Labelling:
         """Rebuild the hypothesis from kept examples in canonical order, and bits."""
 
     def check(self) -> None:
-        """Refuse parameters that cannot be meant."""
+        """Refuse invalid parameters."""
 
     def lower_most(self, natural: int, asked: int) -> int:
         """Return a cap below the scheme's own, or refuse it."""
@@ -126,11 +125,11 @@ def constant(label: int) -> Labelling:
     return lambda X: np.full(len(X), label, dtype=np.int64)
 
 
-def fitted(estimator: Any, kept: Examples) -> Labelling:
-    """Fit a clone of an estimator on a few examples, always in the same way.
+def fitted(estimator: Any, kept: LabelledRows) -> Labelling:
+    """Fit a clone of an estimator on a few examples, deterministically.
 
-    An estimator that cannot be fitted on them, or one class alone, gives the most
-    frequent label among them. An unset `random_state` is set to a public constant.
+    If the estimator cannot be fitted on them, or if they have one class, the hypothesis
+    is the most frequent label. An unset `random_state` is set to a public constant.
     """
     counts = np.bincount(kept.y, minlength=kept.n_classes)
     usual = constant(int(counts.argmax()))

@@ -1,4 +1,4 @@
-"""What goes into a reusable holdout beside a query, and what comes out."""
+"""Guesses that a reusable holdout takes, and the answers that it gives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reticent.errors import InvalidParameterError
 
 @dataclass(frozen=True, slots=True)
 class HoldoutAnswer:
-    """What a reusable holdout says about one query or several.
+    """A reusable holdout's answer to one query or several.
 
     Parameters
     ----------
@@ -38,6 +38,6 @@ def checked_guesses(guess: ArrayLike) -> NDArray[np.float64]:
         or not ((guesses >= 0) & (guesses <= 1)).all()
     ):
         raise InvalidParameterError(
-            "guess must be a number in [0, 1], or a list of one for each query."
+            "guess must be a number in [0, 1], or a list of them, one per query."
         )
     return guesses.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Which of a holdout's averages are far from their guess, with noise or without."""
+"""Compares a holdout's averages with their guesses, with noise or without."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from reticent.mechanisms import RandomSource, SparseLine, sparse_scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExactLine:
-    """A threshold without noise, as a value: answering makes another one."""
+class ExactThreshold:
+    """A threshold without noise, as an immutable value: `answer` returns a new one."""
 
     threshold: int
     draws: int
@@ -27,8 +27,8 @@ class ExactLine:
 
     def answer(
         self, queries: NDArray[np.int64], source: RandomSource
-    ) -> tuple[NDArray[np.bool_], ExactLine]:
-        """Answer in order, no further than the last yes, and return what is left."""
+    ) -> tuple[NDArray[np.bool_], ExactThreshold]:
+        """Answer in order, up to the last yes allowed, and return what is left."""
         above = queries > self.threshold
         places = np.flatnonzero(above)
         if len(places) >= self.draws:
@@ -36,21 +36,21 @@ class ExactLine:
         return above, replace(self, draws=self.draws - int(above.sum()))
 
 
-#: What says which numbers exceed a threshold; yes so often and no more.
-Line: TypeAlias = SparseLine | ExactLine
+#: Says which numbers exceed a threshold, with a limited number of yes answers.
+Comparison: TypeAlias = SparseLine | ExactThreshold
 
 
-def first_line(design: HoldoutDesign) -> Line:
-    """Return the comparison that a design asks for, before anything was asked.
+def first_comparison(design: HoldoutDesign) -> Comparison:
+    """Return the comparison of a design before the first query.
 
     Averages over `n` units are compared as sums in grid steps, which one unit moves by
-    one step of ``2**GRID_BITS`` grid steps at most. A sparse vector of loss
+    at most ``2**GRID_BITS`` grid steps. A sparse vector of loss
     ``epsilon / 2**GRID_BITS`` for moves of 1 has loss `epsilon` for these, and then
     threshold noise of scale 2 `scale` and query noise of scale 4 `scale`, as R3 says.
     """
     threshold = round(design.threshold * design.n * 2.0**GRID_BITS)
     if design.method == "rounding":
-        return ExactLine(threshold=threshold, draws=design.overfits)
+        return ExactThreshold(threshold=threshold, draws=design.overfits)
     epsilon = design.overfits / (design.scale * design.n * 2.0**GRID_BITS)
     return SparseLine(
         threshold=threshold,

@@ -1,4 +1,4 @@
-"""The public side of a reusable holdout: its parameters and what follows from them."""
+"""The public parameters of a reusable holdout, and what follows from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Method = Literal["laplace", "rounding"]
 
 @dataclass(frozen=True, kw_only=True)
 class HoldoutDesign:
-    """How a reusable holdout answers, fixed before it is asked.
+    """How a reusable holdout answers, fixed before the first query.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class HoldoutDesign:
     n, queries, overfits : int
         Units, most queries, and answers that may contradict a guess.
     threshold : float
-        Distance from the guess that is let pass.
+        Distance from the guess that counts as agreement.
     scale : float
         Noise scale of an answer; 0 for rounding.
     levels : int
@@ -52,7 +52,7 @@ class HoldoutDesign:
     certificate: Certificate[Any]
 
     def accuracy(self, beta: float) -> Certificate[AnswerAccuracy]:
-        """Return how far answers may be off from the truth, but for `beta`."""
+        """Return how far answers may be from the truth, but for probability `beta`."""
         return answers_to_truth(
             self.certificate,
             beta=beta,
@@ -94,7 +94,7 @@ def design_holdout(
         for name, make in (("rounding", _rounding), ("laplace", _laplace))
         if method in ("auto", name)
     ]
-    # The better one by public numbers: the choice says nothing about the data.
+    # Public numbers alone decide, so the choice reveals nothing about the data.
     return min(designs, key=lambda d: d.accuracy(beta).guarantee.error)
 
 
@@ -109,8 +109,8 @@ def _rounding(
     seeded: bool,
 ) -> HoldoutDesign:
     threshold = honest if threshold is None else threshold
-    # Half a level is a quarter of the threshold. The bound would allow four times fewer
-    # levels; finer answers cost it little and are usually nearer to the truth.
+    # Half a level is a quarter of the threshold. The bound would allow a quarter of the
+    # levels; finer answers cost little and are usually nearer to the truth.
     levels = math.ceil(2 / threshold)
     return HoldoutDesign(
         method="rounding",
@@ -137,7 +137,7 @@ def _laplace(
     seeded: bool,
 ) -> HoldoutDesign:
     def design(scale: float) -> HoldoutDesign:
-        # Far enough that noise alone does not take honest guesses for overfitting.
+        # So far that noise alone rarely makes an honest guess look like overfitting.
         safe = noise_at_most(
             scale=scale,
             threshold=honest,
@@ -179,7 +179,7 @@ def _honest_distance(n: int, guess_units: int, queries: int, beta: float) -> flo
 
 
 def _error(design: HoldoutDesign, beta: float) -> float:
-    """Return the accuracy before it is cut off at one, so that it has a slope."""
+    """Return the accuracy without its limit of one, so that it can be minimised."""
     epsilon = design.certificate.guarantee.epsilon
     return pure_robust_error(epsilon, design.n, beta / 2) + noise_at_most(
         scale=design.scale,

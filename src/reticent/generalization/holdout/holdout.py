@@ -1,4 +1,4 @@
-"""A holdout set that survives being asked again and again (R3)."""
+"""A holdout set that stays valid when it is used many times (R3)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,25 @@ from reticent.errors import (
 from reticent.generalization.averages import (
     GRID_BITS,
     Call,
-    fitting,
-    forgiving_values,
+    checked_shape,
     row_values,
     unit_totals,
+    values_or_zero,
 )
-from reticent.generalization.conduct import Failed, quietly, sealed
+from reticent.generalization.caller_code import (
+    Failed,
+    run_withholding_errors,
+    without_frames,
+)
 from reticent.generalization.confidence import failure_of
+from reticent.generalization.guarded_rows import GuardedRows
 from reticent.generalization.holdout.answers import HoldoutAnswer, checked_guesses
-from reticent.generalization.holdout.comparisons import Line, first_line
+from reticent.generalization.holdout.comparisons import Comparison, first_comparison
 from reticent.generalization.holdout.design import HoldoutDesign, design_holdout
 from reticent.generalization.holdout.rules import AnswerAccuracy
 from reticent.generalization.holdout.scoring import UnitScorer
-from reticent.generalization.shared_state import SharedState, State, open_notebook
-from reticent.generalization.single_process import SingleState
-from reticent.generalization.tables import Table
+from reticent.generalization.shared_state import SharedState, State, open_state_log
+from reticent.generalization.single_process import SingleProcessObject
 from reticent.guarantees import Certificate
 from reticent.ledger import Ledger
 from reticent.mechanisms import RandomSource, draw_discrete_laplace, noise_source, reach
@@ -39,18 +43,18 @@ from reticent.mechanisms import RandomSource, draw_discrete_laplace, noise_sourc
 _STEPS = 2.0**GRID_BITS
 
 
-class ReusableHoldout(SingleState):
+class ReusableHoldout(SingleProcessObject):
     """A holdout set that can be asked adaptively, thousands of times.
 
-    Each query comes with a *guess*: what the training data, or anything else but the
-    holdout, say. If the holdout agrees up to a threshold, the guess is returned and
-    nearly nothing was learned about the holdout. If not, the holdout's own value is
+    Each query comes with a *guess*, found on the training data or in any other way
+    without the holdout. If the holdout agrees up to a threshold, the guess is returned,
+    which reveals almost nothing about the holdout. If not, the holdout's own value is
     returned, with noise or rounded; this may happen `overfits` times.
 
     Parameters
     ----------
     X : array-like of shape (n_rows, ...), data frame or sparse matrix
-        Rows of the holdout. They stay inside.
+        Rows of the holdout. They are never returned.
     y : array-like of shape (n_rows,) or None, default=None
         Labels.
     queries : int, default=1000
@@ -58,11 +62,11 @@ class ReusableHoldout(SingleState):
     overfits : int, default=10
         Most answers that contradict their guess; the holdout stops after the last.
     threshold : float or None, default=None
-        Distance from the guess that is let pass. None is the distance that honest
-        guesses rarely reach in so many queries.
+        Distance from the guess that counts as agreement. None is the distance that
+        honest guesses rarely reach in this number of queries.
     guess_units : int or None, default=None
-        How many units guesses rest on, for example the rows of a validation part. None
-        is as many as the holdout has.
+        Number of units behind a guess, for example the rows of a validation part. None
+        is the number of units of the holdout.
     method : {"auto", "rounding", "laplace"}, default="auto"
         "laplace" is Thresholdout: noise makes all answers together pure DP (R3), if
         queries behave as the certificate assumes.
@@ -76,8 +80,8 @@ class ReusableHoldout(SingleState):
         an average over rows. Metrics that are not, such as the area under the curve,
         are averaged over units of several rows; see `rows_per_unit`.
     rows_per_unit : int, default=1
-        Rows that are scored together, drawn at random. The truth then is the expected
-        score on so many new rows, and there are fewer units.
+        Rows that are scored together, drawn at random. The truth is then the expected
+        score on this many new rows, and there are fewer units.
     units : array-like of shape (n_rows,), default=None
         The independent unit of each row, instead of `rows_per_unit`.
     confidence : float, default=0.95
@@ -85,9 +89,9 @@ class ReusableHoldout(SingleState):
     random_state : None, int, RandomState or Generator, default=None
         A seed makes the certificate conditional: for experiments.
     ledger, name : Ledger and str, default=None
-        Where the state is kept, and under which name. All objects, processes and
-        restarts that give the same name spend one budget. Without a ledger the state
-        lives in this object.
+        Where the state is stored, and under which name. All objects, processes and
+        restarts that give the same name spend one budget. Without a ledger this object
+        holds the state.
 
     Attributes
     ----------
@@ -106,13 +110,13 @@ class ReusableHoldout(SingleState):
     `error_at_most` of the query's expectation on the distribution that the holdout was
     drawn from, however queries depend on earlier answers: rules R3 or R3-rounding, and
     R3-accuracy. The holdout's rows must be independent draws, and neither guesses nor
-    models may have been made from them. That models and guesses depend on a training
-    set does not matter: given the training set they are queries like others. Queries
-    are code that sees all rows. The certificate says what is assumed of them: that the
-    value at a row depends on that row alone, and that nothing else comes out. Errors
-    and warnings do not come out. With "laplace" a row on which a query fails counts as
-    0, and nobody hears of it; with "rounding" a query that fails is an answer that
-    contradicts its guess. Copies share one state, so that no budget is spent twice.
+    models may have been made from them. Models and guesses may depend on a training
+    set: given the training set they are queries like any other. Queries are code that
+    sees all rows. The certificate states what is assumed of them: that the value at a
+    row depends on that row alone, and that nothing else gets out. Errors and warnings
+    are withheld. With "laplace" a row on which a query fails silently counts as 0; with
+    "rounding" a query that fails is an answer that contradicts its guess. Copies share
+    one state, so that no budget is spent twice.
 
     Examples
     --------
@@ -148,7 +152,7 @@ class ReusableHoldout(SingleState):
     ) -> None:
         super().__init__()
         self._source: RandomSource = noise_source(random_state)
-        self._table = Table(X, y, units, rows_per_unit)
+        self._table = GuardedRows(X, y, units, rows_per_unit)
         self._failure = failure_of(confidence)
         self._scorer = UnitScorer(scoring)
         self.rows_per_unit = self._table.rows_per_unit
@@ -163,13 +167,13 @@ class ReusableHoldout(SingleState):
             beta=self._failure,
             seeded=self._source.seeded,
         )
-        self._line: Line = first_line(self.design)
-        notes = None
+        self._line: Comparison = first_comparison(self.design)
+        log = None
         if ledger is not None or name is not None:
-            notes = open_notebook(
+            log = open_state_log(
                 ledger, name, self._opening(), seeded=self._source.seeded
             )
-        self._state = SharedState({"asked": 0, "left": self.design.overfits}, notes)
+        self._state = SharedState({"asked": 0, "left": self.design.overfits}, log)
 
     def query(
         self,
@@ -184,38 +188,39 @@ class ReusableHoldout(SingleState):
         function : callable
             ``function(X, y)`` returns one value per row, which depends on that row
             alone, or a table with one column for each of several queries. Values
-            outside [0, 1] are clipped. It gets copies of rows: of all, of two random
-            halves to see whether it looks at others, and with noise of fewer rows
-            where it fails. Try it on training rows first: what it raises or warns of
-            on the holdout is withheld.
+            outside [0, 1] are clipped. It gets copies of all rows, of two random halves
+            to check that it looks at no other rows, and with "laplace" of fewer rows
+            where it fails. Try it on training rows first: its errors and warnings on
+            the holdout are withheld.
         guess : float or array-like of shape (n_queries,)
-            What the average is believed to be, found without the holdout.
+            The expected average, found without the holdout.
 
         Raises
         ------
         BudgetExhaustedError
             If all queries are spent, or the holdout has stopped.
         SolverError
-            If the function failed, without noise; it costs one of `overfits`.
+            If the function failed and the method is "rounding"; this costs one of
+            `overfits`.
         """
         guesses = checked_guesses(guess)
         return self._ask(
             lambda rows: function(*self._table.rows(rows)), guesses, twice=True
         )
 
-    @sealed
+    @without_frames
     def _ask(
         self, call: Call, guesses: NDArray[np.float64], *, twice: bool
     ) -> HoldoutAnswer:
-        """Admit, evaluate, then compare and write it down at once, then answer."""
+        """Check the budget, evaluate, compare and record in one step, then answer."""
         count = guesses.size
-        with self._alone():
+        with self._exclusively():
             self._admitted(self._state.read(), count)
             totals = self._totals(call, guesses.shape, self._source if twice else None)
             if isinstance(totals, Failed):
                 self._state.change(lambda state: (self._failed(state, count), None))
                 raise SolverError(
-                    "the query failed on the holdout. What it said is withheld, "
+                    "the query failed on the holdout. Its message is withheld, "
                     "because it may describe a record, and it cost one of "
                     f"overfits={self.design.overfits}. Try the query on training rows "
                     "first."
@@ -257,7 +262,7 @@ class ReusableHoldout(SingleState):
         return self._ask(call, guesses, twice=False)
 
     def scorer(self, estimator: Any, X: Any, y: Any) -> float:
-        """Score as scikit-learn's `scoring` does: the rows given make the guess.
+        """Score like a scikit-learn scorer; the given rows supply the guess.
 
         ``GridSearchCV(model, grid, scoring=holdout.scorer, cv=ShuffleSplit(1))`` on
         training data asks the holdout once per candidate. Use one process (`n_jobs=1`).
@@ -266,7 +271,7 @@ class ReusableHoldout(SingleState):
 
     def average_score(self, estimator: Any, X: Any, y: Any) -> float:
         """Return the average score over units of rows that are not the holdout's."""
-        table = Table(X, y, None, min(self.rows_per_unit, len(y)))
+        table = GuardedRows(X, y, None, min(self.rows_per_unit, len(y)))
         values = self._scorer.values(estimator, table.X, table.y, table.positions)
         total = unit_totals(values, table.positions, table.n_units)
         return float(total / (table.n_units * _STEPS))
@@ -297,28 +302,28 @@ class ReusableHoldout(SingleState):
     def overfits_left(self) -> int:
         """How many answers of this object may still contradict their guess.
 
-        Objects that share a noisy holdout each draw a threshold of their own, and
-        one that ends takes its threshold along: each costs one of `overfits`.
+        Objects that share a noisy holdout each draw their own threshold, which is lost
+        when the object ends: each costs one of `overfits`.
         """
         return self._latest(self._state.read()).left
 
     @property
     def stopped(self) -> bool:
-        """Whether the last answer that may contradict a guess was given."""
+        """Whether the last answer that may contradict a guess has been given."""
         return self.overfits_left == 0
 
-    def _latest(self, state: State) -> Line:
-        """Return what this object compares with, as far as others left of it."""
+    def _latest(self, state: State) -> Comparison:
+        """Return this object's comparison with the number of answers that is left."""
         return replace(self._line, draws=int(state["left"]))
 
-    def _admitted(self, state: State, count: int) -> Line:
-        """Refuse before the data are touched, for public reasons alone."""
+    def _admitted(self, state: State, count: int) -> Comparison:
+        """Refuse before the data are used, for public reasons alone."""
         line, asked = self._latest(state), int(state["asked"])
         if not line.left:
             raise BudgetExhaustedError(
                 f"the holdout stopped: answers have contradicted their guess as often "
                 f"as overfits={self.design.overfits} allows, or other objects that "
-                "share it may still give the last of them. Use a fresh holdout."
+                "share it may still give the last of them. Use a new holdout."
             )
         if not asked + count <= self.design.queries:
             raise BudgetExhaustedError(
@@ -334,19 +339,20 @@ class ReusableHoldout(SingleState):
         table = self._table
         n_rows, units = table.n_rows, (table.positions, table.n_units)
         if self.design.method == "laplace":
-            values = forgiving_values(call, n_rows, shape, source)
+            values = values_or_zero(call, n_rows, shape, source)
             return np.atleast_1d(unit_totals(values, *units))
-        return quietly(
+        return run_withholding_errors(
             lambda: np.atleast_1d(
                 unit_totals(
-                    fitting(row_values(call, n_rows, source), n_rows, shape), *units
+                    checked_shape(row_values(call, n_rows, source), n_rows, shape),
+                    *units,
                 )
             )
         )
 
     def _answered(
         self, state: State, totals: NDArray[np.int64], guesses: NDArray[np.float64]
-    ) -> tuple[State, tuple[NDArray[np.float64], NDArray[np.bool_], Line]]:
+    ) -> tuple[State, tuple[NDArray[np.float64], NDArray[np.bool_], Comparison]]:
         """Compare with the guesses, one after the other; return the new state too."""
         line = self._admitted(state, len(guesses))
         expected = np.rint(guesses * self.design.n * _STEPS).astype(np.int64)
@@ -360,7 +366,7 @@ class ReusableHoldout(SingleState):
         return {"asked": asked, "left": line.draws}, (values, overfit, line)
 
     def _failed(self, state: State, count: int) -> State:
-        """Return the state after queries that failed at once: one answer of many."""
+        """Return the state after queries failed together: that is one answer."""
         line = self._admitted(state, count)
         return {"asked": int(state["asked"]) + count, "left": line.draws - 1}
 

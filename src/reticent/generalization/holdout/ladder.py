@@ -17,22 +17,22 @@ from reticent.errors import (
     InvalidDataError,
     InvalidParameterError,
 )
-from reticent.generalization.averages import GRID_BITS, forgiving_values, unit_values
-from reticent.generalization.conduct import plain, sealed
+from reticent.generalization.averages import GRID_BITS, unit_values, values_or_zero
+from reticent.generalization.caller_code import is_plain_data, without_frames
 from reticent.generalization.confidence import failure_of
+from reticent.generalization.guarded_rows import GuardedRows
 from reticent.generalization.holdout.rules import (
     AnswerAccuracy,
     answers_to_truth,
     ladder_transcripts,
 )
-from reticent.generalization.shared_state import SharedState, State, open_notebook
-from reticent.generalization.single_process import SingleState
-from reticent.generalization.tables import Table
+from reticent.generalization.shared_state import SharedState, State, open_state_log
+from reticent.generalization.single_process import SingleProcessObject
 from reticent.guarantees import Certificate
 from reticent.ledger import Ledger
 
 _STEPS = 2.0**GRID_BITS
-# So many units' values fit into one answer of a ledger.
+# Most units whose values fit into one answer of a ledger.
 _MOST_KEPT = 150_000
 
 
@@ -41,12 +41,12 @@ def correct(y: NDArray[Any], predictions: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(predictions == y, dtype=np.float64)
 
 
-class Ladder(SingleState):
+class Ladder(SingleProcessObject):
     """A leaderboard that shows the best score so far, rounded, when it rose by a step.
 
-    A submission that does not beat the score shown by a step changes nothing, so its
-    author learns that much and no more. There are few possible transcripts, and few
-    transcripts cannot overfit.
+    A submission that does not beat the score shown by a step changes nothing, and its
+    author learns nothing else. So there are few possible transcripts, which bounds
+    overfitting.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Ladder(SingleState):
     confidence : float, default=0.95
         Probability that all scores shown are within `error_at_most` of the truth.
     ledger, name : Ledger and str, default=None
-        Where the state is kept, and under which name. All objects, processes and
+        Where the state is stored, and under which name. All objects, processes and
         restarts that give the same name are one board.
 
     Attributes
@@ -85,13 +85,13 @@ class Ladder(SingleState):
 
     Guarantee
     ---------
-    With probability `confidence`, at every time: the score shown differs by at most
+    With probability `confidence`, the score shown differs at every time by at most
     `error_at_most` from the expected score of the best submission so far, on the
-    distribution of the test set. Rules R3-ladder, G12 and R3-accuracy, where the proof
-    is. In the parameter-free variant the step depends on the data, which does not
-    enter the count of transcripts: what counts is that shown values rise on a fixed
-    grid at most `improvements` times. When these are used up, the board closes. Of a
-    `metric` that you hand in, the certificate says what is assumed.
+    distribution of the test set (rules R3-ladder, G12 and R3-accuracy, where the proof
+    is). In the parameter-free variant the step depends on the data. This does not
+    change the count of transcripts, which needs only that shown values rise on a fixed
+    grid at most `improvements` times. When these are used up, the board closes. The
+    certificate states what is assumed of a `metric` that you pass.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class Ladder(SingleState):
     ) -> None:
         super().__init__()
         labels = np.asarray(y)
-        self._table = Table(labels, labels, units)
+        self._table = GuardedRows(labels, labels, units)
         self._metric = metric
         self._failure = failure_of(confidence)
         n = self._table.n_units
@@ -144,19 +144,19 @@ class Ladder(SingleState):
             improvements=self.improvements,
             own_metric=metric is not correct,
         )
-        notes = None
+        log = None
         if ledger is not None or name is not None:
             if not (self._fixed or n <= _MOST_KEPT):
                 raise InvalidParameterError(
-                    f"a board without a step keeps its leader's values in the ledger, "
+                    f"a board without a step stores its leader's values in the ledger, "
                     f"at most {_MOST_KEPT} units; got n_units={n}. Give a step."
                 )
-            notes = open_notebook(ledger, name, self._opening(), seeded=False)
+            log = open_state_log(ledger, name, self._opening(), seeded=False)
         start = {"seen": 0, "rises": 0, "shown": 0, "leader": None, "leading": ""}
-        self._state = SharedState(start, notes)
+        self._state = SharedState(start, log)
 
     def submit(self, predictions: ArrayLike) -> float:
-        """Hand in predictions for all rows; return the score shown afterwards.
+        """Submit predictions for all rows; return the score shown afterwards.
 
         Raises
         ------
@@ -175,19 +175,21 @@ class Ladder(SingleState):
             raise InvalidDataError(
                 f"accuracy needs one label per row; got shape {given.shape}."
             )
-        if not plain(given):
+        if not is_plain_data(given):
             raise InvalidDataError(
                 "a submission must hold plain numbers or texts; other objects could "
-                "look at the labels that they are compared with."
+                "read the labels that they are compared with."
             )
         return self._submitted(given)
 
-    @sealed
+    @without_frames
     def _submitted(self, given: NDArray[Any]) -> float:
-        with self._alone():
+        with self._exclusively():
             self._admit(self._state.read())
             values = self._values_of(given)
-            return self._state.change(lambda state: self._judged(state, values))
+            return self._state.change(
+                lambda state: self._after_submission(state, values)
+            )
 
     @property
     def best(self) -> float:
@@ -216,7 +218,7 @@ class Ladder(SingleState):
 
     @property
     def submissions_left(self) -> int:
-        """How many submissions are still taken."""
+        """How many submissions are still accepted."""
         state = self._state.read()
         return 0 if self._closed(state) else self.submissions - int(state["seen"])
 
@@ -232,14 +234,16 @@ class Ladder(SingleState):
     def _values_of(self, predictions: NDArray[Any]) -> NDArray[np.int64]:
         """Return the score of each unit, in grid steps."""
         table, labels = self._table, np.asarray(self._table.y)
-        rows = forgiving_values(
+        rows = values_or_zero(
             lambda rows: self._metric(labels[rows], predictions[rows]),
             table.n_rows,
             (),
         )
         return unit_values(rows, table.positions, table.n_units)
 
-    def _judged(self, state: State, values: NDArray[np.int64]) -> tuple[State, float]:
+    def _after_submission(
+        self, state: State, values: NDArray[np.int64]
+    ) -> tuple[State, float]:
         """Return the state after a submission with these values, and what it shows."""
         self._admit(state)
         n, seen, before = self._table.n_units, int(state["seen"]) + 1, state["shown"]
@@ -259,7 +263,7 @@ class Ladder(SingleState):
         return new, new["shown"] / self._values
 
     def _admit(self, state: State) -> None:
-        """Refuse before the labels are touched, for public reasons alone."""
+        """Refuse before the labels are used, for public reasons alone."""
         if self._closed(state):
             raise BudgetExhaustedError(
                 f"the board is closed: it rose {state['rises']} times, as often as "
@@ -286,7 +290,7 @@ def _packed(values: NDArray[np.int64]) -> str:
 
 
 def _unpacked(text: str, n: int) -> NDArray[np.int64]:
-    """Undo `_packed`; no text is no values yet, all zero."""
+    """Undo `_packed`; an empty text means no values yet, all zero."""
     if not text:
         return np.zeros(n, dtype=np.int64)
     packed = zlib.decompress(base64.b64decode(text))

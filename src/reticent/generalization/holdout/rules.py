@@ -17,7 +17,7 @@ from reticent._numbers import (
 )
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.generalization.averages import GRID
-from reticent.generalization.conduct import QUIET_QUERIES, ROWWISE_QUERIES
+from reticent.generalization.caller_code import QUIET_QUERIES, ROWWISE_QUERIES
 from reticent.guarantees import (
     SEEDED_NOISE,
     Assumption,

@@ -1,4 +1,4 @@
-"""Scores of estimators as averages over units, whatever the metric."""
+"""Scores of estimators as averages over units, for any metric."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sklearn.metrics import get_scorer
 
 from reticent._sklearn import safe_indexing
 from reticent.errors import InvalidParameterError
-from reticent.generalization.conduct import FAILED, Failed, quietly
+from reticent.generalization.caller_code import FAILED, Failed, run_withholding_errors
 
-# What a metric counts as on a unit where it is not defined, such as an area under the
-# curve of one class. Fixed, because an error would tell about the unit.
+# The value of a metric on a unit where it is undefined, such as an area under the curve
+# of one class. It is fixed, because an error would reveal something about the unit.
 _UNDEFINED = 0.5
 
 
@@ -59,8 +59,8 @@ class UnitScorer:
         positions : ndarray of shape (n_rows,)
             The unit of each row.
         forgive : bool, default=False
-            Whether any error of a scorer means that it is not defined on the unit, so
-            that nothing but the score is known; for rows that are not public.
+            Whether every error of a scorer counts as an undefined metric, so that
+            nothing but the score gets out; for rows that are not public.
         """
         if self._scorer is None:
             return np.asarray(estimator.predict(X) == np.asarray(y), dtype=np.float64)
@@ -75,7 +75,7 @@ class UnitScorer:
     def _one(self, estimator: Any, X: Any, y: Any, forgive: bool) -> float:
         found: float | Failed
         if forgive:
-            found = quietly(lambda: float(self._scorer(estimator, X, y)))
+            found = run_withholding_errors(lambda: float(self._scorer(estimator, X, y)))
         else:
             try:
                 with warnings.catch_warnings():

@@ -9,41 +9,41 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reticent.errors import BudgetExhaustedError, SolverError
-from reticent.generalization.conduct import (
+from reticent.generalization.caller_code import (
     QUIET_QUERIES,
     ROWWISE_QUERIES,
     Failed,
-    quietly,
+    run_withholding_errors,
 )
 from reticent.generalization.confidence import failure_of
-from reticent.generalization.session.costs import Purse, SessionCost
+from reticent.generalization.guarded_rows import GuardedRows
+from reticent.generalization.session.costs import SessionAccounts, SessionCost
 from reticent.generalization.session.failures import (
     NO_FAILURE_BITS,
     SET_ASIDE,
     failure_bits,
 )
 from reticent.generalization.session.rules import assumption_texts, session_to_robust
-from reticent.generalization.shared_state import SharedState, State, open_notebook
-from reticent.generalization.single_process import SingleState
-from reticent.generalization.tables import Table
+from reticent.generalization.shared_state import SharedState, State, open_state_log
+from reticent.generalization.single_process import SingleProcessObject
 from reticent.guarantees import Certificate, RobustGeneralization
 from reticent.ledger import Ledger, MemoryLedger
 from reticent.mechanisms import RandomSource, noise_source
 
 T = TypeVar("T")
 
-# Bounds for half of the budgets, a quarter, ... hold beside the promise, so that a
-# session which spent little can say so. They share a sixteenth of the failure
-# probability; chosen, not derived: a larger part would widen the promise. A session
-# that failures close has a bound of its own for each sequence of them. The guesses of
-# one failure have SET_ASIDE of all guesses, those of two (of steps that ran at the
-# same time) its square, and so on: together with none, 1 / (1 - SET_ASIDE).
+# Besides the promise, bounds hold for half of the budgets, a quarter, ..., so that a
+# session that spent little has a smaller bound. They share a sixteenth of the failure
+# probability; this is chosen, not derived: a larger part would widen the promise. A
+# session that failures close has its own bound for each sequence of them. The guesses
+# of one failure have SET_ASIDE of all guesses, those of two (of steps that ran at the
+# same time) its square, and so on: together with no failure, 1 / (1 - SET_ASIDE).
 _STAGES = 8
 _STAGE_SHARE = 1 / 16 / (_STAGES - 1)
 _PROMISE_SHARE = 15 / 16 * (1 - SET_ASIDE)
 
 
-class SessionCore(SingleState):
+class SessionCore(SingleProcessObject):
     """What all steps of a session have in common."""
 
     def __init__(
@@ -60,7 +60,7 @@ class SessionCore(SingleState):
     ) -> None:
         super().__init__()
         self.budget = budget
-        self._table = Table(X, y, units)
+        self._table = GuardedRows(X, y, units)
         self._units = None if units is None else np.asarray(units)
         self._failure = failure_of(confidence)
         self._source: RandomSource = noise_source(random_state)
@@ -68,17 +68,17 @@ class SessionCore(SingleState):
         durable = ledger is not None or name is not None
         if not durable:
             ledger, name = MemoryLedger(), "session"
-        notes = open_notebook(
+        log = open_state_log(
             ledger, name, self._opening(), seeded=durable and self._source.seeded
         )
         start = {"assuming": sorted(assumption_texts(always)), "overrun": 0.0}
-        self._state = SharedState(start, notes)
-        self._purse = Purse(ledger, name, budget)  # type: ignore[arg-type]
+        self._state = SharedState(start, log)
+        self._accounts = SessionAccounts(ledger, name, budget)  # type: ignore[arg-type]
 
     @property
     def spent(self) -> SessionCost:
         """What was spent so far."""
-        return self._purse.spent
+        return self._accounts.spent
 
     @property
     def closed(self) -> bool:
@@ -93,8 +93,8 @@ class SessionCore(SingleState):
     @property
     def certificate(self) -> Certificate[RobustGeneralization]:
         """The best bound that holds for what has been spent so far."""
-        # What was assumed and what failed is written down before a step returns, so
-        # this order covers all that was returned when it was asked for.
+        # Assumptions and failures are written before a step returns, so reading the
+        # spend first covers everything that was returned before this call.
         spent = self.spent
         state = self._state.read()
         found = [self._bounded(self.budget, _PROMISE_SHARE, state)]
@@ -124,7 +124,7 @@ class SessionCore(SingleState):
         )
 
     def _assume(self, certificate: Certificate[Any]) -> None:
-        """Write down what a step assumed, before it returns."""
+        """Record what a step assumed, before it returns."""
         texts = set(assumption_texts(certificate.assumptions))
         if not texts <= set(self._state.read()["assuming"]):
             self._state.change(
@@ -136,23 +136,23 @@ class SessionCore(SingleState):
 
     def _pay(self, cost: SessionCost) -> int:
         """Pay for a step and return its number, or raise and pay nothing."""
-        with self._alone():
+        with self._exclusively():
             if self.closed:
                 raise BudgetExhaustedError(
                     "the session is closed: a step failed on the data and the bits did "
                     "not cover that. What was returned before keeps its bound."
                 )
-            return self._purse.pay(cost)
+            return self._accounts.pay(cost)
 
     def _paid(self, cost: SessionCost, compute: Callable[[], T]) -> T:
-        """Pay, then run something on the data; a failure is an answer that costs.
+        """Pay, then run something on the data; a failure is an answer and is charged.
 
-        Each run has its own number, the count of payments, on which the price of a
-        failure depends.
+        The price of a failure depends on the number of the step, which is the count of
+        payments.
         """
-        with self._alone():
+        with self._exclusively():
             step = self._pay(cost)
-            found = quietly(compute)
+            found = run_withholding_errors(compute)
             if isinstance(found, Failed):
                 raise self._failed(step)
             return found
@@ -161,7 +161,7 @@ class SessionCore(SingleState):
         """Charge for a failure, or close the session for everybody."""
         bits = failure_bits(step)
         try:
-            self._purse.pay(SessionCost(bits=bits))
+            self._accounts.pay(SessionCost(bits=bits))
             closed = ""
         except BudgetExhaustedError:
             closed = "; the session is closed"
@@ -169,7 +169,7 @@ class SessionCore(SingleState):
                 lambda state: ({**state, "overrun": state["overrun"] + bits}, None)
             )
         return SolverError(
-            f"the step failed on the data. What it said is withheld, because it may "
+            f"the step failed on the data. Its message is withheld, because it may "
             f"describe a record, and {bits:.3g} bits were charged{closed}. Try steps "
             "on other data first."
         )

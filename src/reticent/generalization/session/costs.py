@@ -1,4 +1,4 @@
-"""What a step of a session costs, and the accounts that pay."""
+"""The cost of a session's steps, and the accounts that pay for them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SessionCost:
         )
 
     def halved(self, times: int) -> SessionCost:
-        """Return this divided by two so many times, rounded down."""
+        """Return this divided by ``2**times``, rounded down."""
         share = 2.0**-times
         return SessionCost(
             epsilon=self.epsilon * share,
@@ -82,7 +82,7 @@ def subset_bits(n: int, rows: int, most: int) -> float:
 
     R2 pays `ln n` for each kept example. A guess among all these sets of `rows` rows
     is right with probability one in their number, which is at most ``n**most`` unless
-    units have several rows: so how many are kept may well depend on the data.
+    units have several rows. So the number of kept examples may depend on the data.
     """
     if most <= _EXACT_SUMS:
         log_sets = math.log(sum(math.comb(rows, size + 1) for size in range(most)))
@@ -92,13 +92,14 @@ def subset_bits(n: int, rows: int, most: int) -> float:
     return extra + 1e-9 if extra > 1e-9 else 0.0
 
 
-class Purse:
-    """The budgets of a session, as accounts of a ledger.
+class SessionAccounts:
+    """The budgets of a session, as accounts of a ledger that counts them as epsilons.
 
-    Every step pays from the account of bits, if only nothing, so that this account
-    counts the steps. The ledger holds each account to its budget, however many pay
-    at once. Steps that cost several kinds pay one after the other, bits last; what
-    comes between leaves budget spent, never stolen.
+    Every step is charged to the account of bits, possibly for 0 bits, so that this
+    account counts the steps. The ledger holds each account to its budget, however many
+    handles pay at once. A step that costs several kinds pays one after the other, bits
+    last; if it is interrupted in between, budget is spent for nothing, but no budget is
+    exceeded.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ class Purse:
         )
 
     def pay(self, cost: SessionCost) -> int:
-        """Pay for one step, or raise; return the step's own number, from 1."""
+        """Pay for one step, or raise; return the step's number, from 1."""
         self._check(cost)
         if cost.epsilon > 0 or cost.delta > 0:
             self._charge("epsilon", cost.epsilon, cost.delta)

@@ -129,7 +129,7 @@ def session_to_robust(
 
 
 def assumption_texts(assumptions: Iterable[Assumption]) -> tuple[str, ...]:
-    """Spell assumptions as rule R2 records them."""
+    """Write assumptions as rule R2 records them."""
     return tuple(f"{each.code}: {each.statement}" for each in sorted(assumptions))
 
 
@@ -145,7 +145,7 @@ def _assumption(text: str) -> Assumption:
 @rule(
     "R2-sum",
     name="sum over units",
-    statement="a sum of n values in [0, 1], one a unit, moves by at most 1",
+    statement="a sum of n values in [0, 1], one per unit, moves by at most 1",
     source="definition",
     gives=Sensitivity,
 )

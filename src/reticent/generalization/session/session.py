@@ -16,13 +16,13 @@ from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.generalization.averages import (
     GRID,
     GRID_BITS,
-    fitting,
+    checked_shape,
     row_values,
     unit_totals,
 )
+from reticent.generalization.caller_code import without_frames
 from reticent.generalization.compression.classifier import CompressionClassifier
-from reticent.generalization.compression.kept import KeptExamples
-from reticent.generalization.conduct import sealed
+from reticent.generalization.compression.kept_examples import KeptExamples
 from reticent.generalization.session.core import SessionCore
 from reticent.generalization.session.costs import SessionCost, subset_bits
 from reticent.generalization.session.rules import unit_sum
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class AdaptiveSession(SessionCore):
-    """One dataset, looked at again and again, with one bound on all of it.
+    """One dataset, analysed adaptively in many steps, with one bound on all of them.
 
     Steps of three kinds may be mixed in any order, each chosen after seeing what the
     earlier ones returned: *private* steps (models and predictors of reticent, noisy
@@ -63,15 +63,15 @@ class AdaptiveSession(SessionCore):
     bits : float, default=0.0
         Budget of few-bit answers and side information.
     confidence : float, default=0.95
-        Probability that the stated bounds hold, all of them.
+        Probability that all stated bounds hold.
     units : array-like of shape (n_rows,), default=None
         The independent unit of each row.
     random_state : None, int, RandomState or Generator, default=None
         For noisy means. A seed makes the certificate conditional.
     ledger, name : Ledger and str, default=None
-        Where the session is kept, and under which name. All objects, processes and
-        restarts that give the same name, with the same data and budgets, spend one
-        budget.
+        Where the session's state is stored, and under which name. All objects,
+        processes and restarts that give the same name, with the same data and budgets,
+        spend one budget.
 
     Attributes
     ----------
@@ -82,20 +82,20 @@ class AdaptiveSession(SessionCore):
     bound : float
         The number in `certificate`.
     spent, budget : SessionCost
-        What was spent, and what may be.
+        What was spent, and what may be spent.
 
     Guarantee
     ---------
-    With probability `confidence` over the sample and the noise: whatever function
-    ``h`` with values in [0, 1] is chosen from everything the session returned,
-    ``|h(S) - h(D)| <= bound`` (rule R2, where the proof is), and this for the bound
-    stated after any step. The number of kept examples of a step may depend on the
-    data; what is paid is the limit that was announced, so the guess in R2's proof has
-    its price fixed in advance. A step that fails on the data has told something: it is
-    charged as an answer of its own (see `reticent.generalization.session.failures`),
-    what it said is withheld, and if the bits do not cover it the session closes. Rows
-    must be independent draws; nobody may have looked at them before. Steps are code
-    that sees all rows; the certificate says what is assumed of it.
+    With probability `confidence` over the sample and the noise, every function ``h``
+    with values in [0, 1] that is chosen from everything the session returned satisfies
+    ``|h(S) - h(D)| <= bound``, for the bound stated after any step (rule R2, where the
+    proof is). The number of kept examples of a step may depend on the data; the
+    announced limit is paid, so the guess in R2's proof has a price fixed in advance. A
+    step that fails on the data reveals something: the failure is charged as an answer
+    (see `reticent.generalization.session.failures`), its message is withheld, and if
+    the bits do not cover it the session closes. Rows must be independent draws that
+    nobody has used before. Steps are code that sees all rows; the certificate states
+    what is assumed of it.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class AdaptiveSession(SessionCore):
             name=name,
         )
 
-    @sealed
+    @without_frames
     def fit(self, estimator: Any, **fit_params: Any) -> Any:
         """Fit a clone of an estimator on the session's data and return it.
 
@@ -162,7 +162,7 @@ class AdaptiveSession(SessionCore):
         )
         certificate = getattr(model, "certificate_", None)
         if not isinstance(certificate, Certificate):
-            # Whether there is one may depend on the data: that is an answer, too.
+            # Whether there is one may depend on the data, so this is an answer, too.
             self._failed(self._pay(SessionCost()))
             raise InvalidParameterError(
                 f"estimator={type(estimator).__name__} has no certificate_; a session "
@@ -179,7 +179,7 @@ class AdaptiveSession(SessionCore):
         self._assume(certificate)
         return model
 
-    @sealed
+    @without_frames
     def mean(
         self,
         query: Callable[[Any, Any], ArrayLike],
@@ -193,11 +193,11 @@ class AdaptiveSession(SessionCore):
         ----------
         query : callable
             ``query(X, y)`` returns one value per row, which depends on that row alone.
-            It is also called with random halves of the rows, to see whether it does.
+            It is also called with random halves of the rows to check this.
         epsilon : float
             Privacy loss of each average; its noise has scale ``1 / (n epsilon)``.
         queries : int, default=None
-            If given, `query` returns a table with so many columns, one per query.
+            If given, `query` returns a table with this many columns, one per query.
 
         Returns
         -------
@@ -218,7 +218,7 @@ class AdaptiveSession(SessionCore):
             values = row_values(
                 lambda rows: query(*self._table.rows(rows)), n_rows, self._source
             )
-            table = fitting(values, n_rows, shape)
+            table = checked_shape(values, n_rows, shape)
             return unit_totals(table, self._table.positions, n)
 
         cost = self._private_cost(noise.certificate, math.prod(shape))
@@ -227,7 +227,7 @@ class AdaptiveSession(SessionCore):
         noisy = np.clip(noise.response(exact).draw(self._source) / n, 0.0, 1.0)
         return float(noisy) if queries is None else noisy
 
-    @sealed
+    @without_frames
     def choose(self, function: Callable[[Any, Any], Any], outcomes: Sequence[T]) -> T:
         """Return the outcome that a function of the data chooses.
 
@@ -248,7 +248,7 @@ class AdaptiveSession(SessionCore):
         chosen: T = listed[place]
         return chosen
 
-    @sealed
+    @without_frames
     def score(self, estimator: Any, *, levels: int = 100) -> float:
         """Return the accuracy of a fitted estimator on the data, rounded.
 
@@ -257,7 +257,7 @@ class AdaptiveSession(SessionCore):
         estimator : estimator
             Anything with `predict`, made from whatever the session returned.
         levels : int, default=100
-            Values that the answer may have: middles of as many equal parts of [0, 1].
+            Number of possible answers: the midpoints of `levels` equal parts of [0, 1].
             Costs ``log2(levels)`` bits.
         """
         levels = whole("score", "levels", levels)
@@ -272,7 +272,7 @@ class AdaptiveSession(SessionCore):
 
         return (self.choose(level, range(levels)) + 0.5) / levels
 
-    @sealed
+    @without_frames
     def keep(
         self, function: Callable[[Any, Any], ArrayLike], *, at_most: int
     ) -> KeptExamples:
@@ -283,7 +283,7 @@ class AdaptiveSession(SessionCore):
         function : callable
             ``function(X, y)`` returns positions of rows, at least one, in any order.
         at_most : int
-            Most rows that may come back; so many are paid for.
+            Most rows that may be returned. This number is paid for.
         """
         at_most = whole("keep", "at_most", at_most)
         rows = self._table.n_rows
@@ -293,7 +293,7 @@ class AdaptiveSession(SessionCore):
             if not 1 <= places.size <= at_most or places.dtype.kind not in "iu":
                 raise InvalidDataError("too many positions, or no positions")
             if not 0 <= places[0] <= places[-1] < rows:
-                raise InvalidDataError("positions of rows that are not there")
+                raise InvalidDataError("positions of rows that do not exist")
             return places.astype(np.int64)
 
         extra = subset_bits(self._table.n_units, rows, at_most)
@@ -345,7 +345,7 @@ class SessionPredictor:
         certificate: Certificate[Any] = self._model.certificate_
         return certificate
 
-    @sealed
+    @without_frames
     def predict(self, X: Any) -> NDArray[Any]:
         """Return one private answer per row, or raise and answer nothing."""
         rows = X.shape[0] if hasattr(X, "shape") else len(X)

@@ -1,1 +1,1 @@
-"""How the best hypothesis of a class is found, exactly."""
+"""Exact algorithms that find the best hypothesis of a class."""

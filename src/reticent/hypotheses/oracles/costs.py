@@ -1,4 +1,4 @@
-r"""Signed weights as exact integers: what labelling a point 1 costs.
+r"""Signed weights as exact integers: the cost of labelling a point 1.
 
 The weighted number of mistakes of a hypothesis is affine in its labels,
 
@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidDataError
 
-__all__ = ["TOTAL_BITS", "Costs", "labels_01", "signed_costs"]
+__all__ = ["COST_TOTAL_BITS", "Costs", "labels_01", "signed_costs"]
 
 # Integers up to 2**53 are exact as floats; one bit is left for adding the base.
-TOTAL_BITS = 52
+COST_TOTAL_BITS = 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Costs:
     exponent : int
         The unit; 0 for integer weights.
     integral : bool
-        Whether the weights came as integers, so that results go back as integers.
+        Whether the weights were integers, so that results are integers.
     exact : bool
         Whether the unit divides every weight. If not, each was rounded to the nearest
         multiple, by at most :math:`2^{-51}` of the sum of absolute weights.
@@ -54,7 +54,7 @@ class Costs:
     exact: bool = True
 
     def value(self, cost_of_ones: float) -> int | float:
-        """Return the weighted mistakes of a labelling whose ones cost that much."""
+        """Return the weighted mistakes of a labelling, given the cost of its ones."""
         total = self.base + int(cost_of_ones)
         return total if self.integral else math.ldexp(total, self.exponent)
 
@@ -99,7 +99,7 @@ def labels_01(y: ArrayLike, n_points: int) -> NDArray[np.int64]:
             "needed."
         )
     if labels.dtype.kind not in "biuf" or not ((labels == 0) | (labels == 1)).all():
-        raise InvalidDataError("y must hold only 0 and 1; encode the two classes so.")
+        raise InvalidDataError("y must hold only 0 and 1; encode the classes first.")
     return labels.astype(np.int64)
 
 
@@ -109,9 +109,9 @@ def _split(units: NDArray[np.int64], labels: NDArray[np.int64], **facts: Any) ->
 
 def _checked_integers(weights: NDArray[Any]) -> NDArray[np.int64]:
     # Sum as floats: an integer sum could wrap around and pass the test.
-    if not np.abs(weights.astype(np.float64)).sum() <= 2.0**TOTAL_BITS:
+    if not np.abs(weights.astype(np.float64)).sum() <= 2.0**COST_TOTAL_BITS:
         raise InvalidDataError(
-            f"integer weights must add up to at most 2**{TOTAL_BITS} in absolute "
+            f"integer weights must add up to at most 2**{COST_TOTAL_BITS} in absolute "
             "value; divide them by a common factor or pass floats."
         )
     return weights.astype(np.int64)
@@ -129,7 +129,7 @@ def _fixed_point(
         return np.zeros(len(weights), dtype=np.int64), 0, True
     # One bit of headroom: rounding adds at most half a unit per point, and the float
     # sum above may be too small by a few units in its last place.
-    exponent = math.frexp(total)[1] - TOTAL_BITS + 1
+    exponent = math.frexp(total)[1] - COST_TOTAL_BITS + 1
     scaled = np.ldexp(weights, -exponent)
     units = np.rint(scaled)
     return units.astype(np.int64), exponent, bool((units == scaled).all())

@@ -1,9 +1,9 @@
 """All ways in which a halfspace can label a few points in at most three dimensions.
 
-Push a separating hyperplane against the points until it rests on as many of them as it
-can. The points off it keep their labels; those on it are labelled by a halfspace
-of one dimension less, and so on down to a line, where a cut remains. Such a
-*layered* halfspace labels any finite set as some ordinary halfspace does.
+Move a separating hyperplane until it touches as many points as possible. The points off
+it keep their labels; those on it are labelled by a halfspace of one dimension less, and
+so on down to a line, where a cut remains. Such a *layered* halfspace labels any finite
+set as some ordinary halfspace does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Cells", "cells", "evaluate", "record_type", "with_coordinates"]
 Float = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Hyperplanes are handled in blocks of so many sides: some 40 MB of work space.
+# Hyperplanes are handled in blocks of this many sides: some 40 MB of work space.
 _SIDES_AT_ONCE = 4_000_000
 
 
@@ -187,7 +187,9 @@ def _planes(
     parts = [_triangles(points, chosen, axis, np.flatnonzero(counts == 3))]
     for plane in np.flatnonzero(counts > 3):
         members = on[start[plane] : start[plane] + counts[plane]]
-        parts.append(_crowded(points, chosen[plane], axis[plane], int(plane), members))
+        parts.append(
+            _many_on_plane(points, chosen[plane], axis[plane], int(plane), members)
+        )
     lengths = np.array([len(records) for records, _, _ in parts])
     parent = np.concatenate([owner for _, owner, _ in parts])
     records = np.concatenate([found for found, _, _ in parts])
@@ -274,7 +276,7 @@ def _triangles(
     return records, parent, (entry_record, corners[row].ravel(), labels.ravel())
 
 
-def _crowded(
+def _many_on_plane(
     points: Float, corners: Index, axis: int, plane: int, members: Index
 ) -> tuple[NDArray[Any], Index, tuple[Index, Index, NDArray[np.uint8]]]:
     """Label many points on one plane, by the cells of that plane."""

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, csr_array
 
-from reticent.errors import InvalidParameterError, SolverError
-from reticent.hypotheses.oracles.silence import silent
+from reticent.errors import SolverError
+from reticent.hypotheses.oracles.solver_output import without_solver_output
 
-__all__ = ["Rows", "checked_search", "coarse_costs", "require_proof", "solve"]
+__all__ = ["ConstraintRows", "coarse_costs", "require_proof", "solve"]
 
 # Objectives are whole numbers up to this size, so that the solver's tolerances (1e-6
 # and finer, on coefficients of at least one) stay far below the half that a proof
@@ -22,7 +22,7 @@ __all__ = ["Rows", "checked_search", "coarse_costs", "require_proof", "solve"]
 _LARGEST_TOTAL = 2**30
 
 
-class Rows:
+class ConstraintRows:
     """Sparse inequality rows ``a @ x <= upper``, collected block by block."""
 
     def __init__(self, n_columns: int) -> None:
@@ -62,7 +62,7 @@ class Solution:
 
 def solve(
     cost: NDArray[np.float64],
-    rows: Rows,
+    rows: ConstraintRows,
     integrality: NDArray[Any],
     bounds: tuple[NDArray[Any], NDArray[Any]],
     time_limit: float,
@@ -71,7 +71,7 @@ def solve(
     options = {"mip_rel_gap": 0.0, "presolve": True}
     if time_limit < math.inf:
         options["time_limit"] = time_limit
-    with silent():
+    with without_solver_output():
         result = milp(
             cost,
             integrality=integrality,
@@ -99,7 +99,7 @@ def require_proof(value: int, bound: float) -> None:
 
 
 def coarse_costs(ones: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:
-    """Return small whole-number costs in the same proportion, and if that was exact."""
+    """Return small whole-number costs in proportion, and whether they are exact."""
     divisor = int(np.gcd.reduce(np.abs(ones)))
     if divisor == 0:
         return ones, True
@@ -109,15 +109,3 @@ def coarse_costs(ones: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:
         return reduced, True
     unit = 2.0 ** math.ceil(math.log2(total / _LARGEST_TOTAL))
     return np.rint(reduced / unit).astype(np.int64), False
-
-
-def checked_search(method: str, time_limit: float) -> None:
-    """Refuse unknown methods, and limits that are not positive numbers of seconds."""
-    if method not in ("auto", "enumerate", "milp"):
-        raise InvalidParameterError(
-            f"method={method!r} is unknown; choose 'auto', 'enumerate' or 'milp'."
-        )
-    if not time_limit > 0:
-        raise InvalidParameterError(
-            f"time_limit={time_limit!r} is not possible; seconds > 0 are needed."
-        )

@@ -1,4 +1,4 @@
-"""Tables of labelings, one bit a label."""
+"""Tables of labelings, one bit per label."""
 
 from __future__ import annotations
 

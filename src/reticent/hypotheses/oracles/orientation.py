@@ -1,9 +1,9 @@
-r"""On which side of a hyperplane does a point lie? Exactly, for floats as they are.
+r"""The side of a hyperplane on which a point lies, decided exactly for given floats.
 
 A hyperplane is given by `d` points in :math:`R^d`, `d` being 2 or 3; the side of `x` is
 the sign of a determinant. It is computed in floating point together with a bound on its
-error, and only signs in doubt are settled in integers of any length. Decimal data make
-doubt common: (0.1, 0.3), (0.2, 0.6), (0.3, 0.9) are not on a line.
+error, and only signs in doubt are decided in integers of any length. With decimal data
+doubt is common: (0.1, 0.3), (0.2, 0.6), (0.3, 0.9) are not on a line.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["paired_sides", "sides"]
 
 Float = NDArray[np.float64]
 
-# Whole coordinates of so many bits have determinants below 2**53, hence exact ones.
+# Whole coordinates of this many bits have determinants below 2**53, which are exact.
 _EXACT_BITS = {2: 24, 3: 15}
 # Rounding errors: at most 16 of them, each half of 2**-52, on terms summed in the
 # bound.
 _RELATIVE = 16 * 2.0**-52
-# Coordinates are scaled to at most 1, so what underflows is far below this.
+# Coordinates are scaled to at most 1, so underflow is far below this.
 _ABSOLUTE = 1e-300
 
 
@@ -100,7 +100,7 @@ def _normals(anchors: Float) -> tuple[Float, Float]:
 
 
 def _exact(anchors: Float, X: Float) -> NDArray[np.int8]:
-    """Settle signs in Python integers; anchors themselves lie on their hyperplane."""
+    """Decide signs in Python integers; anchors themselves lie on their hyperplane."""
     found = np.zeros(len(X), dtype=np.int8)
     open_ = np.flatnonzero(~(anchors == X[:, np.newaxis, :]).all(axis=2).any(axis=1))
     if len(open_) == 0:

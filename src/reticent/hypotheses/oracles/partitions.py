@@ -1,4 +1,4 @@
-"""Which ways of cutting a point set along a feature are really different.
+"""The distinct ways of splitting a point set along a feature.
 
 Two features can split a set the same way, so stumps on different features can be one
 labeling. Splits are compared by fingerprints, and then every match is proved.
@@ -47,7 +47,7 @@ class Splits:
 
 
 def fingerprints(n_points: int) -> NDArray[np.uint64]:
-    """Return fixed well-mixed 64-bit words, one a point (the splitmix64 sequence)."""
+    """Return fixed well-mixed 64-bit words, one per point (the splitmix64 sequence)."""
     with np.errstate(over="ignore"):
         state = np.arange(1, n_points + 1, dtype=np.uint64) * np.uint64(
             0x9E3779B97F4A7C15
@@ -69,7 +69,7 @@ def distinct_splits(
     points : ndarray
         Distinct points in lexicographic order.
     words : ndarray of uint64, optional
-        One fingerprint a point; the default ones if left out.
+        One fingerprint per point; the default ones if left out.
     """
     order = np.ascontiguousarray(np.argsort(points, axis=0).T)
     ascending = np.take_along_axis(points.T, order, axis=1)

@@ -1,7 +1,7 @@
-"""Point sets: what counts as a point, and which points are the same.
+"""Point sets: which inputs are points, and which points are equal.
 
-Everything a hypothesis class derives from unlabelled points starts from the *set* of
-them, sorted, so that order and multiplicity cannot leave a trace.
+Everything that a hypothesis class derives from unlabelled points starts from their
+sorted *set*, so that it cannot depend on order or multiplicity.
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidDataError
 
-__all__ = ["binary_matrix", "distinct_rows", "matrix", "ordered_values", "plain"]
+__all__ = [
+    "binary_matrix",
+    "distinct_rows",
+    "ordered_values",
+    "point_matrix",
+    "python_scalar",
+]
 
 _NUMERIC = "biuf"
 _ORDERED = _NUMERIC + "mMUS"
 
 
-def matrix(X: ArrayLike, n_features: int | None = None) -> NDArray[np.float64]:
+def point_matrix(X: ArrayLike, n_features: int | None = None) -> NDArray[np.float64]:
     """Return `X` as finite floats, rows by features; one dimension means one feature.
 
     Negative zero becomes zero, because both are the same point.
@@ -50,7 +56,7 @@ def matrix(X: ArrayLike, n_features: int | None = None) -> NDArray[np.float64]:
 
 def binary_matrix(X: ArrayLike, n_features: int | None = None) -> NDArray[np.bool_]:
     """Return `X` as booleans; every entry must be 0 or 1."""
-    rows = matrix(X, n_features)
+    rows = point_matrix(X, n_features)
     if not ((rows == 0) | (rows == 1)).all():
         raise InvalidDataError("X must hold only 0 and 1; binarise the features first.")
     return rows == 1
@@ -87,7 +93,7 @@ def ordered_values(X: ArrayLike) -> NDArray[Any]:
 def distinct_rows(
     rows: NDArray[Any],
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the distinct rows in lexicographic order, and where each row went."""
+    """Return the distinct rows in lexicographic order, and each row's place there."""
     first = rows[:, 0]
     order = np.argsort(first, kind="stable")
     ascending = first[order]
@@ -101,8 +107,8 @@ def distinct_rows(
     return ordered[starts], inverse
 
 
-def plain(value: Any) -> Any:
-    """Return a NumPy scalar as a Python one; dates keep their unit and stay NumPy."""
+def python_scalar(value: Any) -> Any:
+    """Return a NumPy scalar as a Python one; dates keep their unit in NumPy's type."""
     if isinstance(value, np.generic) and not isinstance(
         value, np.datetime64 | np.timedelta64
     ):
@@ -120,7 +126,7 @@ def _numbers_from(rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def _sortable(values: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of objects after trying what the oracles will do with it."""
+    """Return an array of objects after checking that the oracles can sort it."""
     if not all(bool(value == value) for value in values):  # NaN of any type
         raise InvalidDataError("X has missing values; drop or impute them first.")
     try:
@@ -130,5 +136,5 @@ def _sortable(values: NDArray[Any]) -> NDArray[Any]:
             "X has objects that cannot be ordered among themselves; use one type."
         ) from None
     if all(isinstance(value, int | float) for value in values):
-        return matrix(values)[:, 0]
+        return point_matrix(values)[:, 0]
     return values

@@ -20,14 +20,18 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from reticent.errors import SolverError
-from reticent.hypotheses.oracles.integer_programs import Rows, require_proof, solve
-from reticent.hypotheses.oracles.silence import silent
+from reticent.hypotheses.oracles.integer_programs import (
+    ConstraintRows,
+    require_proof,
+    solve,
+)
+from reticent.hypotheses.oracles.solver_output import without_solver_output
 
 __all__ = ["Halfspace", "best_halfspace", "positive_side"]
 
 Float = NDArray[np.float64]
 
-# Impossible sets to look for in one labeling before the master runs again.
+# Most impossible sets found in one labeling before the master runs again.
 _CUTS_AT_ONCE = 20
 # Multipliers below this are noise of the linear program; the proof is exact anyway.
 _NOISE = 1e-9
@@ -45,7 +49,7 @@ def positive_side(halfspace: Halfspace, X: Float) -> NDArray[np.bool_]:
     """Return which rows are labelled 1.
 
     Summed feature by feature: a matrix product may round differently from batch to
-    batch, and then the label of a point would depend on its neighbours in the batch.
+    batch, and then the label of a point would depend on the other points of the batch.
     """
     value = np.zeros(len(X))
     for weight, column in zip(halfspace.normal, X.T, strict=True):
@@ -60,7 +64,7 @@ def best_halfspace(
     """Return a halfspace of least cost over distinct points with non-zero costs."""
     deadline = time.monotonic() + time_limit
     scaled, middle, half = _to_unit_box(points)
-    # Every label as its cost likes it: if some halfspace has them, nothing is cheaper.
+    # The cheapest label of every point: if some halfspace has them, it is optimal.
     labels, bound = cost < 0, float(np.minimum(cost, 0).sum())
     master: _Master | None = None
     while True:
@@ -85,13 +89,13 @@ def best_halfspace(
 
 
 class _Master:
-    """Labels and a touching hyperplane; columns: normal, offset, faces, labels."""
+    """The master program; its columns are normal, offset, faces and labels."""
 
     def __init__(self, scaled: Float, cost: NDArray[np.int64]) -> None:
         self.n_points, self.d = scaled.shape
         self.first_label = 3 * self.d + 1
         n_columns = self.first_label + self.n_points
-        self.rows = Rows(n_columns)
+        self.rows = ConstraintRows(n_columns)
         self.cost = np.concatenate([np.zeros(self.first_label), cost])
         self.integrality = (np.arange(n_columns) > self.d).astype(int)
         self.low = np.concatenate(
@@ -158,7 +162,7 @@ def _widest(
     # width + sign * (w.x - b) <= 0
     table = np.hstack([sign * scaled, -sign, np.ones((n_points, 1))])
     bounds = [(-1, 1)] * d + [(-2 * d, 2 * d), (None, 1)]
-    with silent():
+    with without_solver_output():
         result = linprog(
             np.append(np.zeros(d + 1), -1.0), table, np.zeros(n_points), bounds=bounds
         )

@@ -1,7 +1,7 @@
-"""Sorted columns: sort the data once, then read off the cost of any cut.
+"""Sorted columns: sort the data once, then look up the cost of any cut.
 
 A cut at `c` splits a column into ``x < c`` and ``x >= c``. After one sort the cost of
-the lower part is a prefix sum, so a fresh set of cuts costs a binary search and a
+the lower part is a prefix sum, so another set of cuts costs a binary search and a
 gather.
 """
 
@@ -73,7 +73,7 @@ class SortedColumns:
 class Tally:
     """Sorted columns with the prefix sums of one labelled, weighted dataset.
 
-    Hand it to `mistakes` of a projection in place of ``(X, y, weights)``.
+    Pass it to `mistakes` of a projection instead of ``(X, y, weights)``.
     """
 
     values: NDArray[Any]

@@ -1,4 +1,4 @@
-"""What learners around other learners share: units, clones, certificates."""
+"""The base of learners that train other learners: units, clones, certificates."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from reticent.guarantees import Certificate, Scope
 from reticent.mechanisms import RandomSource
 
 
-class Table:
-    """Rows with their labels, cut into units that can be taken in any order."""
+class UnitTable:
+    """Rows with their labels, grouped by unit; units can be taken in any order."""
 
     def __init__(self, X: MatrixLike, y: NDArray[Any], units: Any) -> None:
         self.X, self.y = X, y
@@ -38,7 +38,7 @@ class Table:
     def take(self, chosen: NDArray[np.int64]) -> tuple[MatrixLike, Any, Any]:
         """Return rows, labels and new unit ids of these units, in this order.
 
-        A unit that is chosen twice comes back as two units.
+        A unit that is chosen twice becomes two units.
         """
         if not self.with_units:
             return safe_indexing(self.X, chosen), self.y[chosen], None
@@ -57,10 +57,10 @@ def _inner(method: str) -> Any:
 
 
 class MetaLearner(BaseEstimator):
-    """Common parts of learners that train another learner of this room.
+    """The base of learners that train another learner of this room.
 
-    Subclasses set the constructor parameters `learner` and `random_state`. Once
-    fitted they hold one released model, `learner_`, and nothing else of the data.
+    Subclasses set the constructor parameters `learner` and `random_state`. Once fitted,
+    only the released model, `learner_`, depends on the data.
     """
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:
@@ -86,14 +86,14 @@ class MetaLearner(BaseEstimator):
         if hasattr(X, "columns"):
             validate_data(self, X, skip_check_array=True, reset=reset)
             return X
-        # What a part of the rows would show is checked on all of them, here.
+        # Checked here on all rows, because a part could pass or fail on its own.
         kind = None if get_tags(self.learner).input_tags.string else "numeric"
         return validate_data(self, X, dtype=kind, reset=reset)
 
-    def _table(self, X: MatrixLike, y: Any, units: Any) -> tuple[Table, bool]:
+    def _table(self, X: MatrixLike, y: Any, units: Any) -> tuple[UnitTable, bool]:
         """Check the data; return it with whether labels are assumed public.
 
-        All parts must know all labels, so those of `y` are handed to the learner.
+        All parts must know all labels, so those of `y` are passed to the learner.
         """
         check_learner(self.learner)
         rows = self._rows(X, reset=True)
@@ -109,12 +109,12 @@ class MetaLearner(BaseEstimator):
         else:
             y = column_or_1d(y, warn=True)
         check_consistent_length(rows, y)
-        return Table(rows, y, units), assumed
+        return UnitTable(rows, y, units), assumed
 
     def _fitted(
-        self, table: Table, chosen: NDArray[np.int64], source: RandomSource
+        self, table: UnitTable, chosen: NDArray[np.int64], source: RandomSource
     ) -> Any:
-        """Train a clone of the learner on these units, with randomness of its own."""
+        """Train a clone of the learner on these units, with its own randomness."""
         X, y, units = table.take(chosen)
         model = clone(self.learner).set_params(**self._public)
         if "random_state" in model.get_params() and (
@@ -165,8 +165,8 @@ def released(model: Any, certificate: Any) -> Certificate[Any]:
         )
     if certificate.scope is not Scope.MODEL:
         raise InvalidParameterError(
-            f"{type(model).__name__} promises something for {certificate.scope}, not "
-            "for the model; it must not be released. Use a learner of "
+            f"the certificate of {type(model).__name__} is about {certificate.scope}, "
+            "not about the model, so the model must not be released. Use a learner of "
             "reticent.learners."
         )
     return certificate

@@ -1,4 +1,4 @@
-"""Run a learner on a subsample (L7) or on a resample (L10) of the units."""
+"""Runs a learner on a subsample (L7) or on a resample (L10) of the units."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PRIVATE = (PureDP, ApproxDP)
 def subsampled_learner(
     premise: Certificate[Any], *, labels_from_data: bool, seeded: bool
 ) -> Conclusion[Any]:
-    """Carry amplification over to a learner whose units were drawn by this code."""
+    """Extend amplification to a learner whose units were drawn by this code."""
     return _kept(premise, labels_from_data, seeded)
 
 
@@ -64,7 +64,7 @@ def subsampled_learner(
 def resampled_learner(
     premise: Certificate[Any], *, labels_from_data: bool, seeded: bool
 ) -> Conclusion[Any]:
-    """Carry G16 over to a learner whose units were drawn by this code."""
+    """Extend G16 to a learner whose units were drawn by this code."""
     return _kept(premise, labels_from_data, seeded)
 
 
@@ -88,7 +88,7 @@ class Subsampled(MetaLearner):
     learner : estimator
         A learner of this room.
     size : int or "sqrt", default="sqrt"
-        How many units it sees; "sqrt" is the root of their number, rounded down.
+        Number of units it sees; "sqrt" is the root of the total, rounded down.
     random_state : int, RandomState instance or None, default=None
         None draws from the operating system; anything else is for experiments.
 
@@ -106,9 +106,8 @@ class Subsampled(MetaLearner):
     Guarantee
     ---------
     ``ln(1 + q (e^epsilon - 1))`` and ``q delta``, with `q` the share of units drawn
-    (G8). The subsample arrives in fresh random order, because the rule is false for
-    learners that depend on the order of their units. Which units were drawn is
-    secret and not kept.
+    (G8). The subsample is in random order, because the rule is false for learners that
+    depend on the order of their units. Which units were drawn is secret and not stored.
 
     References
     ----------
@@ -152,7 +151,7 @@ class Subsampled(MetaLearner):
         n = table.n_units
         size = self._size(n)
         source = noise_source(self.random_state)
-        # Trap 5: subset() hands the units out in fresh random order.
+        # subset() returns the units in random order, as rule G8 needs.
         self.learner_ = self._fitted(table, source.subset(n, size), source)
         self.certificate_ = subsampled_learner(
             subsample(privacy_of(self.learner_), n=n, order="shuffled"),
@@ -180,9 +179,9 @@ class Subsampled(MetaLearner):
 class Resampled(MetaLearner):
     r"""Make a perfectly generalizing learner private by bootstrapping its data.
 
-    The learner is run on as many units as there are, drawn with replacement. To it
-    the data are then a distribution, from which it learns next to nothing but what any
-    sample of it shows; so one unit cannot matter much.
+    The learner is run on `n` of the `n` units, drawn with replacement. For the learner
+    the data are then a distribution, and its output hardly depends on which sample of
+    it was drawn; so one unit cannot matter much.
 
     Parameters
     ----------
@@ -200,8 +199,8 @@ class Resampled(MetaLearner):
     Guarantee
     ---------
     ``(4 epsilon, delta (e^{4 epsilon} - 1)/(e^epsilon - 1) + beta/(1 - beta))`` by
-    G16. A learner that is differentially private to begin with, as L9 is, usually
-    promises more by its own `privacy_certificate_`: this is for those that are not.
+    G16. A learner that is differentially private itself, such as L9, usually promises
+    more by its own `privacy_certificate_`: this is for learners that are not.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""How accurate learning with public points is at least (M3)."""
+"""Bounds on the accuracy of learning with public points (M3)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def regularized_excess_at_most(
         Bounds on predictions and on the derivative of the loss (in [0, 1]).
     smoothness : float
         :math:`\sigma \le 1`: private rows have a density of at most
-        :math:`1/\sigma` relative to the public rows' distribution. It enters here
-        and never the privacy.
+        :math:`1/\sigma` relative to the public rows' distribution. It affects this
+        bound and never the privacy.
 
     Returns
     -------
@@ -68,10 +68,10 @@ def regularized_excess_at_most(
             "are the same."
         )
     noise = 2 * noise_scale**2 * dimension / m
-    apart = 4 * reach**2 / math.sqrt(m)
+    spread = 4 * reach**2 / math.sqrt(m)
     total = (
         eta * reach**2
         + 2 * slope * reach / math.sqrt(n)
-        + slope * math.sqrt((noise + apart) / sigma)
+        + slope * math.sqrt((noise + spread) / sigma)
     )
     return min(1.0, total)

@@ -1,4 +1,4 @@
-"""Release a classifier with the help of public unlabelled points (L4)."""
+"""Releases a classifier with the help of public unlabelled points (L4)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _WORKSPACE = 1 << 24
 def cover_of(projection: Any, radius: float) -> NDArray[np.int64]:
     """Return representatives within `radius` of every labeling of the points.
 
-    Distance is the share of points that two labelings tell apart. The first labeling
-    that is not covered yet is taken, until all are: a function of the points alone.
+    Distance is the share of points on which two labelings differ. The first labeling
+    that is not yet covered is taken, until all are: a function of the points alone.
     """
     labels = np.asarray(projection.labels, dtype=np.int8)
     n_labelings, n_points = labels.shape
@@ -42,8 +42,8 @@ def cover_of(projection: Any, radius: float) -> NDArray[np.int64]:
         kept.append(first)
         for start in range(0, n_labelings, step):
             part = slice(start, start + step)
-            apart = (labels[part] != labels[first]).sum(axis=1)
-            uncovered[part] &= apart > reach
+            distance = (labels[part] != labels[first]).sum(axis=1)
+            uncovered[part] &= distance > reach
     return np.array(kept, dtype=np.int64)
 
 
@@ -52,8 +52,8 @@ class PublicCoverClassifier(CandidateClassifier):
 
     Infinite classes, such as thresholds on the line, have no private learner that
     works for every distribution. With unlabelled points from a public population close
-    to the private one they have: one hypothesis for each labeling of these points
-    stands for the class, and the exponential mechanism chooses among them.
+    to the private one there is such a learner: one hypothesis for each labeling of
+    these points represents the class, and the exponential mechanism chooses among them.
 
     Parameters
     ----------
@@ -63,11 +63,11 @@ class PublicCoverClassifier(CandidateClassifier):
         Privacy cost of the released model.
     radius : float, default=0.0
         Keep hypotheses so that every labeling differs from that of a kept one on at
-        most this share of the public points. 0 keeps one for each labeling; more
-        makes fewer candidates, hence less noise, and costs up to `radius` in error.
+        most this share of the public points. 0 keeps one for each labeling; a larger
+        radius gives fewer candidates, hence less noise, and adds up to `radius` error.
     n_public : int or None, default=None
-        How many of the public rows are used: the first ones. None uses all. It is for
-        plans, whose bounds on the error are about so many.
+        Number of public rows that are used, the first ones; None uses all. A plan sets
+        it, because its error bound holds for this number.
     penalty, selection, classes, random_state
         As for `ExponentialMechanismClassifier`; a `penalty` is a function of a
         hypothesis.
@@ -80,9 +80,9 @@ class PublicCoverClassifier(CandidateClassifier):
     Guarantee
     ---------
     As for `ExponentialMechanismClassifier`: the cover is a function of the public
-    points. Private rows may come from a different distribution; that costs accuracy,
-    not privacy. The points must be public indeed: points taken from the private rows
-    void the certificate.
+    points. Private rows may come from a different distribution; this costs accuracy,
+    not privacy. The points must be public: points taken from the private rows void the
+    certificate.
 
     References
     ----------
@@ -151,7 +151,7 @@ class PublicCoverClassifier(CandidateClassifier):
         units : array-like of shape (n_rows,), default=None
             The id of each row's unit; the losses of its rows are averaged.
         public : array-like of shape (n_public, n_features)
-            Public unlabelled rows. Needed.
+            Public unlabelled rows; required.
         """
         check_public("PublicCoverClassifier", public, X)
         rows = self._rows(X, reset=True)
@@ -160,10 +160,7 @@ class PublicCoverClassifier(CandidateClassifier):
         self.certificate_ = self._certificate(
             examples, self.epsilon, self.selection, candidates.count, source.seeded
         )
-        self._release(candidates, law, source)
-        self.n_candidates_ = candidates.count
-        self.classes_ = labels.classes
-        self.n_units_ = examples.n_units
+        self._release(candidates, law, source, examples, labels)
         return self
 
     def candidates(self, public: MatrixLike) -> ListedCandidates:

@@ -1,4 +1,4 @@
-"""Public unlabelled rows, as a fit takes them."""
+"""Checks of public unlabelled rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array
 
 from reticent._numbers import whole
 from reticent.errors import InvalidDataError
-from reticent.learners.selection.candidates import refuse_the_data
+from reticent.learners.selection.candidates import refuse_training_rows
 
 
 def check_public(owner: str, public: Any, X: Any) -> None:
@@ -19,7 +19,7 @@ def check_public(owner: str, public: Any, X: Any) -> None:
         raise InvalidDataError(
             f"public=None; {owner} needs public unlabelled rows: fit(X, y, public=Z)."
         )
-    refuse_the_data("public rows", public, X)
+    refuse_training_rows("public rows", public, X)
 
 
 def public_rows(
@@ -48,7 +48,7 @@ def first_rows(owner: str, public: Any, n_public: int | None) -> Any:
     rows = np.asarray(public)
     if not len(rows) >= count:
         raise InvalidDataError(
-            f"public has {len(rows)} rows; n_public={count} needs as many at least. "
+            f"public has {len(rows)} rows; n_public={count} needs at least as many. "
             "Give more, or lower n_public."
         )
     return rows[:count]

@@ -1,4 +1,4 @@
-"""Release what a minimiser says of public points, under noise there (M4)."""
+"""Releases the labels that a minimiser under noise gives to public points (M4)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from reticent._numbers import below_one, nonnegative
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.estimators import two_labels, unit_positions
-from reticent.hypotheses import HypothesisClass, distinct_rows, matrix
+from reticent.hypotheses import HypothesisClass, distinct_rows, point_matrix
 from reticent.learners.public.points import check_public, first_rows
 from reticent.learners.public.separator_noise import (
     NOISES,
-    Separator,
+    SeparatorFacts,
     SeparatorNoise,
     gaussian_separator_noise,
     laplace_separator_noise,
@@ -31,7 +31,7 @@ SCALES = ("teaching", "points")
 
 
 class SeparatorClassifier(ClassifierMixin, BaseEstimator):
-    """Common parts of classifiers that release labels of public points.
+    """The base of classifiers that release labels of public points.
 
     Subclasses have the constructor parameters `hypotheses`, `epsilon`, `delta`,
     `noise`, `scale_by`, `slack`, `classes` and `random_state`.
@@ -54,13 +54,13 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
         labels, y = two_labels("A class of hypotheses", self.classes, rows, y)
         positions, n_units = unit_positions(units, len(rows))
         oracle = oracle_for(self.hypotheses, rows.shape[1])
-        public, _ = distinct_rows(matrix(points, rows.shape[1]))
+        public, _ = distinct_rows(point_matrix(points, rows.shape[1]))
         source = noise_source(self.random_state)
         noise = self._noise(oracle, public, n_units, source.seeded)
         if units is None:
             weights = np.full(len(rows), noise.steps, dtype=np.int64)
         else:
-            # Rounded down, so that a unit's mistakes weigh `steps` at most.
+            # Rounded down, so that a unit's mistakes weigh at most `steps`.
             weights = (
                 noise.steps // np.bincount(positions, minlength=n_units)[positions]
             )
@@ -71,7 +71,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
             public,
             noise.steps,
         )
-        # From here on nothing but the labels of public points is known of the data.
+        # From here on only the labels of public points depend on the data.
         self._family = deepcopy(self.hypotheses)
         self.hypothesis_ = oracle.release(public, won)
         self.certificate_ = noise.certificate
@@ -94,7 +94,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidParameterError(
                 f"scale_by={self.scale_by!r} must be one of {', '.join(SCALES)}."
             )
-        facts = Separator(
+        facts = SeparatorFacts(
             n=n_units,
             points=len(points),
             taught=(
@@ -120,7 +120,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
                     )
                 )
             except (InvalidParameterError, RuleError):
-                # Too many labelings, say. All of this is public, and so is the choice.
+                # For example, too many labelings. This choice depends on public facts.
                 if not found:
                     raise
         return min(found, key=_variance)
@@ -158,18 +158,18 @@ class RRSPMClassifier(SeparatorClassifier):
     r"""Private classifier from an oracle and public unlabelled points.
 
     Public points get random costs, of either sign, for label 1. One call of the oracle
-    minimises the mistakes on the private rows plus these costs. Of the minimiser only
-    its labels of the public points are kept, and the class's representative of these
-    labels is released. No list of candidates is needed, only an oracle: large classes
-    and large data are fine.
+    minimises the mistakes on the private rows plus these costs. Only the minimiser's
+    labels of the public points are kept, and the class's representative of these labels
+    is released. This needs an oracle but no list of candidates, so it works for large
+    classes and large data.
 
     Parameters
     ----------
     hypotheses : HypothesisClass or classifier
         The class, from `reticent.hypotheses`. Or any scikit-learn classifier that
         takes `sample_weight`, as a heuristic: a copy is fitted with flipped labels
-        where weights are negative, and another is fitted on the public points with
-        the labels that the first gives them, and released.
+        where weights are negative, and another copy, fitted on the public points with
+        the labels of the first, is released.
     epsilon : float, default=1.0
         Privacy cost of the released model.
     delta : float, default=0.0
@@ -178,15 +178,15 @@ class RRSPMClassifier(SeparatorClassifier):
         Law of the costs. "auto" takes the one of smaller variance; Laplace, hence
         pure differential privacy, if `delta` is 0.
     scale_by : {"teaching", "points"}, default="teaching"
-        Whether the noise is scaled to the number of points that tell a labeling apart
-        from all others, or to the number of all points, as S4 does.
+        Whether the noise is scaled to the number of points that distinguish a labeling
+        from all others, or to the number of all points, as in S4.
     slack : float, default=0.0
-        By how many weighted mistakes the oracle's result may be off the minimum. The
-        noise grows by the factor ``1 + slack``, and a certificate that is conditional
-        on an exact oracle is then conditional on one that is this good.
+        By how many weighted mistakes the oracle's result may exceed the minimum. The
+        noise grows by the factor ``1 + slack``, and a certificate that assumes an exact
+        oracle then assumes one within this slack.
     n_public : int or None, default=None
-        How many of the public rows are used: the first ones. None uses all. It is for
-        plans, whose bounds on the error are about so many.
+        Number of public rows that are used, the first ones; None uses all. A plan sets
+        it, because its error bound holds for this number.
     classes : array-like of shape (2,), default=None
         The two public labels. None reads them from `y` and assumes them public.
     random_state : int, RandomState instance or None, default=None
@@ -197,9 +197,9 @@ class RRSPMClassifier(SeparatorClassifier):
     hypothesis_ : object
         The released hypothesis, or the classifier fitted on the public points.
     certificate_ : Certificate
-        What the model promises; it predicts without limit.
+        What the model promises, for any number of predictions.
     points_, labels_ : ndarray
-        The distinct public points and their labels, from which the hypothesis follows.
+        The distinct public points and their labels, which determine the hypothesis.
     noise_scale_ : float
         Scale of the noise, in mistakes; public.
     classes_ : ndarray of shape (2,)
@@ -227,9 +227,9 @@ class RRSPMClassifier(SeparatorClassifier):
     the last two with ``slack > 0``               assumes ORACLE_WITHIN_SLACK instead
     ============================================  ====================================
 
-    How the public points relate to the private rows matters for accuracy alone. They
-    must be public: points taken from the private rows void the certificate. With
-    `units` a unit's loss is the mean over its rows, rounded down.
+    How the public points relate to the private rows affects only accuracy. They must be
+    public: points taken from the private rows void the certificate. With `units` a
+    unit's loss is the mean over its rows, rounded down.
 
     References
     ----------
@@ -295,7 +295,7 @@ class RRSPMClassifier(SeparatorClassifier):
         units : array-like of shape (n_rows,), default=None
             The id of each row's unit; the losses of its rows are averaged.
         public : array-like of shape (n_public, n_features)
-            Public unlabelled rows. Needed; copies count once.
+            Public unlabelled rows; required. Duplicates count once.
         """
         check_public("RRSPMClassifier", public, X)
         points = first_rows("RRSPMClassifier", public, self.n_public)

@@ -1,4 +1,4 @@
-"""Release a minimiser under noise on a set that tells all hypotheses apart (M5)."""
+"""Releases a minimiser under noise on a set that identifies all hypotheses (M5)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from reticent.errors import InvalidParameterError
 from reticent.hypotheses import HypothesisClass
 from reticent.learners.public.rrspm import SeparatorClassifier
 from reticent.learners.public.teaching_sets import identification_set
-from reticent.learners.selection.candidates import refuse_the_data
+from reticent.learners.selection.candidates import refuse_training_rows
 
 
 class RSPMClassifier(SeparatorClassifier):
     r"""Private classifier from an oracle and a universal identification set.
 
-    As `RRSPMClassifier`, with points that tell all hypotheses of the class apart in
-    the place of public rows. Labels of these points name the minimiser, so that it is
-    released itself; no public data are needed. Such sets exist for finite classes and
-    on finite domains (see `identification_set`).
+    Like `RRSPMClassifier`, but instead of public rows it uses points that distinguish
+    all hypotheses of the class. Labels of these points identify the minimiser, so that
+    it is released itself; no public data are needed. Such sets exist for finite classes
+    and on finite domains (see `identification_set`).
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class RSPMClassifier(SeparatorClassifier):
     points : array-like of shape (n_points, n_features), default=None
         The identification set; never the data.
     domain : array-like of shape (n_points, n_features), default=None
-        Every point that a row can be; a set is chosen from it if `points` are not
-        given. None takes the domain of a `FiniteClass.from_table`.
+        All possible rows; a set is chosen from them if `points` are not given. None
+        takes the domain of a `FiniteClass.from_table`.
 
     Attributes
     ----------
@@ -41,8 +41,8 @@ class RSPMClassifier(SeparatorClassifier):
 
     Guarantee
     ---------
-    As for `RRSPMClassifier`. It holds for any `points`, and for rows off the `domain`;
-    a set that does not identify costs accuracy, not privacy.
+    As for `RRSPMClassifier`. It holds for any `points`, and for rows outside the
+    `domain`; a set that does not identify hypotheses costs accuracy, not privacy.
 
     References
     ----------
@@ -99,8 +99,8 @@ class RSPMClassifier(SeparatorClassifier):
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
         """Release the minimiser; parameters as for other releases."""
-        refuse_the_data("points", self.points, X)
-        refuse_the_data("domain", self.domain, X)
+        refuse_training_rows("points", self.points, X)
+        refuse_training_rows("domain", self.domain, X)
         if not isinstance(self.hypotheses, HypothesisClass):
             raise InvalidParameterError(
                 f"hypotheses={self.hypotheses!r} must be a class of "

@@ -1,4 +1,4 @@
-"""What learning with public unlabelled points promises (M1-M3, M6)."""
+"""Rules for learning with public unlabelled points (M1-M3, M6)."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def minimiser_move(
     scopes=(Scope.MODEL,),
 )
 def projected_model(premise: Certificate[Any], *, points: int) -> Conclusion[Any]:
-    """Carry the promise of noisy values on public points over to the model."""
+    """Extend the promise of noisy values on public points to the model."""
     whole("rule M1", "points", points)
     if premise.rule not in ("G5-laplace", "G5-gaussian-analytic", "M2"):
         raise RuleError(
@@ -122,13 +122,13 @@ def projected_model(premise: Certificate[Any], *, points: int) -> Conclusion[Any
 
 
 def near_tie_at_most(distance: float, *, slack: float, complexity: float) -> float:
-    r"""Bound the chance of two far apart hypotheses that are nearly best at once.
+    r"""Bound the probability that two distant hypotheses are both nearly best.
 
     Hypotheses with labels -1 and 1 on the public points are compared by a fixed
-    function plus a Gaussian process of variance one a hypothesis. Returned is a bound
-    on the probability that some hypothesis further than `distance` (root mean square
-    over the points) from the minimiser is within ``2 * slack`` of it, everything in
-    units of the process.
+    function plus a Gaussian process of variance one per hypothesis. The result bounds
+    the probability that some hypothesis further than `distance` (root mean square over
+    the points) from the minimiser is within ``2 * slack`` of it, everything in units of
+    the process.
 
     *Proof.* Let :math:`t = 4 \cdot slack/distance^2`. Fix the minimiser `f`; the part
     of the process that is independent of `w(f)` decides a number :math:`a_f` such that
@@ -295,9 +295,9 @@ def complexity_at_most(m: int, labelings: int) -> float:
     scopes=(Scope.INTERFACE,),
 )
 def student_of_answers(premise: Certificate[Any], *, asked: int) -> Conclusion[Any]:
-    """Carry the promise of all answers over to the model that learned from them.
+    """Extend the promise of all answers to the model that learned from them.
 
-    `asked` is the number of public rows that may be asked about, settled in advance.
+    `asked` is the number of public rows that may be asked about, fixed in advance.
     """
     asked = whole("rule M6", "asked", asked)
     covered = premise.answer_count()

@@ -1,4 +1,4 @@
-"""How far a release through public points is from the best of its class (M4)."""
+"""Bounds on the excess error of a release through public points (M4)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from reticent.learners.public.teaching_sets import most_labelings
 
 
 @dataclass(frozen=True)
-class ReleaseError:
-    """What separates the error of a release from the best of its class.
+class ExcessErrorBound:
+    """A bound on the excess error of a release over the best of its class, in parts.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class ReleaseError:
         Difference between the private sample and its population; without privacy it
         would be the same.
     disagreement : float
-        How differently two hypotheses may label private rows that agree on all public
+        On how many private rows two hypotheses may differ that agree on all public
         points.
     """
 
@@ -34,7 +34,7 @@ class ReleaseError:
 
     @property
     def total(self) -> float:
-        """The bound on the excess error: at most 1."""
+        """The bound on the excess error, at most 1."""
         return min(1.0, up(self.noise + self.sampling + self.disagreement))
 
 
@@ -48,7 +48,7 @@ def rrspm_error_at_most(
     failure: float = 0.05,
     n_features: int = 1,
     scale_by: str = "teaching",
-) -> ReleaseError:
+) -> ExcessErrorBound:
     r"""Bound the excess error of `RRSPMClassifier` with Laplace noise.
 
     Parameters
@@ -62,14 +62,14 @@ def rrspm_error_at_most(
         Privacy cost.
     sigma : float, default=1.0
         No set of rows is more than :math:`1/\sigma` times as likely in private as in
-        public; 1 if both have one distribution. It does not touch privacy.
+        public; 1 if both have one distribution. It does not affect privacy.
     failure : float, default=0.05
         Probability, over samples and noise, that the bound fails.
     n_features : int, default=1
         Width of the rows.
     scale_by : {"teaching", "points"}, default="teaching"
-        As for `RRSPMClassifier`. Where only the points can tell the size of teaching
-        sets, the bound is for "points".
+        As for `RRSPMClassifier`. If the size of teaching sets depends on the points,
+        the bound is for "points".
 
     Guarantee
     ---------
@@ -115,10 +115,10 @@ def rrspm_error_at_most(
         raise InvalidParameterError(
             f"scale_by={scale_by!r} must be one of teaching, points."
         )
-    # Counting in 512 steps a mistake or finer, ties cost less than this.
+    # With at least 512 steps per mistake, ties cost less than this factor.
     scale = 1.001 * 2 * taught / epsilon
     labelings = math.log(most_labelings(family, m))
-    return ReleaseError(
+    return ExcessErrorBound(
         noise=up(_largest_sum(m, scale, labelings - math.log(beta)) / n),
         sampling=up(
             math.sqrt(8 * (math.log(4 / beta) + _log_labelings(family, 2 * n)) / n)
@@ -141,7 +141,7 @@ def _log_labelings(family: HypothesisClass[Any], points: int) -> float:
 def _largest_sum(count: int, scale: float, exponent: float) -> float:
     r"""Return what a sum of Laplace noise exceeds with probability ``exp(-exponent)``.
 
-    The best :math:`\lambda` of the Chernoff bound, as far as it is allowed.
+    By the Chernoff bound with the best :math:`\lambda` that is allowed.
     """
     best = min(math.sqrt(exponent / (2 * count)), math.sqrt(0.5))
     return scale * (exponent + 2 * count * best**2) / best

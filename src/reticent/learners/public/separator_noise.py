@@ -31,13 +31,13 @@ from reticent.mechanisms import (
 
 NOISES = ("laplace", "gaussian")
 
-# A mistake counts at most so many steps of the noise's grid. Breaking ties costs one
-# half step in that many, so finer steps would save nothing that can be seen.
+# A mistake counts at most this many steps of the noise's grid. Breaking ties costs half
+# a step in this many, so finer steps would save next to nothing.
 _FINEST = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Separator:
+class SeparatorFacts:
     """The public facts that the noise is calibrated to.
 
     Attributes
@@ -47,17 +47,17 @@ class Separator:
     points : int
         Number of distinct public points.
     taught : int
-        Points that tell any labeling apart from all others.
+        Number of points that distinguish any labeling from all others.
     labelings : int
         Number of labelings of the points, or an upper bound; for Gaussian noise.
     room : int
-        What the costs of all points may add up to so that the oracle is exact.
+        The largest sum of the costs of all points for which the oracle is exact.
     oracle : str
         Name of the oracle.
     exact_oracle : bool
         Whether its minimiser is proved.
     slack : float
-        By how many mistakes its result may be off.
+        By how many mistakes its result may exceed the minimum.
     """
 
     n: int
@@ -70,7 +70,7 @@ class Separator:
     slack: float = 0.0
 
     def shift(self, steps: int) -> int:
-        """Return what teaching points must gain for a labeling to win again."""
+        """Return how much teaching points must gain for a labeling to win again."""
         return 2 * steps + 2 * self.slack_steps(steps) + 1
 
     def slack_steps(self, steps: int) -> int:
@@ -87,13 +87,13 @@ class SeparatorNoise:
     law : GridLaw
         Law of the noise.
     steps : int
-        What one mistake counts, in steps of the noise.
+        The cost of one mistake, in steps of the noise.
     scale : float
         Scale of the noise, in steps.
     points : int
         Number of public points.
     limit : int
-        Noise that adds up to more is drawn anew.
+        Noise that adds up to more is drawn again.
     certificate : Certificate
         What the labels of the public points promise.
     """
@@ -106,7 +106,7 @@ class SeparatorNoise:
     certificate: Certificate[Any]
 
     def draw(self, source: RandomSource) -> NDArray[np.int64]:
-        """Draw what label 1 costs at each public point, in steps."""
+        """Draw the cost of label 1 at each public point, in steps."""
         draw = (
             draw_discrete_laplace
             if self.law is GridLaw.LAPLACE
@@ -121,7 +121,7 @@ class SeparatorNoise:
 
 
 def laplace_separator_noise(
-    facts: Separator, *, epsilon: float, labels_from_data: bool, seeded: bool
+    facts: SeparatorFacts, *, epsilon: float, labels_from_data: bool, seeded: bool
 ) -> SeparatorNoise:
     """Return discrete Laplace noise that makes the labels epsilon-private (M4)."""
     epsilon = checked_epsilon("separator noise", epsilon)
@@ -146,7 +146,7 @@ def laplace_separator_noise(
 
 
 def gaussian_separator_noise(
-    facts: Separator,
+    facts: SeparatorFacts,
     *,
     epsilon: float,
     delta: float,
@@ -157,7 +157,7 @@ def gaussian_separator_noise(
     epsilon = checked_epsilon("separator noise", epsilon)
     delta = probability("separator noise", "delta", delta)
     top, bottom = delta.as_integer_ratio()
-    # The last digits of the curve, and of the product with the number of labelings.
+    # Slightly less, for rounding of the curve and of the product with the labelings.
     share = (top / (bottom * facts.labelings)) * (1 - 2.0**-40)
     if not share >= 1e-280:
         raise InvalidParameterError(
@@ -190,9 +190,9 @@ def gaussian_separator_noise(
 
 
 def _steps(
-    facts: Separator, scale_at: Callable[[int], float], room: Callable[..., int]
+    facts: SeparatorFacts, scale_at: Callable[[int], float], room: Callable[..., int]
 ) -> int:
-    """Return the finest steps, a power of two, at which everything has room."""
+    """Return the finest steps, a power of two, at which all sums are exact."""
     steps = _FINEST
     while steps >= 1:
         # A little more, because the scale grows until its certificate holds.
@@ -233,7 +233,7 @@ def _smallest(
     return found
 
 
-def _shared(facts: Separator, steps: int) -> dict[str, Any]:
+def _shared(facts: SeparatorFacts, steps: int) -> dict[str, Any]:
     return {
         "n": facts.n,
         "steps": steps,
@@ -248,7 +248,7 @@ def _shared(facts: Separator, steps: int) -> dict[str, Any]:
 
 def _noise(
     law: GridLaw,
-    facts: Separator,
+    facts: SeparatorFacts,
     steps: int,
     scale: float,
     certificate: Certificate[Any],

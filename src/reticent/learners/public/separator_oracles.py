@@ -1,7 +1,7 @@
-"""What minimises noisy mistakes: an exact oracle, or any classifier that can be tried.
+"""Oracles that minimise noisy mistakes: exact ones, and classifiers as heuristics.
 
-Both return the labels of the public points and nothing else. What is released is made
-from these labels and the public points alone.
+They return only the labels of the public points. The released model is made from these
+labels and the public points alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from reticent.errors import InvalidParameterError
 from reticent.hypotheses import (
-    TOTAL_BITS,
+    COST_TOTAL_BITS,
     Conjunctions,
     FiniteClass,
     Halfspaces,
@@ -39,11 +39,11 @@ _PROGRAM_ROOM = 1 << 30
 
 
 class SeparatorOracle(Protocol):
-    """A way to minimise weighted mistakes, and to release labels as a model."""
+    """Minimises weighted mistakes, and releases labels as a model."""
 
     @property
     def name(self) -> str:
-        """What the certificate calls it."""
+        """Its name in the certificate."""
 
     @property
     def exact(self) -> bool:
@@ -51,7 +51,7 @@ class SeparatorOracle(Protocol):
 
     @property
     def room(self) -> int:
-        """What costs may add up to."""
+        """The largest sum of costs."""
 
     def taught(self, points: Float) -> int:
         """Return how many points teach any labeling."""
@@ -68,7 +68,7 @@ class SeparatorOracle(Protocol):
         """
 
     def release(self, points: Float, labels: Whole) -> Any:
-        """Return a hypothesis for these labels, from nothing else."""
+        """Return a hypothesis for these labels; it depends on nothing else."""
 
     def predict(self, hypothesis: Any, X: Float) -> Whole:
         """Return labels 0 and 1."""
@@ -92,22 +92,22 @@ class ClassOracle:
     @property
     def exact(self) -> bool:
         """Whether minimisers are found in whole numbers alone."""
-        # Not isinstance: a subclass may minimise in its own way.
+        # Not isinstance: a subclass may minimise differently.
         if type(self.family) in (Halfspaces, Conjunctions):
             return bool(self.family.method == "enumerate")  # type: ignore[attr-defined]
         return type(self.family) in _EXACT
 
     @property
     def room(self) -> int:
-        """What costs may add up to so that sums are exact."""
-        return 1 << TOTAL_BITS if self.exact else _PROGRAM_ROOM
+        """The largest sum of costs for which sums are exact."""
+        return 1 << COST_TOTAL_BITS if self.exact else _PROGRAM_ROOM
 
     def taught(self, points: Float) -> int:
         """Return how many points teach any labeling."""
         return teaching_size(self.family, points)
 
     def labelings(self, points: Float) -> int:
-        """Count the labelings of the points; bound their number if that is long."""
+        """Count the labelings of the points, or bound their number if it is large."""
         most = most_labelings(self.family, len(points))
         if isinstance(self.family, Thresholds | Stumps) or most <= 1 << 20:
             return self.family.growth(points=points)
@@ -131,7 +131,7 @@ class ClassOracle:
 
 @dataclass(frozen=True)
 class HeuristicOracle:
-    """A scikit-learn classifier in the place of an oracle.
+    """A scikit-learn classifier instead of an oracle.
 
     Negative weights become flipped labels. Nothing is known about its labelings, so
     all points are needed to teach one, and there may be all :math:`2^m` of them.
@@ -140,7 +140,7 @@ class HeuristicOracle:
     estimator: Any
 
     exact = False
-    room = 1 << TOTAL_BITS
+    room = 1 << COST_TOTAL_BITS
 
     def __post_init__(self) -> None:
         if not has_fit_parameter(self.estimator, "sample_weight"):
@@ -169,13 +169,13 @@ class HeuristicOracle:
         """Fit with flipped labels and absolute weights, and predict the points."""
         kept = weights != 0
         flipped = np.where(weights < 0, 1 - y, y)
-        # Relative to a mistake's weight, so that a regulariser keeps its meaning.
+        # Relative to a mistake's weight, so that a regulariser keeps its strength.
         sizes = np.abs(weights[kept]) / steps
         model = _fitted(self.estimator, X[kept], flipped[kept], sizes)
         return np.asarray(model.predict(points), dtype=np.int64)
 
     def release(self, points: Float, labels: Whole) -> Any:
-        """Fit a fresh copy on the public points with these labels."""
+        """Fit a new copy on the public points with these labels."""
         return _fitted(self.estimator, points, labels, None)
 
     def predict(self, hypothesis: Any, X: Float) -> Whole:

@@ -1,4 +1,4 @@
-"""What noise on public points promises of the minimiser's labels there (M4, M5)."""
+"""Rules for the labels of public points by a minimiser under noise (M4, M5)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ ORACLE_WITHIN_SLACK = Assumption(
     "the optimisation oracle returned a hypothesis within the slack of the minimum",
 )
 
-# What drawing the noise anew, should it not fit, adds to epsilon; see the proof.
+# What redrawing noise that does not fit adds to epsilon; see the proof.
 _REDRAWN = 2.0**-59
-# Gaussian noise fits if no coordinate reaches so many scales: exp(-64^2/2) is below
-# what floats hold.
+# Gaussian noise fits if no coordinate reaches this many scales: exp(-64^2/2) is below
+# the smallest float.
 _SCALES_THAT_FIT = 64
 
 
@@ -61,8 +61,8 @@ def laplace_separator(
 
     Mistakes count `steps`, the noise is a whole number: discrete Laplace of `scale`
     on each of `points` public points, as the cost of label 1 there. `taught` points
-    tell every labeling apart from all others. `oracle` names what minimises; its
-    result may be off by `slack` steps.
+    distinguish every labeling from all others. `oracle` is the name of the minimiser;
+    its result may exceed the minimum by `slack` steps.
 
     *Proof.* Let labeling `v` be within the slack :math:`g` of the minimum on `D` under
     noise `c`. Make it cheaper on its teaching points by :math:`2k+2g+1` each, `k` being
@@ -73,7 +73,7 @@ def laplace_separator(
     way. For fixed `v` the shift is one-to-one and costs
     :math:`e^{(2k+2g+1)t/b}` at most.
 
-    Noise of more than :math:`T` = `room` - `nk` in all is drawn anew. That happens with
+    Noise of more than :math:`T` = `room` - `nk` in all is redrawn. That happens with
     probability :math:`q \le 2^m e^{-T/2b}` (Chernoff), and every labeling has
     probability at least :math:`p = (e^{-(nk+g+1)/b}/2)^m` on any data, namely if all
     noise is for it and outweighs the data. So the ratio grows by
@@ -135,7 +135,7 @@ def gaussian_separator(
     of them. The shift may not be fixed once for all, because `c` decides which `v`
     wins.
 
-    Noise that does not fit is drawn anew. No coordinate reaches 64 scales but with
+    Noise that does not fit is drawn again. No coordinate reaches 64 scales except with
     probability :math:`2me^{-2048}`, far below the last digit of delta.
     """
     owner = "rule M4-gaussian"
@@ -163,7 +163,7 @@ def gaussian_separator(
 
 
 def union_delta(count: int, delta: float) -> float:
-    """Return ``count * delta``, rounded up, or refuse what is no probability."""
+    """Return ``count * delta``, rounded up; refuse it if it is not a probability."""
     # As rationals: the number of labelings may not fit into a float.
     top, bottom = delta.as_integer_ratio()
     if not count * top < bottom:
@@ -177,7 +177,7 @@ def union_delta(count: int, delta: float) -> float:
 def laplace_room(
     *, n: int, points: int, steps: int, scale: float, slack: int = 0
 ) -> int:
-    """Return how large costs may have to add up for the proof of M4-laplace."""
+    """Return how large sums of costs must be allowed to be for M4-laplace."""
     noise = points * (n * steps + slack + 1) / scale
     # T/(2b) >= 2 m ln 2 + m (nk+g+1)/b + 60 ln 2; then q <= 2^-60 p.
     tail = 2 * scale * (2 * points * math.log(2) + noise + 60 * math.log(2))
@@ -187,7 +187,7 @@ def laplace_room(
 def gaussian_room(
     *, n: int, points: int, steps: int, scale: float, slack: int = 0
 ) -> int:
-    """Return how large costs may have to add up for the proof of M4-gaussian."""
+    """Return how large sums of costs must be allowed to be for M4-gaussian."""
     return n * steps + math.ceil(up(_SCALES_THAT_FIT * points * scale)) + 1
 
 

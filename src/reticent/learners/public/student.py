@@ -1,4 +1,4 @@
-"""A student of private answers: a model that is released (M6)."""
+"""A student of private answers: a model that may be released (M6)."""
 
 from __future__ import annotations
 
@@ -51,25 +51,26 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
 
     A teacher learns from the private rows and labels public ones; each label is
     private, and all of them together stay within one budget. A student of any kind is
-    trained on them. It has seen nothing else, so it may be released, and asked without
+    trained on these labels and nothing else, so it may be released and asked without
     limit.
 
     Parameters
     ----------
     teacher : classifier of `reticent.prediction`
-        Answers about public rows, such as ``PrivateVotingClassifier(pipeline)``. A
-        fresh copy is fitted and thrown away.
+        Labels the public rows, for example ``PrivateVotingClassifier(pipeline)``. A
+        copy is fitted and discarded.
     student : classifier or pipeline
         What is trained on the labelled public rows, without noise.
     epsilon, delta : float, default=1.0 and 0.0
-        What releasing the student costs. A delta lets many more rows be labelled.
+        Privacy cost of the released student. With a delta many more rows can be
+        labelled.
     n_labels : int or "all", default="all"
         How many different public rows, the first ones, are labelled at most. More of
         them make each label noisier.
     spread : bool, default=True
-        Whether the teacher's epsilon is set so that its answers fill the budget (and a
-        vote's ``rule="auto"`` settled to fit). If not, the teacher keeps its own, and
-        as many rows are labelled as the budget covers.
+        Whether the teacher's epsilon is set so that its answers use the whole budget
+        (and a vote's ``rule="auto"`` is chosen accordingly). If not, the teacher keeps
+        its own, and as many rows are labelled as the budget covers.
     answers : {"each", "consensus"}, default="each"
         "each" pays for every label. "consensus" labels the rows on which nearly all
         shards of a voting teacher agree, for one price; rows in doubt are dropped. It
@@ -86,27 +87,27 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
     student_ : classifier
         The released model.
     certificate_ : Certificate
-        What it promises: its tree has the answers and the votes behind them.
+        What it promises; its premises are the answers and the votes behind them.
     zcdp_certificate_ : Certificate
         The same release as zCDP, for composing it with others; not for consensus, nor
         for a teacher whose answers are not zCDP.
     labelled_, labels_ : ndarray
-        Places of the public rows that were labelled, and their labels. They are
-        covered by the certificate and may be shown.
+        Positions of the public rows that were labelled, and their labels. The
+        certificate covers them, so they may be published.
     n_asked_ : int
-        How many rows were asked about.
+        Number of rows that the teacher was asked about.
     teacher_ : dict
-        The settings that the teacher was given; public.
+        The teacher's settings; public.
     classes_, n_units_
         Labels and number of units.
 
     Guarantee
     ---------
     `certificate_` is within (`epsilon`, `delta`)-DP under the teacher's relation.
-    *Proof.* How many rows are asked about is settled from the budget and the teacher's
+    *Proof.* The number of rows asked about follows from the budget and the teacher's
     certificate before the first answer. The answers compose (G22), or are one
-    consensus (P9); the student, its seed and whatever it does with the labels are
-    post-processing (M6). The teacher itself is not kept.
+    consensus (P9); the student, its seed and everything it does with the labels are
+    post-processing (M6). The teacher itself is not stored.
 
     ================================  ==============================================
     labels all alike, or none         the student is constant
@@ -125,7 +126,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
     >>> from reticent.prediction import PrivateVotingClassifier
     >>> X, y = make_classification(5000, random_state=0)
     >>> teacher = PrivateVotingClassifier(LogisticRegression(), classes=[0, 1])
-    >>> model = StudentClassifier(teacher, LogisticRegression(), 2.0, 1e-6)
+    >>> model = StudentClassifier(teacher, LogisticRegression(), 2.0, delta=1e-6)
     >>> model = model.fit(X[300:], y[300:], public=X[:300])
     >>> print(model.certificate_.headline())
     (2, 1e-06)-DP for the model, replace one unit of 4700; proved
@@ -150,8 +151,8 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         teacher: Any,
         student: Any,
         epsilon: float = 1.0,
-        delta: float = 0.0,
         *,
+        delta: float = 0.0,
         n_labels: int | str = "all",
         spread: bool = True,
         answers: str = "each",
@@ -184,9 +185,9 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X, y, units
-            Private rows, labels and units, as the teacher takes them.
+            Private rows, labels and units, as for the teacher.
         public : array, sparse matrix or data frame of shape (n_public, n_features)
-            Public unlabelled rows. Needed.
+            Public unlabelled rows; required.
         """
         budget = Budget(self.epsilon, self.delta)
         self._check(budget)
@@ -195,7 +196,8 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         teacher = clone(self.teacher)
         if self.classes is not None:
             teacher.set_params(classes=self.classes)
-        # One stream for all: started twice, a seed deals units by what is noise later.
+        # One stream for all: two streams of one seed would use equal random numbers for
+        # the deal of units and for noise.
         source = noise_source(self.random_state)
         if self.random_state is not None:
             teacher.set_params(random_state=source)
@@ -214,7 +216,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
             found = consensus_answers(
                 teacher, budget, public, rows, self.doubts, source
             )
-        # From here on nothing but private labels is known of the data.
+        # From here on only the private labels depend on the data.
         self.certificate_ = student_of_answers(found.certificate, asked=found.asked)
         if found.concentrated is not None:
             self.zcdp_certificate_ = student_of_answers(
@@ -287,14 +289,14 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # every fit draws fresh answers
+        tags.non_deterministic = True  # every fit draws new answers
         tags.input_tags.sparse = True
         tags.input_tags.string = True
         return tags
 
 
 def _checked_rows(model: Any, X: MatrixLike, *, reset: bool) -> MatrixLike:
-    """Check the shape of rows; what is inside is for teacher and student to judge."""
+    """Check the shape of rows; teacher and student check their contents."""
     if hasattr(X, "columns"):
         validate_data(model, X, skip_check_array=True, reset=reset)
         return X
@@ -302,7 +304,7 @@ def _checked_rows(model: Any, X: MatrixLike, *, reset: bool) -> MatrixLike:
 
 
 def _public_table(public: MatrixLike, n_features: int) -> MatrixLike:
-    """Return public rows in a form whose rows can be picked."""
+    """Return public rows in a form that can be indexed by row."""
     if hasattr(public, "tocsr"):
         public = public.tocsr()
     elif not hasattr(public, "columns"):
@@ -316,7 +318,7 @@ def _public_table(public: MatrixLike, n_features: int) -> MatrixLike:
 
 
 def _settings(teacher: Any) -> dict[str, Any]:
-    """Return the teacher's plain settings: they follow from public quantities."""
+    """Return the teacher's plain settings, which depend on public quantities only."""
     settings = {
         name: value
         for name, value in teacher.get_params(deep=False).items()

@@ -1,4 +1,4 @@
-"""Few points that tell a labeling apart from all others, or all labelings."""
+"""Small sets of points that distinguish a labeling from all others."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from reticent.hypotheses import (
     Stumps,
     Thresholds,
     distinct_rows,
-    matrix,
+    point_matrix,
 )
 
-# Labelings times labelings times points to compare at most: a tenth of a second.
+# Most labelings times labelings times points to compare: a tenth of a second.
 _MOST_COMPARED = 1 << 24
 
 
@@ -25,8 +25,8 @@ def teaching_size(hypotheses: HypothesisClass[Any], points: NDArray[Any]) -> int
     """Return a number of points that suffices to teach any labeling of `points`.
 
     A set teaches a labeling if every other labeling of the class differs from it
-    somewhere on the set. The sets are chosen greedily where the labelings can be
-    listed; where they cannot, all points teach.
+    somewhere on the set. The sets are chosen greedily if the labelings can be listed;
+    otherwise the set of all points is used.
 
     Parameters
     ----------
@@ -66,17 +66,17 @@ def most_labelings(hypotheses: HypothesisClass[Any], m: int) -> int:
 def identification_set(
     hypotheses: HypothesisClass[Any], domain: ArrayLike | None = None
 ) -> NDArray[np.float64]:
-    """Return points of a finite domain that tell all hypotheses on it apart (M5).
+    """Return points of a finite domain that distinguish all hypotheses on it (M5).
 
-    Points are taken one by one, each telling apart as many pairs as it can.
+    Points are taken one by one, each distinguishing as many pairs as possible.
 
     Parameters
     ----------
     hypotheses : HypothesisClass
         A class whose labelings of the domain can be listed.
     domain : array-like of shape (n_points, n_features), default=None
-        Every point that a row can be. None takes the domain of a `FiniteClass` that
-        was built from a table.
+        All possible rows. None takes the domain of a `FiniteClass` that was built from
+        a table.
 
     Returns
     -------
@@ -95,11 +95,11 @@ def identification_set(
         table = getattr(hypotheses, "_table", None)
         if not isinstance(hypotheses, FiniteClass) or table is None:
             raise InvalidParameterError(
-                "domain=None: only a FiniteClass.from_table knows its domain. Give the "
-                "points that rows can be, or points=... that tell all hypotheses apart."
+                "domain=None: only a FiniteClass.from_table knows its domain. Give all "
+                "possible rows, or points=... that distinguish all hypotheses."
             )
         domain = table.domain
-    points, _ = distinct_rows(matrix(domain))
+    points, _ = distinct_rows(point_matrix(domain))
     family = hypotheses.on(points.shape[1])
     labels = family.project(points).labels.astype(bool)
     chosen: list[int] = []
@@ -110,7 +110,7 @@ def identification_set(
         best, fewest = -1, np.inf
         for place in range(len(points)):
             ones = np.bincount(group, weights=labels[:, place], minlength=len(sizes))
-            # Pairs that this point would still leave together.
+            # Pairs that this point would not distinguish.
             together = float((ones**2 + (sizes - ones) ** 2).sum())
             if together < fewest:
                 best, fewest = place, together
@@ -118,7 +118,7 @@ def identification_set(
         _, group = np.unique(2 * group + labels[:, best], return_inverse=True)
     if not chosen:
         raise InvalidDataError(
-            "all hypotheses agree on the domain: there is nothing to learn from it."
+            "all hypotheses agree on the domain, so nothing can be learned from it."
         )
     return points[np.sort(chosen)]
 

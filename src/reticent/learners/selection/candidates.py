@@ -26,14 +26,14 @@ from reticent.mechanisms import (
 
 SELECTIONS = ("exponential", "permute-and-flip")
 
-# A unit of several rows, or a penalty, is counted in these parts of one loss. Finer
-# steps would leave less room for units: scores stay below 2^44.
+# A unit of several rows, or a penalty, is counted in parts of one loss of this size.
+# With finer parts fewer units would fit: scores stay below 2^44.
 FIXED_POINT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedCandidates:
-    """Candidates that are listed one by one.
+    """Candidates in a list.
 
     Parameters
     ----------
@@ -67,13 +67,13 @@ class ListedCandidates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examples:
-    """Rows, labels in {0, 1}, and how much each row counts.
+    """Rows, labels in {0, 1}, and the weight of each row.
 
     Attributes
     ----------
     weights : ndarray of int or None
-        Parts of one loss that each row makes up; the rows of a unit add up to `steps`
-        at most. None gives each row all `steps`.
+        The weight of each row in parts of one loss; the rows of a unit add up to at
+        most `steps`. None gives each row `steps`.
     steps : int
         Parts of one loss; public.
     n_units : int
@@ -98,8 +98,8 @@ class Examples:
     ) -> Examples:
         """Average within units: each row of a unit gets an equal part, rounded down.
 
-        `positions` says which unit each row belongs to, None that each is its own;
-        `fine` asks for fixed point in any case. Both must be public choices.
+        `positions` is the unit of each row; None makes each row a unit. `fine` asks for
+        fixed point in any case. Both must be public choices.
         """
         if positions is None:
             return cls(X, y, None, FIXED_POINT if fine else 1, n_units)
@@ -168,7 +168,7 @@ def _weights(examples: Examples) -> NDArray[np.int64] | None:
 def _parts(penalty: Any, count: int, n: int, steps: int, each: str) -> NDArray[Any]:
     """Return ``n * penalty`` in parts of one loss; rounding is the same for all data.
 
-    The smallest is taken to be zero, which changes no law.
+    The smallest is shifted to zero, which does not change the law.
     """
     if penalty is None:
         return np.zeros(count, dtype=np.int64)
@@ -178,8 +178,8 @@ def _parts(penalty: Any, count: int, n: int, steps: int, each: str) -> NDArray[A
         values = np.array(np.nan)
     if values.shape != (count,) or not np.isfinite(values).all():
         raise InvalidParameterError(
-            f"penalty of shape {values.shape} must hold one finite number for each "
-            f"{each}, {count} in all."
+            f"penalty of shape {values.shape} must have one finite number for each "
+            f"{each}, {count} in total."
         )
     least = Fraction(float(values.min()))
     parts = [int((Fraction(float(value)) - least) * n * steps) for value in values]
@@ -198,7 +198,7 @@ def public_candidates(
     bounds: Sequence[float] | None,
     resolution: int,
 ) -> Any:
-    """Return the candidates that a class has on public points, a grid, or by itself."""
+    """Return a class's candidates: on public points, on a grid, or all its members."""
     if points is not None and bounds is not None:
         raise InvalidParameterError("give one of points and bounds; got both.")
     if bounds is not None:
@@ -211,9 +211,10 @@ def public_candidates(
         nowhere = np.zeros((0, n_features))
         return ListedCandidates(FiniteProjection(family, nowhere, members))
     raise InvalidParameterError(
-        f"{type(family).__name__} has infinitely many hypotheses. Give points=..., "
-        "public points to tell them apart, or bounds=(low, high) for thresholds and "
-        "intervals. Never use the data for that."
+        f"{type(family).__name__} has infinitely many hypotheses. Give public points, "
+        "points=..., one candidate for each of whose labelings is kept, or "
+        "bounds=(low, high) for thresholds and intervals. Never take them from the "
+        "data."
     )
 
 
@@ -236,11 +237,11 @@ def _on_grid(family: Any, bounds: Sequence[float], resolution: Any) -> LineCandi
     return LineCandidates(family, Grid(float(ends[0]), float(ends[1]), size))
 
 
-def refuse_the_data(name: str, public: Any, X: Any) -> None:
-    """Refuse the training rows themselves where public points are asked for.
+def refuse_training_rows(name: str, public: Any, X: Any) -> None:
+    """Refuse the training rows themselves as public points.
 
-    It looks at where the two are in memory and not at what they hold: refusing on
-    equal content would tell the content.
+    Compares addresses in memory and not contents: refusing equal contents would reveal
+    them.
     """
     same = public is not None and public is X
     if isinstance(public, np.ndarray) and isinstance(X, np.ndarray):

@@ -32,7 +32,7 @@ from reticent.learners.selection.candidates import (
     Examples,
     draw_hypothesis,
     public_candidates,
-    refuse_the_data,
+    refuse_training_rows,
     select,
 )
 from reticent.mechanisms import (
@@ -59,7 +59,7 @@ from reticent.mechanisms import (
 def selected_hypothesis(
     premise: Certificate[Any], *, candidates: int, labels_from_data: bool
 ) -> Conclusion[Any]:
-    """Carry the promise of a selection over to the rows behind its scores."""
+    """Extend the promise of a selection to the rows behind its scores."""
     whole("rule L1", "candidates", candidates)
     return Conclusion(
         premise.guarantee,
@@ -70,11 +70,10 @@ def selected_hypothesis(
 
 
 class CandidateClassifier(ClassifierMixin, BaseEstimator):
-    """Common parts of classifiers that release one of many candidates.
+    """The base of classifiers that release one of many candidates.
 
     Subclasses set the constructor parameters `hypotheses`, `classes` and
-    `random_state`. Once fitted they hold nothing that depends on the data but the
-    selected hypothesis.
+    `random_state`. Once fitted, only the selected hypothesis depends on the data.
     """
 
     def _rows(self, X: MatrixLike, *, reset: bool) -> NDArray[np.float64]:
@@ -122,10 +121,20 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         rows = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
         return np.asarray(self.classes_[self._family.predict(self.hypothesis_, rows)])
 
-    def _release(self, candidates: Any, law: Any, source: RandomSource) -> None:
-        """Draw one candidate, and keep what is needed to apply it."""
+    def _release(
+        self,
+        candidates: Any,
+        law: Any,
+        source: RandomSource,
+        examples: Examples,
+        labels: Labels,
+    ) -> None:
+        """Draw one candidate; set the fitted attributes."""
         self.hypothesis_ = draw_hypothesis(candidates, law, source)
         self._family = deepcopy(self.hypotheses.on(self.n_features_in_))
+        self.n_candidates_ = candidates.count
+        self.classes_ = labels.classes
+        self.n_units_ = examples.n_units
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -134,7 +143,24 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-class ExponentialMechanismClassifier(CandidateClassifier):
+class PublicCandidatesClassifier(CandidateClassifier):
+    """The base of classifiers with candidates on public points or on a grid.
+
+    Subclasses have the constructor parameters `points`, `bounds` and `resolution`.
+    """
+
+    def candidates(self, n_features: int) -> Any:
+        """Return the public candidates for rows with `n_features` features."""
+        return public_candidates(
+            self.hypotheses.on(n_features),
+            n_features,
+            self.points,
+            self.bounds,
+            self.resolution,
+        )
+
+
+class ExponentialMechanismClassifier(PublicCandidatesClassifier):
     r"""Private classifier: one hypothesis of a class, drawn by its mistakes.
 
     Hypothesis `h` is released with probability proportional to
@@ -144,7 +170,7 @@ class ExponentialMechanismClassifier(CandidateClassifier):
     - the members of a `FiniteClass`;
     - one representative for each labeling of public `points`, for any other class;
     - all thresholds or unions of intervals with ends on a public grid of `resolution`
-      values between `bounds`, which are counted and not listed.
+      values between `bounds`, which are counted but never listed.
 
     Parameters
     ----------
@@ -161,10 +187,10 @@ class ExponentialMechanismClassifier(CandidateClassifier):
     penalty : array-like, callable or None, default=None
         The regulariser :math:`g_n`, in units of the mean loss: a number for each
         candidate, or a function of a hypothesis; on a grid, a number for each number
-        of ends. It must not depend on the data; then it costs nothing.
+        of ends. It must not depend on the data.
     selection : {"exponential", "permute-and-flip"}, default="exponential"
-        "permute-and-flip" is never worse; its certificate is `PureDP`, not of bounded
-        range, so several releases compose worse. It needs candidates in a list.
+        "permute-and-flip" never has a larger error; its certificate is `PureDP`, not of
+        bounded range, so several releases compose worse. It needs candidates in a list.
     classes : array-like of shape (2,), default=None
         The two public labels. None reads them from `y` and assumes them public.
     random_state : int, RandomState instance or None, default=None
@@ -175,9 +201,9 @@ class ExponentialMechanismClassifier(CandidateClassifier):
     hypothesis_ : object
         The released hypothesis; `hypotheses.predict(hypothesis_, X)` applies it.
     certificate_ : Certificate
-        What the model promises; it predicts without limit.
+        What the model promises, for any number of predictions.
     n_candidates_ : int
-        How many hypotheses it was chosen from; public.
+        Number of candidates; public.
     classes_ : ndarray of shape (2,)
         The public labels, sorted.
     n_units_ : int
@@ -254,36 +280,23 @@ class ExponentialMechanismClassifier(CandidateClassifier):
         y : array-like of shape (n_rows,)
             Two labels.
         units : array-like of shape (n_rows,), default=None
-            The id of each row's unit; the losses of its rows are averaged. None
-            makes every row a unit of its own.
+            The id of each row's unit; the losses of its rows are averaged. None makes
+            every row a separate unit.
         """
-        refuse_the_data("points", self.points, X)
+        refuse_training_rows("points", self.points, X)
         rows = self._rows(X, reset=True)
         candidates, examples, labels, law = self._law(rows, y, units)
         source = noise_source(self.random_state)
         self.certificate_ = self._certificate(
             examples, self.epsilon, self.selection, candidates.count, source.seeded
         )
-        self._release(candidates, law, source)
-        self.n_candidates_ = candidates.count
-        self.classes_ = labels.classes
-        self.n_units_ = examples.n_units
+        self._release(candidates, law, source, examples, labels)
         return self
 
-    def candidates(self, n_features: int) -> Any:
-        """Return the public candidates for rows of so many features."""
-        return public_candidates(
-            self.hypotheses.on(n_features),
-            n_features,
-            self.points,
-            self.bounds,
-            self.resolution,
-        )
-
     def response(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Any:
-        """Return the exact law of what `fit` would release: for trusted eyes only.
+        """Return the exact law of what `fit` would release; as secret as the data.
 
-        It is computed from the data given, because a fitted model holds none: a
+        It is computed from the given data, because a fitted model stores none: a
         `Response` of one row with one label for each of :meth:`candidates`; on a grid
         a law with `draw` and `log_probability`.
         """

@@ -40,7 +40,7 @@ class Grid:
     def value(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the grid's values; they never fall as the index rises."""
         step = (self.high - self.low) / (self.size - 1)
-        # Each operation rounds monotonically, and so does their chain.
+        # Each operation rounds monotonically, and so does their composition.
         return np.minimum(self.low + index.astype(np.float64) * step, self.high)
 
     def ranks(self, values: NDArray[np.float64]) -> NDArray[np.int64]:

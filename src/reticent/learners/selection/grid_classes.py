@@ -1,8 +1,8 @@
 """Thresholds and intervals whose ends lie on a huge public grid (L1).
 
-There may be more candidates than memory holds. But how many mistakes one makes depends
-only on which data values its ends lie between, so the candidates of equal mistakes are
-counted instead of listed, in whole numbers, and sampled exactly.
+There may be more candidates than fit in memory. But the number of mistakes of a
+candidate depends only on the data values that its ends lie between, so candidates with
+equal mistakes are counted instead of listed, in whole numbers, and sampled exactly.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from reticent.learners.selection.weighted_counts import BinaryPowers, uniform_bi
 from reticent.mechanisms import RandomSource, audible
 
 # Bits of U and of every weight at the first attempt; with a probability of about
-# 2^-100 they leave the draw undecided, and twice as many are used.
+# 2^-100 the draw is undecided, and twice as many are used.
 _FIRST_BITS = 256
-# What a first look draws of U.
-_HEAD_BITS = 64
+# Bits of U for the fast attempt by floats.
+_FLOAT_BITS = 64
 _STARTS = {"0": (0,), "1": (1,), "either": (0, 1)}
 
 
@@ -49,7 +49,7 @@ class LineCandidates:
     family : Thresholds or Intervals
         The class.
     grid : Grid
-        Where ends may lie; public.
+        The possible ends; public.
     """
 
     family: Any
@@ -57,7 +57,7 @@ class LineCandidates:
 
     @property
     def most_ends(self) -> int:
-        """How often the label may change."""
+        """How often the label can change."""
         return self.family.k if isinstance(self.family, Intervals) else 1
 
     @property
@@ -79,7 +79,7 @@ class LineCandidates:
 
     @property
     def count(self) -> int:
-        """Number of candidates, however large."""
+        """Number of candidates."""
         places = self.grid.size - self.first
         return len(self.starts) * sum(
             math.comb(places, ends) for ends in range(self.most_ends + 1)
@@ -107,22 +107,22 @@ class LineCandidates:
         `penalties` holds one whole number for each number of ends.
         """
         costs = signed_costs(y, weights, len(X))
-        gaps = _Gaps.of(self.grid.ranks(X[:, 0]), costs, self.first, self.grid.size)
+        gaps = _DataGaps.of(self.grid.ranks(X[:, 0]), costs, self.first, self.grid.size)
         return LineResponse(self, gaps, rate, penalties)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Gaps:
-    """Runs of places for an end between which no data value lies.
+class _DataGaps:
+    """Runs of places for an end that no data value separates.
 
     Attributes
     ----------
     begin : list of int
-        The first place of each run; the last entry closes the last run.
+        The first place of each run; the last entry ends the last run.
     beyond : list of int
-        What labelling everything beyond the run with 1 costs.
+        The cost of labelling everything beyond the run with 1.
     total : int
-        What labelling everything with 1 costs.
+        The cost of labelling everything with 1.
     """
 
     begin: list[int]
@@ -130,7 +130,9 @@ class _Gaps:
     total: int
 
     @classmethod
-    def of(cls, ranks: NDArray[np.int64], costs: Costs, first: int, size: int) -> _Gaps:
+    def of(
+        cls, ranks: NDArray[np.int64], costs: Costs, first: int, size: int
+    ) -> _DataGaps:
         # An end at place e swaps the labels of the data of rank above e.
         distinct, where = np.unique(ranks, return_inverse=True)
         cost = costs.gathered(where, len(distinct))
@@ -164,7 +166,7 @@ class LineResponse:
     """
 
     candidates: LineCandidates
-    gaps: _Gaps
+    gaps: _DataGaps
     rate: Fraction
     penalties: list[int]
     _sums: dict[int, Any] = field(default_factory=dict, repr=False)
@@ -176,21 +178,21 @@ class LineResponse:
 
     @audible("candidate")
     def draw(self, source: RandomSource) -> Any:
-        """Draw one hypothesis, exactly from its law, with fresh randomness."""
-        bits, drawn = _HEAD_BITS, uniform_bits(_HEAD_BITS, source)
-        chosen = self._glance(drawn) if self.candidates.most_ends <= 1 else None
+        """Draw one hypothesis, exactly from its law."""
+        bits, drawn = _FLOAT_BITS, uniform_bits(_FLOAT_BITS, source)
+        chosen = self._draw_by_floats(drawn) if self.candidates.most_ends <= 1 else None
         while chosen is None:
             more = max(_FIRST_BITS - bits, bits)
             drawn = drawn << more | uniform_bits(more, source)
             bits += more
-            chosen = self._descend(drawn, bits)
+            chosen = self._follow_exactly(drawn, bits)
         return self._placed(*chosen, source)
 
-    def _glance(self, head: int) -> tuple[int, dict[int, int]] | None:
-        """Find where U falls by its first bits and floats, if there is no doubt.
+    def _draw_by_floats(self, head: int) -> tuple[int, dict[int, int]] | None:
+        """Find where U falls by its first bits and floats; None if that is in doubt.
 
-        With one end at most the candidates are few enough for an array: for each start
-        the constant, then an end in each gap, in the order that `_descend` follows.
+        With at most one end the candidates are few enough for an array: for each start
+        the constant, then an end in each gap, in the order of `_follow_exactly`.
         """
         beyond = np.array(self.gaps.beyond, dtype=np.int64)
         widths = np.diff(np.array(self.gaps.begin, dtype=np.int64))
@@ -210,10 +212,10 @@ class LineResponse:
         total = float(sums[-1])
         # In units of 2^-53 of the total: an exponent up to 700 is off by 1400 after
         # rounding the rate and the product, exp by 16, counts and products by a few,
-        # the sum by one a term; twice that covers point and sums. Weights that were
+        # the sum by one per term; twice that covers point and sums. Weights that were
         # cut off at exp(-700) are smaller than all this.
         slack = total * (2 * (1500 + 2 * len(sums))) * 2.0**-53
-        point = head * (total * 2.0**-_HEAD_BITS)
+        point = head * (total * 2.0**-_FLOAT_BITS)
         ends = [point - slack, point + slack + total * 2.0**-53]
         first, last = np.searchsorted(sums[:-1], ends, side="right")
         if first != last:
@@ -264,8 +266,10 @@ class LineResponse:
         table: _Table = self._sums[bits]
         return table
 
-    def _descend(self, drawn: int, bits: int) -> tuple[int, dict[int, int]] | None:
-        """Follow U to a start and to numbers of ends in each gap, or say unsure.
+    def _follow_exactly(
+        self, drawn: int, bits: int
+    ) -> tuple[int, dict[int, int]] | None:
+        """Follow U to a start and to numbers of ends in each gap; None if undecided.
 
         All candidates are laid out on a line, each as long as its weight. U times the
         total is a point on it, known up to an interval.
@@ -325,7 +329,7 @@ class LineResponse:
 
 
 class _Table:
-    """For each gap, the sums of weights over all ways to go on from there."""
+    """For each gap, the sums of weights over all ways to continue from there."""
 
     def __init__(self, law: LineResponse, bits: int) -> None:
         self.bits = bits
@@ -376,7 +380,7 @@ class _Table:
     def _added(self, terms: list[tuple[int, _Sum]]) -> _Sum:
         """Add sums of weights, relative to the smallest cost among them."""
         if not terms:
-            raise InternalError("a candidate set on a grid came out empty.")
+            raise InternalError("a candidate set on a grid is empty.")
         least = min(weight[0] for _, weight in terms)
         low = high = 0
         for ways, (cost, z_low, z_high) in terms:

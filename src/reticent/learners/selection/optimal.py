@@ -1,9 +1,8 @@
-"""The best private algorithm there is, by linear programming (L8).
+"""Optimal private algorithms, by linear programming (L8).
 
 For a finite domain, a finite set of outputs, a number of units and an epsilon, all
 epsilon-DP algorithms form a polytope, and the worst-case excess empirical risk is the
-maximum of linear functions on it. Its minimum is a yardstick: no private algorithm,
-known or unknown, does better.
+maximum of linear functions on it. No private algorithm is better than its minimum.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from reticent._numbers import positive, whole
 from reticent.errors import InvalidParameterError
 from reticent.learners.selection.optimal_programs import Privacy, block_rows
 
-# Beyond this the program does not fit a workstation's memory.
+# A larger program does not fit in a workstation's memory.
 _MOST_VARIABLES = 2_000_000
 
 
@@ -49,10 +48,10 @@ class OptimalAlgorithm:
 
     Guarantee
     ---------
-    `law`, taken for the binary fractions that it holds, is exactly epsilon-DP: all
-    ratios of neighbours are checked in whole numbers. The solver's own solution is not,
-    because it keeps constraints up to a tolerance only; it is mixed with the uniform
-    law until it is, and `achieved` says what that costs.
+    `law`, read as exact binary fractions, is exactly epsilon-DP: all ratios of
+    neighbours are checked in whole numbers. The solver's own solution meets constraints
+    only up to a tolerance; it is mixed with the uniform law until it is private, and
+    `achieved` includes what this costs.
     """
 
     value: float
@@ -81,7 +80,7 @@ def _multisets(n_points: int, n: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=16)
 def _completions(n_points: int, n: int) -> NDArray[np.int64]:
-    """Return for each dataset of ``n - 1`` units those that one more unit makes.
+    """Return, for each dataset of ``n - 1`` units, the datasets with one unit more.
 
     Two datasets are neighbours if and only if they complete a common one.
     """
@@ -111,7 +110,7 @@ def optimal_learner(
     epsilon : float
         Privacy of the released hypothesis, replace-one.
     family : array-like of shape (n_distributions, n_points), default=None
-        Distributions over the domain. Given, the worst case is over them: the excess
+        Distributions over the domain. If given, the worst case is over them: the excess
         is that of the expected empirical risk over the best hypothesis' risk. None
         takes the worst dataset.
 
@@ -170,8 +169,8 @@ def optimal_predictor(labels: ArrayLike, n: int, epsilon: float) -> OptimalAlgor
     table = np.asarray(labels)
     if table.ndim != 2 or not np.isin(table, (0, 1)).all():
         raise InvalidParameterError(
-            f"labels of shape {table.shape} must be a table of 0 and 1, one row a "
-            "point, one column a hypothesis."
+            f"labels of shape {table.shape} must be a table of 0 and 1, one row per "
+            "point, one column per hypothesis."
         )
     n, epsilon = whole("optimal_predictor", "n", n), positive("L8", "epsilon", epsilon)
     n_queries = len(table)
@@ -193,7 +192,7 @@ def worst_excess(
 ) -> float:
     """Return the worst excess empirical risk of a learner with this law.
 
-    `law` holds one row a dataset of `OptimalAlgorithm.datasets` and one column a
+    `law` has one row per dataset of `OptimalAlgorithm.datasets` and one column per
     hypothesis; use it to compare any learner with the optimum.
     """
     risks, best = _excess(np.asarray(losses, dtype=float), datasets)
@@ -237,8 +236,8 @@ def _checked_losses(losses: ArrayLike) -> NDArray[np.float64]:
     table = np.asarray(losses, dtype=np.float64)
     if table.ndim != 2 or not table.size or not np.isfinite(table).all():
         raise InvalidParameterError(
-            f"losses of shape {table.shape} must be a finite table, one row an element "
-            "of the domain, one column a hypothesis."
+            f"losses of shape {table.shape} must be a finite table: a row per element "
+            "of the domain, a column per hypothesis."
         )
     return table
 
@@ -256,7 +255,7 @@ def _weights(family: ArrayLike, datasets: NDArray[np.int64]) -> NDArray[np.float
     table = np.asarray(family, dtype=np.float64)
     if table.ndim != 2 or not np.allclose(table.sum(axis=1), 1) or table.min() < 0:
         raise InvalidParameterError(
-            f"family of shape {table.shape} must hold one distribution a row."
+            f"family of shape {table.shape} must have one distribution per row."
         )
     n = int(datasets[0].sum())
     log_orders = [

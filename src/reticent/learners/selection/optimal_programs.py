@@ -13,24 +13,24 @@ from scipy.optimize import linprog
 
 from reticent._numbers import exact
 from reticent.errors import SolverError
-from reticent.hypotheses import silent
+from reticent.hypotheses import without_solver_output
 from reticent.mechanisms import exp_bounds
 
 # Probabilities are whole multiples of this, so that a row of floats adds up to one
 # without rounding.
 _UNIT_BITS = 53
 _UNITS = 1 << _UNIT_BITS
-# Bits to which exp(-epsilon) is taken, rounded up, where floats leave a doubt.
+# Bits of exp(-epsilon), rounded up, where floats cannot decide.
 _BITS = 256
-# Beyond this epsilon the program is solved for this one: its optimum is below 1e-12
+# For a larger epsilon the program is solved for this one: its optimum is below 1e-12
 # anyway, and the solver refuses coefficients above 1e15.
 _STEEPEST = 30.0
-# A law that must be mixed with more of the uniform one than this was not solved.
+# If more of the uniform law than this must be mixed in, the program was not solved.
 _MOST_MIXED = 2.0**-7
 
 
 def block_rows(values: NDArray[np.float64]) -> sparse.csr_matrix:
-    """Return a matrix whose row i holds values[i] in the variables of dataset i."""
+    """Return a matrix whose row i has values[i] at the variables of dataset i."""
     n_rows, width = values.shape
     columns = np.arange(n_rows * width)
     starts = np.arange(n_rows + 1) * width
@@ -41,17 +41,17 @@ def block_rows(values: NDArray[np.float64]) -> sparse.csr_matrix:
 
 @dataclass(frozen=True)
 class Privacy:
-    """Epsilon-DP of a table of probabilities, one row a dataset.
+    """Epsilon-DP of a table of probabilities, one row per dataset.
 
     Attributes
     ----------
     completions : ndarray of shape (n_smaller, n_points)
-        For each dataset short of a unit the datasets that one more unit makes; two
+        For each dataset that lacks a unit, the datasets with one unit more; two
         datasets are neighbours if and only if they complete a common one.
     n_outputs : int
         Number of columns.
     group : int
-        So many columns after each other add up to one.
+        Number of adjacent columns that add up to one.
     epsilon : float
         Largest log-ratio within a column.
     """
@@ -67,7 +67,7 @@ class Privacy:
         return int(self.completions.max()) + 1
 
     def rows(self) -> sparse.csr_matrix:
-        r"""Write privacy with one centre for each dataset short of a unit.
+        r"""Write privacy with one centre for each dataset that lacks a unit.
 
         The probabilities :math:`p_S` of an output on all completions `S` of one
         smaller dataset are within :math:`e^\varepsilon` of one another if and only if
@@ -114,7 +114,7 @@ class Privacy:
         padding = sparse.csr_matrix((n_groups, n_variables - width + 1))
         cost = np.zeros(n_variables + 1)
         cost[-1] = 1.0
-        with silent():
+        with without_solver_output():
             solved = linprog(
                 cost,
                 A_ub=upper,
@@ -140,7 +140,7 @@ class Privacy:
         Raises
         ------
         SolverError
-            If that takes more than one part in 128: then the program was not solved.
+            If this takes more than one part in 128: then the program was not solved.
         """
         shape = (self.n_datasets, self.n_outputs)
         table = np.maximum(law, 0.0).reshape(-1, self.group)

@@ -1,4 +1,4 @@
-"""Databases opened so that a commit that returned is on the disk."""
+"""Database engines whose commits are on the disk when they return."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
     from sqlalchemy.exc import DBAPIError
 
-#: Connections that take the write lock when they begin carry this option.
-WRITES = "reticent_writes"
+# The option of connections that take the write lock when they begin.
+_WRITES = "reticent_writes"
 
-# How long a writer waits for its turn, in seconds, before it gives up untouched.
-PATIENCE = 30
+# How long a writer waits for the lock, in seconds, before it gives up.
+LOCK_TIMEOUT = 30
 
 # In these versions a race around the reset of the write-ahead log can corrupt the
 # database: https://sqlite.org/wal.html, on the WAL-reset bug.
@@ -70,7 +70,7 @@ def _open_sqlite(url: URL) -> Engine:
         )
     _claim_file(Path(str(url.database)))
     engine = create_engine(
-        url, hide_parameters=True, connect_args={"timeout": PATIENCE}
+        url, hide_parameters=True, connect_args={"timeout": LOCK_TIMEOUT}
     )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -78,7 +78,7 @@ def _open_sqlite(url: URL) -> Engine:
 
 
 def _claim_file(path: Path) -> None:
-    """Create the file for its owner's eyes only; refuse one that others can read."""
+    """Create the file with mode 600; refuse one that others can read."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -98,7 +98,7 @@ def _claim_file(path: Path) -> None:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, record: Any) -> None:
-    # The begin event below opens transactions, not the driver's guesswork.
+    # The begin event below opens transactions; the driver would guess when to.
     connection.isolation_level = None
     journal, synchronous = sqlite_settings(sqlite3.sqlite_version_info)
     for setting in (
@@ -116,8 +116,13 @@ def _prepare_sqlite(connection: sqlite3.Connection, record: Any) -> None:
         )
 
 
+def with_write_lock(connection: Connection) -> Connection:
+    """Return the connection with the option to begin as a writer."""
+    return connection.execution_options(**{_WRITES: True})
+
+
 def _begin_sqlite(connection: Connection) -> None:
-    writes = connection.get_execution_options().get(WRITES)
+    writes = connection.get_execution_options().get(_WRITES)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
@@ -126,11 +131,11 @@ def _open_postgresql(url: URL) -> Engine:
 
     settings = {
         "synchronous_commit": "on",
-        "lock_timeout": f"{PATIENCE}s",
-        # A replica that hangs inside a transaction must not hang the others.
-        "idle_in_transaction_session_timeout": f"{2 * PATIENCE}s",
-        # Every statement finds its rows by a key. Planning them anew each time takes a
-        # third of the server's time, and a plan made while tables are small must be
+        "lock_timeout": f"{LOCK_TIMEOUT}s",
+        # A replica that hangs inside a transaction must not block the others.
+        "idle_in_transaction_session_timeout": f"{2 * LOCK_TIMEOUT}s",
+        # Every statement finds its rows by a key. Planning each one again takes a third
+        # of the server's time, and a plan made while tables are small must still be
         # right when they are large.
         "plan_cache_mode": "force_generic_plan",
         "enable_seqscan": "off",
@@ -165,11 +170,11 @@ def _prepare_postgresql(connection: Any, record: Any) -> None:
     connection.rollback()
 
 
-def passing(error: DBAPIError, *, committing: bool) -> bool:
+def is_transient(error: DBAPIError, *, committing: bool) -> bool:
     """Return whether nothing was written and the next attempt may succeed.
 
-    Somebody else holds the lock, or the server is away. Everything else is taken for
-    a failing disk; so is a server that went away during a commit, because nobody
+    Another writer holds the lock, or the server is away. Every other error is treated
+    as a failing disk. So is a server that goes away during a commit, because nobody
     knows whether that commit took place.
     """
     cause = error.orig
@@ -180,21 +185,12 @@ def passing(error: DBAPIError, *, committing: bool) -> bool:
         return False
     state = getattr(cause, "sqlstate", None)
     # No state: the connection failed. 08: it broke. 57P: the server shuts down or
-    # starts. 53300: it is full. 55P03: the lock did not come free.
-    return (
-        state is None
-        or state[:2] == "08"
-        or state[:3] == "57P"
-        or state
-        in {
-            "53300",
-            "55P03",
-        }
-    )
+    # starts. 53300: it has too many connections. 55P03: the lock was not free in time.
+    return state is None or state.startswith(("08", "57P", "53300", "55P03"))
 
 
-def fault_of(error: DBAPIError) -> str:
-    """Name a failure without quoting what was being written."""
+def describe_database_error(error: DBAPIError) -> str:
+    """Name a database failure without quoting what was being written."""
     cause = error.orig
     name = getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None)
     return f"{type(cause).__name__} {name or ''}".strip() + "."

@@ -1,18 +1,18 @@
 """Group commit: requests that wait together share one durable commit.
 
-One thread per process owns the writing. While it commits, others queue; it takes all
-of them into the next commit, decides each in order, and wakes each when the commit is
-durable. A commit then costs its requests together what it would cost one of them.
+One thread per process writes. While it commits, operations queue. The next commit takes
+all of them, decides each in order, and wakes each caller when it is durable. So many
+requests share the cost of one commit.
 
-Coroutines come in crowds: those that a commit woke ask again together. They are
-gathered on their event loop while a commit is under way and until the loop has gone
-round a few times without another, then handed over in one piece. Half as many commits
-are made so, and the writer, who needs the interpreter's lock as much as the loop does,
-is not woken for each of them.
+Coroutines that one commit woke usually send their next operations together. These are
+collected per event loop, until no commit is under way and the loop has iterated a few
+times without a new one, then queued as one batch. This halves the number of commits and
+avoids waking the writer, which competes with the loop for the interpreter's lock, for
+each operation.
 
-An operation that asks for a draw is not done with its first commit: the writer draws
-what a commit's charges ask for together and settles it in the next commit. Nobody has
-to be woken in between.
+An operation with a draw takes two commits: when its charge is durable the writer draws
+the answers of all charges of that commit together and settles them in the next commit,
+without waking the callers in between.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from reticent.errors import LedgerError
-from reticent.ledger.operations import Operation, follow
+from reticent.ledger.operations import Operation, draw_answers
 
 #: The result of one operation, or the error that is its result.
 Result: TypeAlias = Any
@@ -41,10 +41,9 @@ _Waiting: TypeAlias = tuple[Operation, _Waiter]
 _Loop: TypeAlias = asyncio.AbstractEventLoop
 
 _EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
-# The longest wait for more operations, in seconds; a slow disk must not stretch it.
-_PATIENCE = 0.01
-# From one thing that a request waits for to the next an event loop goes round at most
-# so often.
+# The longest wait for more operations, in seconds, however slow the disk is.
+_LONGEST_WAIT = 0.01
+# An event loop iterates at most this often between two steps of one request.
 _QUIET_ROUNDS = 4
 
 
@@ -52,7 +51,7 @@ def end_process(error: BaseException) -> None:
     """End this process at once: the `on_fatal` of a service.
 
     After a failed write nobody knows what the disk holds, so nothing may be answered
-    any more; not even shutdown code runs. A fresh process reads what is there.
+    any more; not even shutdown code runs. A new process reads what is there.
     """
     os.write(
         2, f"reticent: the ledger failed ({type(error).__name__}); exit\n".encode()
@@ -61,8 +60,8 @@ def end_process(error: BaseException) -> None:
 
 
 @dataclass(slots=True)
-class _Crowd:
-    """Operations gathered on one event loop."""
+class _LoopBatch:
+    """Operations collected on one event loop."""
 
     latest: float
     waiting: list[_Waiting] = field(default_factory=list)
@@ -82,7 +81,7 @@ class GroupCommit:
         result or an error for each. A `TimeoutError` means that nothing was
         written and the next commit may succeed; any other error is fatal.
     on_fatal : callable or None
-        Called with the error after this writer has stopped for good.
+        Called with the error after this writer has stopped permanently.
     largest : int
         Most operations in one commit.
     """
@@ -96,7 +95,7 @@ class GroupCommit:
         self._waiting: queue.SimpleQueue[list[_Waiting] | None] = queue.SimpleQueue()
         self._left_over: list[_Waiting] = []
         self._queued = 0
-        self._crowds: dict[_Loop, _Crowd] = {}
+        self._loop_batches: dict[_Loop, _LoopBatch] = {}
         self._committing = False
         self._process = os.getpid()
         self._gate = threading.Lock()
@@ -114,50 +113,54 @@ class GroupCommit:
         return future
 
     def submit_from_loop(self, operation: Operation) -> asyncio.Future[Any]:
-        """Do so for a coroutine: all that are ready on one loop go and wake at once."""
+        """Queue an operation of a coroutine, together with others on its event loop."""
         self.check()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        crowd = self._crowds.get(loop)
-        if crowd is None:
-            crowd = self._crowds[loop] = _Crowd(time.monotonic() + _PATIENCE)
-            loop.call_soon(self._go_round, loop, crowd)
-        crowd.waiting.append((operation, future))
+        batch = self._loop_batches.get(loop)
+        if batch is None:
+            batch = self._loop_batches[loop] = _LoopBatch(
+                time.monotonic() + _LONGEST_WAIT
+            )
+            loop.call_soon(self._hand_over_when_quiet, loop, batch)
+        batch.waiting.append((operation, future))
         return future
 
-    def _go_round(self, loop: _Loop, crowd: _Crowd) -> None:
-        """Hand a crowd over when nobody else is about to join it."""
+    def _hand_over_when_quiet(self, loop: _Loop, batch: _LoopBatch) -> None:
+        """Queue a batch once no further operation is about to join it."""
         with self._gate:
-            crowd.parked = self._committing and not crowd.waited
-        if crowd.parked:
-            return  # the writer sends it round again after this commit
-        count = len(crowd.waiting)
-        crowd.quiet = crowd.quiet + 1 if count == crowd.counted else 0
-        crowd.counted = count
+            batch.parked = self._committing and not batch.waited
+        if batch.parked:
+            return  # the writer schedules this again after its commit
+        count = len(batch.waiting)
+        batch.quiet = batch.quiet + 1 if count == batch.counted else 0
+        batch.counted = count
         if (
-            crowd.quiet < _QUIET_ROUNDS
+            batch.quiet < _QUIET_ROUNDS
             and count < self._largest
-            and time.monotonic() < crowd.latest
+            and time.monotonic() < batch.latest
         ):
-            loop.call_soon(self._go_round, loop, crowd)
+            loop.call_soon(self._hand_over_when_quiet, loop, batch)
             return
-        del self._crowds[loop]
+        del self._loop_batches[loop]
         try:
-            self._put(crowd.waiting)
+            self._put(batch.waiting)
         except LedgerError as error:
-            _finish_all([(waiter, error) for _, waiter in crowd.waiting])
+            _finish_all([(waiter, error) for _, waiter in batch.waiting])
 
-    def _send_round(self) -> None:
-        """Let the crowds go that waited for a commit to end."""
+    def _resume_waiting_batches(self) -> None:
+        """Schedule the batches that waited for a commit to end."""
         with self._gate:
             self._committing = False
-            parked = [item for item in list(self._crowds.items()) if item[1].parked]
-            for _, crowd in parked:
-                crowd.parked, crowd.waited = False, True
-                crowd.latest = time.monotonic() + _PATIENCE
-        for loop, crowd in parked:
+            parked = [
+                item for item in list(self._loop_batches.items()) if item[1].parked
+            ]
+            for _, batch in parked:
+                batch.parked, batch.waited = False, True
+                batch.latest = time.monotonic() + _LONGEST_WAIT
+        for loop, batch in parked:
             with contextlib.suppress(RuntimeError):  # closed: nobody waits any more
-                loop.call_soon_threadsafe(self._go_round, loop, crowd)
+                loop.call_soon_threadsafe(self._hand_over_when_quiet, loop, batch)
 
     def _put(self, items: list[_Waiting]) -> None:
         with self._gate:
@@ -169,11 +172,11 @@ class GroupCommit:
     @property
     def pending(self) -> int:
         """How many operations wait for the next commit."""
-        crowds = list(self._crowds.values())
-        return self._queued + sum(len(crowd.waiting) for crowd in crowds)
+        batches = list(self._loop_batches.values())
+        return self._queued + sum(len(batch.waiting) for batch in batches)
 
     def check(self) -> None:
-        """Refuse to go on with a ledger that stopped or belongs to another process."""
+        """Refuse a ledger that has stopped or belongs to another process."""
         if os.getpid() != self._process:
             raise LedgerError(
                 "this ledger was opened before the process forked; open one in each "
@@ -202,26 +205,26 @@ class GroupCommit:
             try:
                 going = not taken or self._process_batch(taken)
             finally:
-                # What was just drawn is settled at once; others wait for that as well.
+                # The next commit settles what was just drawn; batches wait for it too.
                 held = bool(self._left_over) and not held
                 if not held:
-                    self._send_round()
+                    self._resume_waiting_batches()
             if not going:
                 return
             expected = sum(isinstance(waiter, Future) for _, waiter in taken)
             lasted = time.monotonic() - begun
 
     def _collect(self, expected: int, lasted: float) -> tuple[list[_Waiting], bool]:
-        """Wait for operations, then take what else is there or about to come.
+        """Wait for operations, then take the others that are queued or about to be.
 
-        Threads woken by the last commit come back one by one. Starting with the first
-        of them would leave the others to the next commit, so that every second commit
-        is nearly empty; instead they get half of what a commit takes. Return also
-        whether these are the last.
+        Threads woken by the last commit return one by one. Starting with the first of
+        them would leave the others to the next commit, so every second commit would be
+        nearly empty; instead the writer waits for them half as long as a commit takes.
+        Return also whether these operations are the last.
         """
         batch = self._left_over
         some = [] if batch else self._waiting.get()
-        patience = time.monotonic() + min(_PATIENCE, lasted / 2)
+        patience = time.monotonic() + min(_LONGEST_WAIT, lasted / 2)
         while some is not None:
             batch = batch + some
             if len(batch) >= self._largest:
@@ -249,7 +252,7 @@ class GroupCommit:
         except BaseException as error:  # noqa: BLE001 - the outer edge of a thread
             self._fail(error, waiters)
             return False
-        following = list(zip(follow(operations, results), waiters, strict=True))
+        following = list(zip(draw_answers(operations, results), waiters, strict=True))
         _wake([(w, step) for step, w in following if not isinstance(step, Operation)])
         drawn = [(step, w) for step, w in following if isinstance(step, Operation)]
         with self._gate:
@@ -258,7 +261,7 @@ class GroupCommit:
         return True
 
     def _fail(self, error: BaseException, waiters: list[_Waiter]) -> None:
-        """Stop for good: first refuse, then tell, then wake whoever waits."""
+        """Stop permanently: refuse new operations, report, then wake the waiters."""
         # Messages of database drivers quote keys and answers; ours do not.
         what = str(error) if isinstance(error, LedgerError) else type(error).__name__
         reason = (
@@ -279,14 +282,14 @@ class GroupCommit:
 
 
 def _still_wanted(waiter: _Waiter) -> bool:
-    """Return whether somebody waits; from now on a thread's future stays so."""
+    """Return whether the caller still waits; a thread can no longer cancel."""
     if isinstance(waiter, Future):
         return waiter.set_running_or_notify_cancel()
     return not waiter.cancelled()
 
 
 def _wake(outcomes: list[tuple[_Waiter, Result]]) -> None:
-    """Hand out results; those on one event loop in one go, on its own thread."""
+    """Hand out results; those of one event loop together, on its own thread."""
     on_loops: dict[asyncio.AbstractEventLoop, list[tuple[_Waiter, Result]]] = {}
     for waiter, result in outcomes:
         if isinstance(waiter, Future):
@@ -300,7 +303,7 @@ def _wake(outcomes: list[tuple[_Waiter, Result]]) -> None:
 
 def _finish_all(outcomes: list[tuple[_Waiter, Result]]) -> None:
     for waiter, result in outcomes:
-        if not waiter.done():  # whoever was cancelled meanwhile hears nothing
+        if not waiter.done():  # it may have been cancelled meanwhile
             _finish(waiter, result)
 
 

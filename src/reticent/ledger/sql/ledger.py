@@ -10,7 +10,11 @@ from reticent.errors import InvalidParameterError, LedgerError
 from reticent.ledger import decisions
 from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.caps import Cap
-from reticent.ledger.checkpoints import CheckpointStore, FileCheckpoints, SecondPlace
+from reticent.ledger.checkpoints import (
+    CheckpointStore,
+    FileCheckpoints,
+    SignedCheckpoints,
+)
 from reticent.ledger.entries import Entry
 from reticent.ledger.operations import (
     Draw,
@@ -24,7 +28,7 @@ from reticent.ledger.operations import (
 )
 from reticent.ledger.requests import Receipt, Request
 from reticent.ledger.sql.group_commit import GroupCommit, OnFatal
-from reticent.ledger.verification import Replay, Verification
+from reticent.ledger.verification import ChainReplay, ChainVerification
 from reticent.signing import HMACSigner, Signer
 
 if TYPE_CHECKING:
@@ -40,31 +44,30 @@ class SQLLedger:
         ``sqlite:///path/to/ledger.db`` (the file is made with mode 600) or
         ``postgresql://user@host/database``.
     checkpoints : path, CheckpointStore or None, default=None
-        The second place, where signed checkpoints go. It should not be on the disk,
-        nor in the backup, of the ledger itself.
+        Where signed checkpoints are stored. It should not be on the disk, nor in the
+        backup, of the ledger itself.
     signer : bytes, Signer or None, default=None
         Key for the checkpoints, at least 32 random bytes, or a signer.
     checkpoint_every : int, default=1
-        Entries from one checkpoint to the next. With 1 every answer that anybody saw
-        is under a checkpoint; with k, restoring a copy that lacks fewer than k
+        Entries from one checkpoint to the next. With 1, a checkpoint covers every
+        answer that anybody saw; with k, restoring a copy that lacks fewer than k
         entries goes unnoticed.
     first_checkpoint : bool, default=False
-        Accept a ledger that has entries but no checkpoint, because there never was
-        one.
+        Accept a ledger that has entries but never had a checkpoint.
     start : {"full", "tail"}, default="full"
         How much to verify now: every entry, or those after the checkpoint.
     on_fatal : callable or None, default=None
-        Called with the error after a failed write, when this ledger has stopped for
-        good. A service passes `end_process`.
+        Called with the error after a failed write, when this ledger has stopped
+        permanently. A service passes `end_process`.
     largest_commit : int, default=256
         Most operations that share one durable commit.
 
     Guarantee
     ---------
     Everything that `Ledger` promises. A charge or an answer that was returned is
-    durable: it survives a kill of the process and, as far as disks keep their word, a
-    loss of power. After a failed write nothing is answered any more. With
-    checkpoints, a start with an older copy or a changed entry is refused.
+    durable: it survives a kill of the process and, if the disk honours fsync, a loss of
+    power. After a failed write nothing is answered any more. With checkpoints, a start
+    with an older copy or a changed entry is refused.
     """
 
     def __init__(
@@ -86,11 +89,11 @@ class SQLLedger:
             )
         if start not in {"full", "tail"}:
             raise InvalidParameterError(f"start={start!r} must be 'full' or 'tail'.")
-        self._second = _second_place(checkpoints, signer)
+        self._checkpoints = _signed_checkpoints_of(checkpoints, signer)
         self._every = checkpoint_every
         self._store = _open(url)
         try:
-            self._begin(tail=start == "tail", first_checkpoint=first_checkpoint)
+            self._verify_start(tail=start == "tail", first_checkpoint=first_checkpoint)
             self._commits = GroupCommit(
                 self._commit, on_fatal=on_fatal, largest=largest_commit
             )
@@ -98,17 +101,17 @@ class SQLLedger:
             self._store.close()
             raise
 
-    def _begin(self, *, tail: bool, first_checkpoint: bool) -> None:
+    def _verify_start(self, *, tail: bool, first_checkpoint: bool) -> None:
         from reticent.ledger.sql import opening
-        from reticent.ledger.sql.pages import checkpoint_of
+        from reticent.ledger.sql.state import checkpoint_of
 
         read = opening.start(
-            self._store, self._second, tail=tail, first_checkpoint=first_checkpoint
+            self._store, self._checkpoints, tail=tail, first_checkpoint=first_checkpoint
         )
         self._signed = read.sequence
-        if self._second is not None:
+        if self._checkpoints is not None:
             with self._store.reading() as connection:
-                self._second.keep(checkpoint_of(connection))
+                self._checkpoints.keep(checkpoint_of(connection))
 
     @classmethod
     def write_off(
@@ -118,13 +121,13 @@ class SQLLedger:
         reason: str,
         checkpoints: str | os.PathLike[str] | CheckpointStore | None = None,
         signer: bytes | Signer | None = None,
-    ) -> Verification:
+    ) -> ChainVerification:
         """Count every budget as spent, because what was spent is no longer known.
 
-        For an operator whose ledger is refused at the start, with everything else
-        stopped. All accounts of this copy and of the checkpoint are exhausted, on
-        record; caps can be raised afterwards, as a decision of their own. The copy's
-        own chain must be whole.
+        For an operator whose ledger is refused at the start. Stop every other process
+        first. All accounts of this copy and of the checkpoint become exhausted, on
+        record; raising caps afterwards is a separate decision. The copy's own chain
+        must be complete.
 
         Parameters
         ----------
@@ -133,12 +136,12 @@ class SQLLedger:
         reason : str
             Kept in the chain.
         """
-        second, store = _second_place(checkpoints, signer), _open(url)
+        signed, store = _signed_checkpoints_of(checkpoints, signer), _open(url)
         from reticent.ledger.sql import opening
 
         try:
-            opening.write_off(store, second, reason)
-            return opening.replay(store, Replay()).result()
+            opening.write_off(store, signed, reason)
+            return opening.replay(store, ChainReplay()).result()
         finally:
             store.close()
 
@@ -153,11 +156,11 @@ class SQLLedger:
 
     @property
     def pending(self) -> int:
-        """How many operations wait for the next commit; for shedding load."""
+        """How many operations wait for the next commit; a service sheds load by it."""
         return self._commits.pending
 
     def open_account(self, account: AccountId, cap: Cap) -> Balance:
-        """Open an account under a cap; the same again changes nothing."""
+        """Open an account under a cap; opening it again changes nothing."""
         opened: Balance = self._commits.submit(opening_account(account, cap)).result()
         return opened
 
@@ -170,7 +173,7 @@ class SQLLedger:
         """Return what an account has spent and may spend."""
         self._commits.check()
         found = self._store.balances([str(account)])
-        return decisions.Page(accounts=found).balance(account)
+        return decisions.LedgerState(accounts=found).balance(account)
 
     def balances(self) -> list[Balance]:
         """Return all accounts, sorted by name."""
@@ -179,7 +182,7 @@ class SQLLedger:
         return [found[name] for name in sorted(found)]
 
     def charge(self, request: Request) -> Receipt:
-        """Charge all accounts of a request, or say what became of it before.
+        """Charge all accounts of a request, or return what became of it before.
 
         Returns when the charge is durable.
         """
@@ -237,7 +240,7 @@ class SQLLedger:
                 return
             after = rows[-1][0]
 
-    def verify(self) -> Verification:
+    def verify(self) -> ChainVerification:
         """Recompute every hash and every total, and compare.
 
         Reads the whole chain in small steps, so that writers go on meanwhile.
@@ -245,19 +248,19 @@ class SQLLedger:
         from reticent.ledger.sql import opening
 
         self._commits.check()
-        return opening.replay(self._store, Replay()).result()
+        return opening.replay(self._store, ChainReplay()).result()
 
     def close(self) -> None:
-        """Finish what is pending and let go of files and threads."""
+        """Finish what is pending, then close files and end threads."""
         self._commits.close()
         self._store.close()
 
     def _commit(self, operations: Sequence[Operation]) -> list[Any]:
         """Commit on the writer's thread; a due checkpoint is part of the commit."""
-        due = None if self._second is None else self._signed + self._every
+        due = None if self._checkpoints is None else self._signed + self._every
         done = self._store.commit(operations, checkpoint_at=due)
-        if self._second is not None and done.checkpoint is not None:
-            self._second.keep(done.checkpoint)
+        if self._checkpoints is not None and done.checkpoint is not None:
+            self._checkpoints.keep(done.checkpoint)
             self._signed = done.sequence
         return done.results
 
@@ -274,10 +277,10 @@ def _open(url: str) -> Store:
         ) from None
 
 
-def _second_place(
+def _signed_checkpoints_of(
     checkpoints: str | os.PathLike[str] | CheckpointStore | None,
     signer: bytes | Signer | None,
-) -> SecondPlace | None:
+) -> SignedCheckpoints | None:
     if checkpoints is None and signer is None:
         return None
     if checkpoints is None or signer is None:
@@ -291,4 +294,4 @@ def _second_place(
         else checkpoints
     )
     key = HMACSigner(signer) if isinstance(signer, bytes) else signer
-    return SecondPlace(place, key)
+    return SignedCheckpoints(place, key)

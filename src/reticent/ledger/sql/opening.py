@@ -1,4 +1,4 @@
-"""Before a ledger is used: its chain, its totals and its checkpoint must agree."""
+"""Opening a ledger: its chain, its totals and its checkpoint must agree."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from sqlalchemy import Connection, delete, insert, select
 from reticent.errors import LedgerError
 from reticent.ledger import decisions
 from reticent.ledger.accounts import Balance
-from reticent.ledger.checkpoints import Checkpoint, SecondPlace
+from reticent.ledger.checkpoints import Checkpoint, SignedCheckpoints
 from reticent.ledger.sql import statements
-from reticent.ledger.sql.pages import (
+from reticent.ledger.sql.schema import account_row, accounts, entries, identity
+from reticent.ledger.sql.state import (
     all_accounts,
     checkpoint_of,
+    has_stray_marks,
     load,
     set_epoch,
-    strays,
 )
-from reticent.ledger.sql.schema import account_row, accounts, entries, identity
 from reticent.ledger.sql.store import Store
-from reticent.ledger.verification import Replay
+from reticent.ledger.verification import ChainReplay
 
 _REMEDY = (
     "If the newest copy is lost, call SQLLedger.write_off: it counts every budget as "
@@ -26,8 +26,8 @@ _REMEDY = (
 )
 
 
-def replay(store: Store, start: Replay, *, totals: bool = True) -> Replay:
-    """Read the chain from where `start` stands to its end; compare the totals there."""
+def replay(store: Store, start: ChainReplay, *, totals: bool = True) -> ChainReplay:
+    """Read the chain from where `start` stands to its end, then compare the totals."""
     while True:
         with store.reading() as connection:
             rows = store.rows(connection, start.sequence)
@@ -41,7 +41,7 @@ def replay(store: Store, start: Replay, *, totals: bool = True) -> Replay:
             return start
 
 
-def _compare(connection: Connection, read: Replay) -> None:
+def _compare(connection: Connection, read: ChainReplay) -> None:
     read.compare(all_accounts(connection))
     known = identity(connection)
     if (known.ledger, known.epoch) != (read.ledger, read.epoch):
@@ -49,7 +49,7 @@ def _compare(connection: Connection, read: Replay) -> None:
             "the ledger's description of itself does not agree with its entries; it "
             "was changed. Restore a good copy and write the budget off."
         )
-    if strays(connection, read.sequence):
+    if has_stray_marks(connection, read.sequence):
         raise LedgerError(
             "the ledger remembers queries that no entry charged for; it was changed. "
             "Restore a good copy and write the budget off."
@@ -57,25 +57,29 @@ def _compare(connection: Connection, read: Replay) -> None:
 
 
 def start(
-    store: Store, second: SecondPlace | None, *, tail: bool, first_checkpoint: bool
-) -> Replay:
+    store: Store,
+    signed: SignedCheckpoints | None,
+    *,
+    tail: bool,
+    first_checkpoint: bool,
+) -> ChainReplay:
     """Verify a ledger against itself and its checkpoint, or refuse it."""
-    # The checkpoint is read first: meanwhile others may only move the ledger ahead.
-    checkpoint = None if second is None else second.read()
+    # The checkpoint is read first: other processes can only move the ledger ahead.
+    checkpoint = None if signed is None else signed.read()
     if tail and checkpoint is not None:
         _check_point(store, checkpoint)
         return replay(store, _from(checkpoint))
-    read = replay(store, Replay())
-    if second is None:
+    read = replay(store, ChainReplay())
+    if signed is None:
         return read
     if checkpoint is None and read.sequence > 1 and not first_checkpoint:
-        # Another process may have written the first one since.
-        checkpoint = second.read()
+        # Another process may have written the first checkpoint since.
+        checkpoint = signed.read()
         if checkpoint is None:
             raise LedgerError(
-                f"the ledger has {read.sequence} entries but no checkpoint in the "
-                "second place. Put the checkpoint back; if there never was one, start "
-                "once with first_checkpoint=True. " + _REMEDY
+                f"the ledger has {read.sequence} entries, but its checkpoint is "
+                "missing. Put the checkpoint back; if there never was one, start once "
+                "with first_checkpoint=True. " + _REMEDY
             )
         read = replay(store, read)
     if checkpoint is not None:
@@ -83,8 +87,8 @@ def start(
     return read
 
 
-def _from(checkpoint: Checkpoint) -> Replay:
-    return Replay(
+def _from(checkpoint: Checkpoint) -> ChainReplay:
+    return ChainReplay(
         ledger=checkpoint.ledger,
         sequence=checkpoint.sequence,
         head=checkpoint.head,
@@ -119,29 +123,29 @@ def _check_point(store: Store, checkpoint: Checkpoint) -> None:
         )
 
 
-def write_off(store: Store, second: SecondPlace | None, reason: str) -> None:
+def write_off(store: Store, signed: SignedCheckpoints | None, reason: str) -> None:
     """Count every budget as spent, in this ledger and in its checkpoint."""
-    read = replay(store, Replay(), totals=False)
+    read = replay(store, ChainReplay(), totals=False)
     try:
-        checkpoint = None if second is None else second.read()
+        checkpoint = None if signed is None else signed.read()
     except LedgerError:
-        checkpoint = None  # damaged: what it knew is lost, and all is written off
+        checkpoint = None  # damaged; every budget is written off anyway
     known: dict[str, Balance] = dict(checkpoint.accounts) if checkpoint else {}
     known.update(read.accounts())
     caps = {name: balance.cap for name, balance in known.items()}
     epoch = 1 + max(read.epoch, checkpoint.epoch if checkpoint else 0)
 
     def work(connection: Connection) -> Checkpoint:
-        page = load(connection, decisions.Needs())
-        decisions.write_off(page, caps, epoch, reason)
-        statements.write(connection, page.written, [])
+        state = load(connection, decisions.Needs())
+        decisions.write_off(state, caps, epoch, reason)
+        statements.write(connection, state.written, [])
         connection.execute(delete(accounts))
-        if page.accounts:
-            rows = [account_row(balance) for balance in page.accounts.values()]
+        if state.accounts:
+            rows = [account_row(balance) for balance in state.accounts.values()]
             connection.execute(insert(accounts), rows)
         set_epoch(connection, epoch, read.ledger)
         return checkpoint_of(connection)
 
     done = store.write(work)
-    if second is not None:
-        second.keep(done, force=True)
+    if signed is not None:
+        signed.keep(done, force=True)

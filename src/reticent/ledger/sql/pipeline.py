@@ -1,9 +1,9 @@
-"""Journeys to PostgreSQL: statements that go and come back together.
+"""Several statements in one round trip to PostgreSQL, by libpq's pipeline mode.
 
 The driver's cursors take longer to send most of our statements than the server takes
-to run them, and all replicas wait meanwhile. Little of what they do is needed: texts
-are prepared once for a connection, parameters are texts, and rows hold whole numbers
-and texts.
+to run them, and all replicas wait meanwhile. Little of what cursors do is needed:
+statements are prepared once per connection, parameters are texts, and rows hold whole
+numbers and texts.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from psycopg.waiting import Ready, Wait
 Prepared: TypeAlias = dict[str, bytes]
 Row: TypeAlias = tuple[Any, ...]
 
-#: PostgreSQL takes it for ROLLBACK, without an error, if something failed before.
+#: If a statement failed before, PostgreSQL rolls back instead, without an error.
 COMMIT = "COMMIT"
 
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 _WHOLE = frozenset(psycopg.adapters.types[name].oid for name in ("int4", "int8"))
 
 
-def travel(
+def run_pipelined(
     driver: psycopg.Connection[Any],
     asks: Sequence[tuple[str, Sequence[Any]]],
     prepared: Prepared,
@@ -77,7 +77,7 @@ def _send(
     prepared: Prepared,
     new: Prepared,
 ) -> bool:
-    """Send a statement; return whether it is prepared on this occasion."""
+    """Send a statement; return whether this call prepared it."""
     name = prepared.get(statement) or new.get(statement)
     prepares = name is None
     if name is None:
@@ -90,7 +90,7 @@ def _send(
 
 
 def _answers(connection: PGconn) -> PQGen[list[PGresult]]:
-    """Collect what the server answers until the journey ends."""
+    """Collect the server's results until the end of the pipeline."""
     results: list[PGresult] = []
     while connection.flush():
         if (yield Wait.RW) & Ready.R:

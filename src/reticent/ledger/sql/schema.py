@@ -1,4 +1,4 @@
-"""The tables, and how older ones become today's: forward only, one step at a time."""
+"""The tables, and their migrations: forward only, one version at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sqlalchemy import (
 from reticent.errors import LedgerError
 from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.caps import Cap
-from reticent.ledger.decisions import Page
+from reticent.ledger.decisions import LedgerState
 from reticent.ledger.entries import LEDGER, Entry
 from reticent.ledger.units import Spend
 
@@ -72,9 +72,9 @@ accounts = Table(
     ),
 )
 
-# One tuple of statements per version. A released version is never edited: what it
-# made is on somebody's disk. `{whole}` is a 64-bit integer that can be a primary key,
-# `{clustered}` stores rows in its order where that must be asked for.
+# One tuple of statements per version. A released version is never edited: its tables
+# are on somebody's disk. `{whole}` is a 64-bit integer that can be a primary key;
+# `{clustered}` asks SQLite to store rows in the order of the primary key.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE ledger_meta (
@@ -158,8 +158,8 @@ def migrate(connection: Connection) -> None:
 
 
 def _begin_chain(connection: Connection) -> None:
-    page, ledger = Page(), secrets.token_hex(16)
-    entry = page.append(LEDGER, {"format": 1, "ledger": ledger})
+    state, ledger = LedgerState(), secrets.token_hex(16)
+    entry = state.append(LEDGER, {"format": 1, "ledger": ledger})
     connection.execute(insert(entries), [row_of(entry)])
     connection.execute(
         insert(meta).values(id=1, version=len(MIGRATIONS), ledger=ledger, epoch=0)
@@ -199,7 +199,7 @@ def balance_of(row: Sequence[Any]) -> Balance:
     return Balance(account, cap, Spend(*units[:4]))
 
 
-# Each commit reads its accounts anew, and names and caps hardly ever change.
+# Each commit reads its accounts again, and names and caps hardly ever change.
 @lru_cache(maxsize=4096)
 def _read_account(name: str, text: str) -> tuple[AccountId, Cap]:
     account, cap = AccountId.parse(name), Cap.from_json(text)

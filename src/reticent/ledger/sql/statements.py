@@ -1,8 +1,8 @@
-"""The few statements of an ordinary commit, written out.
+"""The few statements of an ordinary commit, as SQL text.
 
-While a commit is made everybody else waits for it, so nothing is compiled then, and
-what can be asked or written in one statement is: with PostgreSQL each one is a journey
-to the server and back, under a lock that all replicas share.
+During a commit every other writer waits, so nothing is compiled then, and as much as
+possible is read or written in one statement: with PostgreSQL each statement is a round
+trip to the server, under a lock that all replicas share.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from sqlalchemy.exc import DBAPIError
 from reticent.errors import LedgerError
 from reticent.ledger.entries import Entry
 from reticent.ledger.sql.schema import KINDS
-from reticent.ledger.units import LARGEST, Spend
+from reticent.ledger.units import MAX_UNITS, Spend
 
 T = TypeVar("T")
 
 _PREPARED = "reticent_prepared"  # where a connection keeps its statements' names
-# Values in one IN (...), far below what databases bear.
+# Values in one IN (...), far below the limits of databases.
 CHUNK = 500
-_BETWEEN = "\x1f"  # no text of ours holds it
+_BETWEEN = "\x1f"  # our texts never contain it
 # Rows in one INSERT of SQLite, which numbers its parameters up to 32,766.
 _MOST_ROWS = 256
 
@@ -38,11 +38,11 @@ _ACCOUNTS = (
 _CHARGED = "SELECT NULL, NULL, NULL, sequence, NULL, NULL FROM ledger_entries"
 _ENTRIES = "sequence, kind, request, settles, charges, body, hash"
 _MARKS = "sequence, position, query, account, release"
-# The database has the last word: no row changes if a cap would be exceeded.
+# The database checks once more: no row changes if a cap would be exceeded.
 _SPENT = ", ".join(f"spent_{kind} = spent_{kind} + {{{kind}}}" for kind in KINDS)
 _FITS = {kind: f"spent_{kind} + {{{kind}}} <= limit_{kind}" for kind in KINDS}
 # Where both sums are limited one of them may be exceeded, see `Cap.allows`.
-_BOTH = f"limit_epsilon < {LARGEST} AND limit_rho < {LARGEST}"
+_BOTH = f"limit_epsilon < {MAX_UNITS} AND limit_rho < {MAX_UNITS}"
 _WITHIN = (
     "{delta} AND {answers} AND ({epsilon} AND {rho} OR %s AND ({epsilon} OR {rho}))"
 )
@@ -63,7 +63,7 @@ _POSTGRESQL_WRITE = f"""WITH
   AS cost (account, {", ".join(KINDS)})
   WHERE name = cost.account AND {_WITHIN.format(**_COSTS)} RETURNING 1)
  SELECT 1 / (count(*) = %s::bigint)::int FROM spent"""  # noqa: S608
-# What it fails with if fewer accounts were charged, so that nothing is committed.
+# The error if fewer accounts were charged than asked for; nothing is committed then.
 _DIVISION_BY_ZERO = "22012"
 
 
@@ -78,19 +78,19 @@ class Trace(NamedTuple):
     settled: int | None
 
 
-class Ask(NamedTuple):
+class Statement(NamedTuple):
     """A statement with its parameters."""
 
-    statement: str
+    text: str
     values: Sequence[Any] = ()
 
 
-#: Waits for our turn among all replicas, until the transaction ends.
-TURN = Ask("SELECT pg_advisory_xact_lock(hashtext('reticent.ledger'))")
+#: Takes the lock that all replicas share, until the transaction ends.
+TAKE_LOCK = Statement("SELECT pg_advisory_xact_lock(hashtext('reticent.ledger'))")
 
 
 class Found(NamedTuple):
-    """What a commit has to know before it decides."""
+    """What a commit reads before its operations are decided."""
 
     head: tuple[int, str] | None
     accounts: list[tuple[Any, ...]]
@@ -99,7 +99,7 @@ class Found(NamedTuple):
     unanswered: dict[int, str]
 
 
-def look(
+def read_rows(
     connection: Connection,
     accounts: Iterable[str] = (),
     requests: Iterable[str] = (),
@@ -110,14 +110,14 @@ def look(
 ) -> Found:
     """Read the head, accounts, and what is known of requests, queries and charges.
 
-    With `lock`, wait for our turn first; SQLite gave it when the transaction began.
+    With `lock`, take the write lock first; SQLite took it when the transaction began.
     """
     names = list(accounts)
-    first = [TURN] if lock and connection.dialect.name != "sqlite" else []
+    first = [TAKE_LOCK] if lock and connection.dialect.name != "sqlite" else []
     heads = _heads(connection, names)
     traced = _traces(connection, requests, queries, names)
     waiting = _unanswered(connection, charges)
-    found = together(connection, [*first, *heads, *traced, *waiting])[len(first) :]
+    found = run(connection, [*first, *heads, *traced, *waiting])[len(first) :]
     about_heads = [*chain.from_iterable(found[: len(heads)])]
     about_traces = chain.from_iterable(found[len(heads) : len(heads) + len(traced)])
     hashes = chain.from_iterable(found[len(heads) + len(traced) :])
@@ -129,17 +129,17 @@ def look(
     )
 
 
-def _heads(connection: Connection, names: list[str]) -> list[Ask]:
+def _heads(connection: Connection, names: list[str]) -> list[Statement]:
     """Ask for the last entry and the rows of named accounts, head first in each."""
-    asks = []
+    statements = []
     for chunk in chunks(names or [""]):
         among, values = _among(connection, "a.name", chunk)
         statement = (
             f"SELECT h.sequence, h.hash, {_ACCOUNTS} FROM ({_HEAD}) h "  # noqa: S608
             f"LEFT JOIN ledger_accounts a ON {among}"
         )
-        asks.append(Ask(statement, values))
-    return asks
+        statements.append(Statement(statement, values))
+    return statements
 
 
 def _traces(
@@ -147,9 +147,9 @@ def _traces(
     requests: Iterable[str],
     queries: Iterable[str],
     accounts: Iterable[str],
-) -> list[Ask]:
-    """Ask what is known of requests and queries; of others' views, nothing."""
-    asks, payers, used = [], ["", *accounts], list(requests)
+) -> list[Statement]:
+    """Ask what is known of requests and queries, but not who else paid to see them."""
+    statements, payers, used = [], ["", *accounts], list(requests)
     for chunk in chunks(queries):
         by_query, asked = _among(connection, "m.query", chunk)
         by_account, paid = _among(connection, "m.account", payers)
@@ -164,16 +164,16 @@ def _traces(
         if some:
             by_key, keys = _among(connection, "request", some)
             statement += f" UNION ALL {_CHARGED} WHERE {by_key}"
-        asks.append(Ask(statement, asked + paid + keys))
+        statements.append(Statement(statement, asked + paid + keys))
     for some in chunks(used):
         by_key, keys = _among(connection, "request", some)
-        asks.append(Ask(f"{_CHARGED} WHERE {by_key}", keys))
-    return asks
+        statements.append(Statement(f"{_CHARGED} WHERE {by_key}", keys))
+    return statements
 
 
-def _unanswered(connection: Connection, charges: Iterable[int]) -> list[Ask]:
+def _unanswered(connection: Connection, charges: Iterable[int]) -> list[Statement]:
     """Ask for the hashes of those charges that have no answer yet."""
-    asks = []
+    statements = []
     for chunk in chunks(charges):
         among, values = _among(connection, "e.sequence", chunk)
         statement = (
@@ -181,8 +181,8 @@ def _unanswered(connection: Connection, charges: Iterable[int]) -> list[Ask]:
             "LEFT JOIN ledger_entries a ON a.settles = e.sequence "
             f"WHERE a.sequence IS NULL AND {among}"
         )
-        asks.append(Ask(statement, values))
-    return asks
+        statements.append(Statement(statement, values))
+    return statements
 
 
 def entries_after(
@@ -218,7 +218,7 @@ def write(
 ) -> None:
     """Append entries with their marks and charge accounts.
 
-    With `commit`, PostgreSQL commits in the same journey; others are left to do it.
+    With `commit`, PostgreSQL commits in the same round trip; SQLite's caller commits.
     """
     if connection.dialect.name == "sqlite":
         charged = _write_sqlite(connection, entries, spends)
@@ -266,14 +266,14 @@ def _write_postgresql(
         [e.charges for e in entries],
         [e.body for e in entries],
         [e.hash for e in entries],
-        *_turned(_mark_rows(entries), 5),
-        *_turned([(name, *cost) for name, cost in spends], 5),
+        *_as_columns(_mark_rows(entries), 5),
+        *_as_columns([(name, *cost) for name, cost in spends], 5),
     ]
     from reticent.ledger.sql.pipeline import COMMIT
 
-    asks = [Ask(_POSTGRESQL_WRITE, [*map(_array, columns), len(spends)])]
+    statements = [Statement(_POSTGRESQL_WRITE, [*map(_array, columns), len(spends)])]
     try:
-        together(connection, [*asks, Ask(COMMIT)] if commit else asks)
+        run(connection, [*statements, Statement(COMMIT)] if commit else statements)
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) == _DIVISION_BY_ZERO:
             return False
@@ -289,8 +289,8 @@ def _mark_rows(entries: Sequence[Entry]) -> list[tuple[Any, ...]]:
     ]
 
 
-def _turned(rows: list[tuple[Any, ...]], width: int) -> Sequence[Sequence[Any]]:
-    """Return rows as so many columns."""
+def _as_columns(rows: list[tuple[Any, ...]], width: int) -> Sequence[Sequence[Any]]:
+    """Return rows as columns; `width` empty ones if there are no rows."""
     return list(zip(*rows, strict=True)) or [()] * width
 
 
@@ -302,12 +302,12 @@ def chunks(values: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _array(values: Sequence[Any]) -> str:
-    """Return an array as PostgreSQL writes it, much faster than its driver does."""
+    """Return an array literal of PostgreSQL, much faster than its driver does."""
     kinds = set(map(type, values))
     if kinds == {int}:
         return "{" + ",".join(map(str, values)) + "}"
     if kinds == {str}:
-        # All at once: what follows holds for texts without the separator.
+        # Quote all texts at once, unless one of them contains the separator.
         joined = _BETWEEN.join(values)
         if joined.count(_BETWEEN) == len(values) - 1:
             return '{"' + _quoted(joined).replace(_BETWEEN, '","') + '"}'
@@ -327,15 +327,15 @@ def _quoted(text: str) -> str:
 def _insert(
     connection: Connection, table: str, columns: str, rows: list[tuple[Any, ...]]
 ) -> None:
-    """Insert rows, as many in a statement as the largest power of two: few texts.
+    """Insert rows in statements whose widths are powers of two, so few texts occur.
 
-    A statement for each row would let go of the interpreter's lock each time.
+    A statement per row would release the interpreter's lock each time.
     """
     start = 0
     while start < len(rows):
         width = min(1 << ((len(rows) - start).bit_length() - 1), _MOST_ROWS)
         values = tuple(chain.from_iterable(rows[start : start + width]))
-        together(connection, [Ask(_insertion(table, columns, width), values)])
+        run(connection, [Statement(_insertion(table, columns, width), values)])
         start += width
 
 
@@ -350,8 +350,8 @@ def _among(
 ) -> tuple[str, list[Any]]:
     """Return a condition that a column is one of some values, and its parameters.
 
-    Drivers prepare a text once, so there should be few: lists are filled up to a power
-    of two with what is in them already.
+    Drivers prepare each text once, so there should be few of them: lists are padded to
+    a power of two by repeating a value.
     """
     if connection.dialect.name != "sqlite":
         kind = "bigint" if isinstance(values[0], int) else "text"
@@ -369,28 +369,28 @@ def _rows(
     connection: Connection, statement: str, values: tuple[int, int]
 ) -> list[tuple[Any, ...]]:
     place = "?" if connection.dialect.name == "sqlite" else "%s"
-    return together(connection, [Ask(statement.format(place, place), values)])[0]
+    return run(connection, [Statement(statement.format(place, place), values)])[0]
 
 
-def together(
-    connection: Connection, asks: Sequence[Ask]
+def run(
+    connection: Connection, statements: Sequence[Statement]
 ) -> list[list[tuple[Any, ...]]]:
-    """Run statements in order, PostgreSQL's in one journey; return the rows of each."""
+    """Run statements in order, on PostgreSQL in one round trip; return rows of each."""
     with _driver(connection) as driver:
         if connection.dialect.name == "sqlite":
-            return [driver.execute(*ask).fetchall() for ask in asks]
-        from reticent.ledger.sql.pipeline import travel
+            return [driver.execute(*statement).fetchall() for statement in statements]
+        from reticent.ledger.sql.pipeline import run_pipelined
 
         prepared = connection.info.setdefault(_PREPARED, {})
-        return travel(driver, asks, prepared)
+        return run_pipelined(driver, statements, prepared)
 
 
 @contextmanager
 def _driver(connection: Connection) -> Iterator[Any]:
     """Give the driver's own connection, in the same transaction.
 
-    Its rows are plain tuples; SQLAlchemy's machinery around each statement would take
-    longer than most of them.
+    Its rows are plain tuples. SQLAlchemy's work around a statement takes longer than
+    most of our statements.
     """
     dialect = connection.dialect
     try:

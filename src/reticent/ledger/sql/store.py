@@ -14,12 +14,18 @@ from sqlalchemy.exc import DBAPIError
 from reticent.errors import LedgerError, ReticentError
 from reticent.ledger.accounts import Balance
 from reticent.ledger.checkpoints import Checkpoint
-from reticent.ledger.decisions import Needs, Page
+from reticent.ledger.decisions import LedgerState, Needs
 from reticent.ledger.entries import CHARGE, Entry
 from reticent.ledger.operations import Operation
 from reticent.ledger.sql import statements
-from reticent.ledger.sql.engines import WRITES, fault_of, open_engine, passing
-from reticent.ledger.sql.pages import (
+from reticent.ledger.sql.engines import (
+    describe_database_error,
+    is_transient,
+    open_engine,
+    with_write_lock,
+)
+from reticent.ledger.sql.schema import migrate
+from reticent.ledger.sql.state import (
     accounts_named,
     all_accounts,
     by_entry,
@@ -27,13 +33,12 @@ from reticent.ledger.sql.pages import (
     flush,
     load,
 )
-from reticent.ledger.sql.schema import migrate
 
 T = TypeVar("T")
 
-# Entries in one reading, few enough to stay in a processor's cache.
+# Entries read at once, few enough to stay in a processor's cache.
 _READING = 1_000
-# Charges that wait for their answers, kept at hand; and marks that one may have.
+# Charges that wait for their answers and are kept in memory; and most marks of one.
 _MOST_RECENT = 4_096
 _MOST_MARKS = 16
 
@@ -50,10 +55,10 @@ class Committed:
 
 
 @dataclass(slots=True)
-class _Fate:
-    """Whether a commit was sent: if all is silence then, nobody knows its fate."""
+class _CommitProgress:
+    """Whether a commit was sent; without a reply its outcome is then unknown."""
 
-    open: bool = False
+    sent: bool = False
 
 
 class Store:
@@ -77,8 +82,8 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Let go of all connections."""
-        self._let_go()
+        """Close all connections."""
+        self._drop_kept()
         self._engine.dispose()
 
     def write(self, work: Callable[[Connection], T]) -> T:
@@ -86,14 +91,15 @@ class Store:
 
         def in_turn(connection: Connection) -> T:
             if connection.dialect.name != "sqlite":
-                statements.together(connection, [statements.TURN])
+                statements.run(connection, [statements.TAKE_LOCK])
             return work(connection)
 
         try:
             with self._engine.connect() as connection:
-                return self._transact(_writing(connection), in_turn, _Fate())
+                locked = with_write_lock(connection)
+                return self._transact(locked, in_turn, _CommitProgress())
         except DBAPIError as error:
-            failure = _judged(error)
+            failure = _translated(error)
         except TimeoutError as error:
             failure = error
         if isinstance(failure, TimeoutError):
@@ -101,19 +107,22 @@ class Store:
         raise failure from None
 
     def _transact(
-        self, connection: Connection, work: Callable[[Connection], T], fate: _Fate
+        self,
+        connection: Connection,
+        work: Callable[[Connection], T],
+        progress: _CommitProgress,
     ) -> T:
         """Run `work` and commit.
 
-        A `TimeoutError` means that nothing was written, and that it may work later.
+        A `TimeoutError` means that nothing was written and a later attempt may succeed.
         """
         try:
             with connection.begin() as transaction:
                 done = work(connection)
-                fate.open = True
+                progress.sent = True
                 transaction.commit()
         except DBAPIError as error:
-            raise _judged(error, committing=fate.open) from None
+            raise _translated(error, committing=progress.sent) from None
         return done
 
     def commit(
@@ -123,54 +132,56 @@ class Store:
 
         With `checkpoint_at`, a checkpoint is read once the head reaches that sequence.
         """
-        fate = _Fate()
+        progress = _CommitProgress()
 
         def work(connection: Connection) -> Committed:
             needs = Needs()
             for operation in operations:
                 needs.add(operation.needs)
-            page = load(connection, needs, self._recent, lock=True)
-            self._check_head(page)
-            before = dict(page.accounts)
-            results = [_attempt(operation, page) for operation in operations]
-            due = checkpoint_at is not None and page.sequence >= checkpoint_at
-            fate.open = not due  # from here on, because the commit goes along
-            flush(connection, page, before, commit=not due)
+            state = load(connection, needs, self._recent, lock=True)
+            self._check_head(state)
+            before = dict(state.accounts)
+            results = [_attempt(operation, state) for operation in operations]
+            due = checkpoint_at is not None and state.sequence >= checkpoint_at
+            progress.sent = not due  # `flush` sends the commit with the last statement
+            flush(connection, state, before, commit=not due)
             return Committed(
                 results,
-                page.sequence,
-                page.hash,
-                page.written,
+                state.sequence,
+                state.hash,
+                state.written,
                 checkpoint_of(connection) if due else None,
             )
 
-        done = self._transact_kept(work, fate)
+        done = self._transact_kept(work, progress)
         self._head = (done.sequence, done.hash)
         self._keep_recent(done.written)
         return done
 
-    def _transact_kept(self, work: Callable[[Connection], T], fate: _Fate) -> T:
+    def _transact_kept(
+        self, work: Callable[[Connection], T], progress: _CommitProgress
+    ) -> T:
         """Run `work` on the connection that is kept from one commit to the next."""
         used = self._kept is not None
         try:
             if self._kept is None:
-                self._kept = _writing(self._engine.connect())
-            return self._transact(self._kept, work, fate)
+                self._kept = with_write_lock(self._engine.connect())
+            return self._transact(self._kept, work, progress)
         except DBAPIError as error:
-            raise _judged(error) from None
+            raise _translated(error) from None
         except TimeoutError:
             died = used and _is_dead(self._kept)
-            self._let_go()
+            self._drop_kept()
             if not died:
                 raise
-            # It died since it was last used, and nothing was written.
-            return self._transact_kept(work, fate)
+            # The connection died since it was last used, and nothing was written.
+            return self._transact_kept(work, progress)
         except BaseException:
-            self._let_go()
+            self._drop_kept()
             raise
 
-    def _let_go(self) -> None:
-        """Close the kept connection, in whatever state it is."""
+    def _drop_kept(self) -> None:
+        """Close the kept connection, whatever state it is in."""
         kept, self._kept = self._kept, None
         if kept is not None:
             with contextlib.suppress(DBAPIError):
@@ -178,7 +189,7 @@ class Store:
             kept.close()
 
     def _keep_recent(self, written: Iterable[Entry]) -> None:
-        """Keep charges at hand until their answers come."""
+        """Keep charges in memory until their answers come."""
         for entry in written:
             if entry.settles is not None:
                 self._recent.pop(entry.settles, None)
@@ -187,20 +198,20 @@ class Store:
         while len(self._recent) > _MOST_RECENT:
             del self._recent[next(iter(self._recent))]
 
-    def _check_head(self, page: Page) -> None:
-        """Refuse a database that was put back under a running process."""
+    def _check_head(self, state: LedgerState) -> None:
+        """Refuse a database that was replaced by an older copy while in use."""
         sequence, sealed = self._head
-        if page.sequence < sequence or (
-            page.sequence == sequence and page.hash != sealed
+        if state.sequence < sequence or (
+            state.sequence == sequence and state.hash != sealed
         ):
             raise LedgerError(
-                f"the ledger went back from sequence={sequence} to {page.sequence} "
+                f"the ledger went back from sequence={sequence} to {state.sequence} "
                 "while in use."
             )
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give a connection that sees one moment."""
+        """Give a connection that reads one consistent snapshot."""
         try:
             with self._engine.connect() as connection:
                 if connection.dialect.name != "sqlite":
@@ -210,7 +221,9 @@ class Store:
                 with connection.begin():
                     yield connection
         except DBAPIError as error:
-            raise LedgerError(f"the ledger cannot be read: {fault_of(error)}") from None
+            raise LedgerError(
+                f"the ledger cannot be read: {describe_database_error(error)}"
+            ) from None
 
     def balances(self, names: Iterable[str] | None = None) -> dict[str, Balance]:
         """Return the named accounts that exist, or all."""
@@ -221,17 +234,13 @@ class Store:
 
     @staticmethod
     def rows(connection: Connection, after: int) -> list[tuple[Any, ...]]:
-        """Return the next rows with their marks: small readings block no writer."""
+        """Return the next rows with their marks, few enough not to block writers."""
         found = statements.entries_after(connection, after, _READING)
         if not found:
             return []
         inside = statements.marks_between(connection, after, found[-1][0])
         marked = by_entry(inside).get
         return [(*row, marked(row[0], ())) for row in found]
-
-
-def _writing(connection: Connection) -> Connection:
-    return connection.execution_options(**{WRITES: True})
 
 
 def _is_dead(connection: Connection | None) -> bool:
@@ -241,18 +250,18 @@ def _is_dead(connection: Connection | None) -> bool:
     return bool(getattr(connection.connection.driver_connection, "closed", False))
 
 
-def _judged(error: DBAPIError, *, committing: bool = False) -> Exception:
-    """Return what an error means, a `TimeoutError` if it passes."""
-    if passing(error, committing=committing):
+def _translated(error: DBAPIError, *, committing: bool = False) -> Exception:
+    """Return the error to raise: a `TimeoutError` if a later attempt may succeed."""
+    if is_transient(error, committing=committing):
         return TimeoutError(
-            f"the ledger's database is busy or away ({fault_of(error)})"
+            f"the ledger's database is busy or away ({describe_database_error(error)})"
         )
-    return LedgerError(f"the database failed with {fault_of(error)}")
+    return LedgerError(f"the database failed with {describe_database_error(error)}")
 
 
-def _attempt(operation: Operation, page: Page) -> Any:
+def _attempt(operation: Operation, state: LedgerState) -> Any:
     """Return the operation's result, or the refusal that is its result."""
     try:
-        return operation.apply(page)
+        return operation.apply(state)
     except ReticentError as refusal:
         return refusal

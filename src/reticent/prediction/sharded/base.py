@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.estimators import as_table, canonical, plain_rows
+from reticent.estimators import as_table, canonical_table, needs_no_validation
 from reticent.guarantees import (
     PUBLIC_LABELS,
     SEEDED_NOISE,
@@ -108,7 +108,7 @@ class TableForm:
 
     def rows(self, X: MatrixLike) -> MatrixLike:
         """Check the shape of queries; leave their content to the base pipeline."""
-        if plain_rows(self.blank, X):
+        if needs_no_validation(self.blank, X):
             return X
         return checked_table(self.blank, X, self.missing, reset=False)
 
@@ -228,7 +228,7 @@ def checked_table(
     """Check the shape of a table, and that the numbers of an array are finite."""
     X = as_table(X)
     if isinstance(X, np.ndarray) and X.dtype.kind == "O":
-        X = canonical(X)  # numbers in a list are checked as numbers
+        X = canonical_table(X)  # numbers in a list are checked as numbers
     if hasattr(X, "columns"):
         validate_data(model, X, skip_check_array=True, reset=reset)
         if X.shape[0] < 1:

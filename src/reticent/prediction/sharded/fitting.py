@@ -25,7 +25,7 @@ from reticent.errors import InvalidDataError, InvalidParameterError, ReticentErr
 from reticent.estimators import (
     Labels,
     Partition,
-    check_types,
+    check_column_types,
     checked_labels,
     checked_targets,
     partition_rows,
@@ -205,7 +205,7 @@ class ShardedPredictor(LawfulPredictor, ABC):
         """
         X = checked_table(self, X, takes_missing(self.estimator), reset=reset)
         if reset:
-            check_types(X, public_types=bool(self.public_types))
+            check_column_types(X, public_types=bool(self.public_types))
         return X
 
     def _finish(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent._numbers import below_one, positive, whole
-from reticent.ensembles import STEPS
+from reticent.ensembles import OUTPUT_STEPS
 from reticent.guarantees import (
     Certificate,
     Conclusion,
@@ -63,7 +63,7 @@ class SumNoise:
         cls, n: int, dimension: int, *, epsilon: float, delta: float, seeded: bool
     ) -> SumNoise:
         """Calibrate noise for `dimension` sums over the shards of `n` units."""
-        premise = sums_sensitivity(n=n, steps=STEPS, dimension=dimension)
+        premise = sums_sensitivity(n=n, steps=OUTPUT_STEPS, dimension=dimension)
         settings: dict[str, Any] = {
             "dimension": dimension,
             "grid": 1.0,

@@ -1,4 +1,4 @@
-"""Side information, bit by bit, so that what is counted is what is read."""
+"""Side information as bits; the number of bits counted is the number read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class BitWriter:
     """Write whole numbers below announced bounds.
 
     The bounds must follow from public parameters, the number of kept examples and
-    what was written before. The reader can then tell where every string ends, so no
-    string is the beginning of another, and their weights ``2**-length`` add up to at
-    most one: this is what the union bound of R1 needs.
+    what was written before. The reader then knows where every string ends, so no string
+    is a prefix of another, and their weights ``2**-length`` add up to at most one. The
+    union bound of R1 needs this.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class BitReader:
             raise InvalidDataError("side information ends before the decoder is done.")
         value = int(self._bits[self._place : end] or "0", 2)
         if not value < choices:
-            raise InvalidDataError("side information holds a number out of bounds.")
+            raise InvalidDataError("side information has a number out of bounds.")
         self._place = end
         return value
 
@@ -95,7 +95,7 @@ class BitReader:
         return members[::-1]
 
     def finish(self) -> None:
-        """Refuse bits that nobody read."""
+        """Refuse bits that were not read."""
         if self._place != len(self._bits):
             raise InvalidDataError(
                 f"{len(self._bits) - self._place} bits of side information were not "

@@ -11,8 +11,8 @@ import pytest
 from reticent.errors import SolverError
 from reticent.hypotheses import Halfspaces
 from reticent.hypotheses.oracles import integer_programs
-from reticent.hypotheses.oracles.integer_programs import Rows, solve
-from reticent.hypotheses.oracles.silence import silent
+from reticent.hypotheses.oracles.integer_programs import ConstraintRows, solve
+from reticent.hypotheses.oracles.solver_output import without_solver_output
 
 LIBC = ctypes.CDLL(None)
 
@@ -22,7 +22,7 @@ def ill_scaled(trial):
     rng = np.random.default_rng(trial)
     n, m = rng.integers(2, 9, size=2)
     table = rng.normal(size=(m, n)) * 10.0 ** rng.integers(-14, 15, size=(m, n))
-    rows = Rows(int(n))
+    rows = ConstraintRows(int(n))
     for row in table:
         rows.add(0, np.arange(n), row, float(rng.normal() * 10.0 ** rng.integers(9)))
     cost = rng.normal(size=n) * 10.0 ** rng.integers(-6, 12)
@@ -40,7 +40,7 @@ def test_a_solver_prints_nothing_whatever_the_numbers(capfd):
 
 def test_without_silence_the_solver_does_print(capfd, monkeypatch):
     # The control: if a later solver prints nothing by itself, silence can go.
-    monkeypatch.setattr(integer_programs, "silent", nullcontext)
+    monkeypatch.setattr(integer_programs, "without_solver_output", nullcontext)
     for trial in range(30):
         with suppress(SolverError):
             solve(*ill_scaled(trial), time_limit=5.0)
@@ -61,9 +61,9 @@ def test_an_oracle_prints_nothing(capfd, scale):
 
 def test_compiled_code_is_silenced_and_only_in_the_block(capfd):
     LIBC.puts(b"before")
-    with silent():
+    with without_solver_output():
         LIBC.puts(b"within")
-        with silent():
+        with without_solver_output():
             LIBC.puts(b"deeper")
         LIBC.puts(b"still within")
         os.write(2, b"an error is heard\n")
@@ -75,7 +75,7 @@ def test_compiled_code_is_silenced_and_only_in_the_block(capfd):
 def test_many_threads_leave_the_terminal_as_it_was(capfd):
     def work():
         for _ in range(50):
-            with silent():
+            with without_solver_output():
                 LIBC.puts(b"within")
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -89,7 +89,7 @@ def test_many_threads_leave_the_terminal_as_it_was(capfd):
 
 
 def test_a_failure_in_the_block_restores_the_terminal(capfd):
-    with pytest.raises(RuntimeError, match="on purpose"), silent():
+    with pytest.raises(RuntimeError, match="on purpose"), without_solver_output():
         raise RuntimeError("on purpose")
     LIBC.puts(b"after")
     LIBC.fflush(None)

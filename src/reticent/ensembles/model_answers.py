@@ -1,4 +1,4 @@
-"""Asking one model at a time: what every fused path must agree with."""
+"""Answers of one model at a time; every fused path must agree with them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._sklearn import MatrixLike, safe_indexing
-from reticent.ensembles.silence import without_warnings
-from reticent.estimators import NO_BALLOT, Labels, canonical, own_copy
+from reticent.ensembles.suppressed_output import without_warnings
+from reticent.estimators import NO_BALLOT, Labels, canonical_table, unshared_copy
 
 Answer = TypeVar("Answer")
 Number = TypeVar("Number", np.int64, np.float64)
@@ -19,8 +19,8 @@ Number = TypeVar("Number", np.int64, np.float64)
 def model_ballots(model: Any, X: MatrixLike, labels: Labels) -> NDArray[np.int64]:
     """Return the label index that `model` predicts for each row.
 
-    `NO_BALLOT` stands where the model raised, or answered with a label that is not
-    public. Nothing that the model does is raised or warned about.
+    It is `NO_BALLOT` where the model raised, or answered with a label that is not
+    public. Errors and warnings of the model are suppressed.
     """
 
     def ask(rows: MatrixLike) -> NDArray[np.int64]:
@@ -63,7 +63,7 @@ def model_probabilities(
 
 
 def n_rows(X: MatrixLike) -> int:
-    """Return the number of rows of anything that scikit-learn takes as a matrix."""
+    """Return the number of rows of anything that scikit-learn accepts as a matrix."""
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
@@ -82,9 +82,9 @@ def by_halves(
     """Yield groups of rows with what `ask` returns for them; drop rows that raise.
 
     An exception on many rows may be due to one, so the two halves are asked again:
-    whether a row is answered does not depend on the rows it came with. `X` is in
-    canonical form, and `ask` gets copies: what it writes to them is not seen by the
-    next model, nor by the caller.
+    whether a row is answered does not depend on other rows. `X` is in canonical form,
+    and `ask` gets copies, so that neither the next model nor the caller sees what it
+    writes to them.
     """
     everything = np.arange(n_rows(X))
     pending = [everything]
@@ -94,7 +94,7 @@ def by_halves(
             whole = len(rows) == len(everything)
             batch = X if whole else _some_rows(X, rows)
             try:
-                answer = ask(own_copy(batch))
+                answer = ask(unshared_copy(batch))
             except Exception:  # noqa: BLE001 (a failure must not be seen from outside)
                 if len(rows) > 1:
                     pending += np.array_split(rows, 2)
@@ -114,4 +114,4 @@ def _fill(
 
 def _some_rows(X: MatrixLike, rows: NDArray[np.int64]) -> Any:
     # Types that cells do not show were dropped before, or are public.
-    return canonical(safe_indexing(X, rows), public_types=True)
+    return canonical_table(safe_indexing(X, rows), public_types=True)

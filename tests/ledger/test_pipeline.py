@@ -7,7 +7,7 @@ import pytest
 from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
 
-from reticent.ledger.sql.pipeline import COMMIT, travel
+from reticent.ledger.sql.pipeline import COMMIT, run_pipelined
 from reticent.ledger.sql.statements import _array
 
 
@@ -32,14 +32,14 @@ def test_rows_come_back_in_order_as_numbers_texts_and_gaps(driver):
     ]
     expected = [[(2**62, "ö\\\"'", None)], [], [(1,), (2,), (3,)]]
     prepared = {}
-    assert travel(driver, asks, prepared) == expected
-    assert travel(driver, asks, prepared) == expected
+    assert run_pipelined(driver, asks, prepared) == expected
+    assert run_pipelined(driver, asks, prepared) == expected
     assert {statement for statement, _ in asks} < prepared.keys()
 
 
 def test_a_statement_may_occur_twice_in_its_first_journey(driver):
     asks = [("SELECT %s::bigint", (number,)) for number in range(5)]
-    assert travel(driver, asks, {}) == [[(number,)] for number in range(5)]
+    assert run_pipelined(driver, asks, {}) == [[(number,)] for number in range(5)]
 
 
 def test_nothing_after_a_failure_is_run(driver):
@@ -51,13 +51,13 @@ def test_nothing_after_a_failure_is_run(driver):
     ]
     prepared = {}
     with pytest.raises(psycopg.errors.DivisionByZero):
-        travel(driver, asks, prepared)
+        run_pipelined(driver, asks, prepared)
     assert driver.pgconn.transaction_status == TransactionStatus.INERROR
     driver.rollback()
     assert noted(driver) == []
     # What was prepared before the failure is known, the rest is prepared later.
     asks[1] = ("SELECT 1 / %s::int", (1,))
-    travel(driver, asks, prepared)
+    run_pipelined(driver, asks, prepared)
     assert driver.pgconn.transaction_status == TransactionStatus.IDLE
     assert noted(driver) == ["after", "before"]
 
@@ -65,10 +65,10 @@ def test_nothing_after_a_failure_is_run(driver):
 def test_a_commit_that_rolls_back_is_an_error(driver):
     prepared = {}
     with pytest.raises(psycopg.errors.DivisionByZero):
-        travel(driver, [("SELECT 1 / %s::int", (0,))], prepared)
+        run_pipelined(driver, [("SELECT 1 / %s::int", (0,))], prepared)
     # To the server this is no error: the transaction ends, and nothing is written.
     with pytest.raises(psycopg.OperationalError, match="not committed"):
-        travel(driver, [(COMMIT, ())], prepared)
+        run_pipelined(driver, [(COMMIT, ())], prepared)
 
 
 @pytest.mark.parametrize("level", [None, *IsolationLevel], ids=str)
@@ -76,21 +76,23 @@ def test_a_transaction_is_begun_once_at_the_level_of_the_connection(driver, leve
     driver.isolation_level = level
     asked = "SELECT current_setting('transaction_isolation')"
     prepared = {}
-    ((first,),) = travel(driver, [(asked, ())], prepared)[0]
+    ((first,),) = run_pipelined(driver, [(asked, ())], prepared)[0]
     expected = (level or IsolationLevel.READ_COMMITTED).name
     assert first.upper().replace(" ", "_") == expected
     assert driver.pgconn.transaction_status == TransactionStatus.INTRANS
     # The driver goes on in the same transaction, and so do we.
     driver.execute("INSERT INTO noted VALUES ('ours')")
-    assert travel(driver, [("SELECT what FROM noted", ())], prepared) == [[("ours",)]]
+    assert run_pipelined(driver, [("SELECT what FROM noted", ())], prepared) == [
+        [("ours",)]
+    ]
     driver.rollback()
     assert noted(driver) == []
 
 
-def test_journeys_larger_than_every_buffer_do_not_block(driver):
+def test_pipeline_larger_than_every_buffer_do_not_block(driver):
     long = "x" * 4_000_000
     asks = [("SELECT %s::text", (long,)) for _ in range(8)]
-    assert travel(driver, asks, {}) == [[(long,)]] * 8
+    assert run_pipelined(driver, asks, {}) == [[(long,)]] * 8
 
 
 def test_a_lost_connection_is_an_error(driver, postgres_url):
@@ -98,7 +100,7 @@ def test_a_lost_connection_is_an_error(driver, postgres_url):
     with psycopg.connect(postgres_url, autocommit=True) as admin:
         admin.execute("SELECT pg_terminate_backend(%s, 10000)", (pid,))
     with pytest.raises(psycopg.OperationalError):
-        travel(driver, [("SELECT 1", ())], {})
+        run_pipelined(driver, [("SELECT 1", ())], {})
 
 
 @pytest.mark.parametrize(
@@ -120,5 +122,5 @@ def test_a_lost_connection_is_an_error(driver, postgres_url):
 def test_arrays_arrive_as_they_are(driver, values):
     kind = "bigint" if any(isinstance(value, int) for value in values) else "text"
     asked = f"SELECT * FROM unnest(%s::{kind}[])"
-    (rows,) = travel(driver, [(asked, (_array(values),))], {})
+    (rows,) = run_pipelined(driver, [(asked, (_array(values),))], {})
     assert [value for (value,) in rows] == values

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 __all__ = ["cheapest_box"]
 
-# Trees are four 64-bit numbers a node and bottom; this many nodes at once are 64 MB.
+# Trees have four 64-bit numbers per node and bottom; this many nodes take 64 MB.
 _NODES_AT_ONCE = 2_000_000
 
 Box = tuple[int, int, int, int]
@@ -83,7 +83,7 @@ class _CheapestRuns:
         return value, top
 
     def _add(self, column: int, cost: int, active: int) -> None:
-        """Add a cost to one column of the first trees, and mend the way to the root."""
+        """Add a cost to one column of the first trees, and update up to the root."""
         node = self.width + column
         self.total[node, :active] += cost
         least = np.minimum(self.total[node, :active], 0)

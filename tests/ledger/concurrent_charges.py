@@ -1,6 +1,6 @@
-"""Many processes that rush for the last slots of one account.
+"""Many processes that compete for the last slots of one account.
 
-Run as a script like `tests.ledger.crashes`: one thread that forks the crowd.
+Run as a script like `tests.ledger.crashes`: one thread that forks all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reticent.errors import BudgetExhaustedError
 from reticent.ledger import Balance, Ledger, MemoryLedger, Request, SQLLedger
 from reticent.ledger.sql import schema
 from reticent.ledger.sql.store import Store
-from tests.ledger.book import DATASET, MODEL, asking, opened
+from tests.ledger.accounts_and_requests import DATASET, MODEL, asking, opened
 
 WORKERS = 64
 
@@ -127,10 +127,10 @@ def main() -> None:
     sys.stdout.write(json.dumps({"won": won}))
 
 
-def crowd(**order: Any) -> int:
-    """Start a crowd; return how many of its charges went through."""
+def charge_from_many_processes(**order: Any) -> int:
+    """Start many processes; return how many of their charges went through."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.ledger.crowd"],
+        [sys.executable, "-W", "error", "-m", "tests.ledger.concurrent_charges"],
         input=json.dumps(order),
         cwd=Path(__file__).parents[2],
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},

@@ -1,4 +1,4 @@
-"""Keep a solver's compiled code from printing."""
+"""Keeps a solver's compiled code from printing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STANDARD_OUTPUT = 1
 
 
 class _Silence:
-    """Standard output, led to nowhere while at least one solver runs."""
+    """Standard output, discarded while at least one solver runs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,13 +49,13 @@ _silence = _Silence()
 
 
 @contextmanager
-def silent() -> Iterator[None]:
-    """Drop what compiled code prints in this block, whatever it prints.
+def without_solver_output() -> Iterator[None]:
+    """Discard what compiled code prints in this block.
 
-    HiGHS prints some messages past all its settings, depending on the numbers that it
-    is given: a line on the terminal that tells of the data. Descriptors belong to the
-    whole process, so what other threads write to standard output meanwhile is dropped
-    too; standard error, where logs go, is left alone.
+    HiGHS prints some messages in spite of all its settings, depending on the numbers it
+    is given: a line on the terminal would reveal something about the data. Descriptors
+    belong to the whole process, so what other threads write to standard output
+    meanwhile is discarded too; standard error, where logs go, is not affected.
     """
     _silence.enter()
     try:
@@ -65,7 +65,7 @@ def silent() -> Iterator[None]:
 
 
 def _flush(*, python: bool = True) -> None:
-    """Write out what is buffered, so that it goes where it was meant to go."""
+    """Write what is buffered before standard output changes."""
     if python and sys.stdout is not None:
         with suppress(OSError, ValueError):
             sys.stdout.flush()

@@ -1,8 +1,8 @@
-"""What a function that runs on the rows may tell: what it returns, and nothing else.
+"""Runs the caller's code on the rows so that nothing but its return value gets out.
 
-Whoever asks supplies code that sees every row. What it returns is counted. What it
-raises, warns of or leaves in a traceback is not, so none of it may come out. What
-code in one process cannot prevent is assumed, on the certificate.
+The caller supplies code that sees every row. Its return value is accounted for. Errors,
+warnings and tracebacks are not, so they are withheld. What code in the same process
+cannot prevent is stated as an assumption on the certificate.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ QUIET_QUERIES = Assumption(
 
 
 class Failed:
-    """What is known of a computation that failed: nothing else."""
+    """The result of a computation that failed; it holds no details."""
 
 
 FAILED = Failed()
@@ -46,16 +46,16 @@ FAILED = Failed()
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
 
 
-def quietly(compute: Callable[[], T]) -> T | Failed:
-    """Run something on the rows; return what it returned, or that it failed.
+def run_withholding_errors(compute: Callable[[], T]) -> T | Failed:
+    """Run something on the rows; return its result, or `FAILED` if it raised.
 
-    Whatever it raises counts, `SystemExit` and `KeyboardInterrupt` included, and is
-    forgotten here, with its context and its frames. Warnings are dropped.
+    Every exception counts as a failure, `SystemExit` and `KeyboardInterrupt` included,
+    and is dropped with its context and its frames. Warnings are dropped.
 
     Raises
     ------
     KeyboardInterrupt
-        If somebody interrupted the process by hand meanwhile; a new one.
+        If the user interrupted the process meanwhile; a new exception.
     """
     interrupts = _Interrupts()
     inside = _inside.set(True)
@@ -72,27 +72,27 @@ def quietly(compute: Callable[[], T]) -> T | Failed:
             raise
     finally:
         _inside.reset(inside)
-    # An error that is raised in the block above would keep what was caught there.
+    # Raised outside the block above, so that it does not carry the caught exception.
     if interrupts.came:
         raise KeyboardInterrupt
     return FAILED
 
 
-def refuse_inside() -> None:
-    """Refuse to let something that runs on the rows ask a guard of its own accord.
+def refuse_nested_question() -> None:
+    """Refuse a question that code running on the rows asks by itself.
 
-    It would choose its questions by looking at the rows, and how much was asked is
+    It would choose its questions by looking at the rows, and the number of questions is
     public.
     """
     if _inside.get():
         raise InvalidParameterError(
-            "what runs on the rows must not ask another question; ask one after the "
-            "other, so that each depends on answers alone."
+            "code that runs on the rows must not ask another question; ask them one "
+            "after the other, so that each depends on answers alone."
         )
 
 
 class _Interrupts:
-    """Tells a signal from a `KeyboardInterrupt` that a computation raised itself."""
+    """Tells a user's interrupt from a `KeyboardInterrupt` that a computation raised."""
 
     def __init__(self) -> None:
         self.came = False
@@ -121,17 +121,17 @@ class _Interrupts:
         raise KeyboardInterrupt
 
 
-def sealed(method: Callable[P, T]) -> Callable[P, T]:
-    """Let errors out of a method without the frames that they passed through.
+def without_frames(method: Callable[P, T]) -> Callable[P, T]:
+    """Remove the frames from errors that a method raises.
 
     A frame keeps its variables, and an error keeps its frames: exact sums, or a model
-    that was not paid for, could be read off a refusal.
+    that was not paid for, could be read from the error of a refusal.
     """
     signature = inspect.signature(method)
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        signature.bind(*args, **kwargs)  # a wrong call is the caller's, and says so
+        signature.bind(*args, **kwargs)  # a wrong call raises the usual TypeError
         failure: BaseException
         try:
             return method(*args, **kwargs)
@@ -139,12 +139,12 @@ def sealed(method: Callable[P, T]) -> Callable[P, T]:
             failure = error.with_traceback(None)
             failure.__context__ = failure.__cause__ = None
         except (KeyboardInterrupt, SystemExit) as error:
-            failure = type(error)(*error.args)  # not of a query: those are failures
+            failure = type(error)(*error.args)  # not raised by a query: see above
         except BaseException as error:
             if stops_audit(error):
                 raise
             failure = InternalError(
-                f"{type(error).__name__} in {method.__qualname__}; what it said is "
+                f"{type(error).__name__} in {method.__qualname__}; its message is "
                 "withheld, because it may describe a record."
             )
         raise failure
@@ -152,7 +152,7 @@ def sealed(method: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def plain(values: Any) -> bool:
+def is_plain_data(values: Any) -> bool:
     """Return whether values are data, not objects that run code when compared."""
     array = np.asarray(values)
     if array.dtype != object:

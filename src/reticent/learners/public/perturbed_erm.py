@@ -40,9 +40,9 @@ from reticent.mechanisms import (
 Float = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
-# No Gaussian among as many as anybody draws is longer than this many deviations.
+# No Gaussian that is ever drawn exceeds this many standard deviations.
 _FARTHEST = 12
-# A mistake counts at most so many steps of the random costs' grid.
+# A mistake counts at most this many steps of the random costs' grid.
 _FINEST = 1 << 30
 
 
@@ -55,16 +55,16 @@ class PerturbedPlan:
     eta : float
         Strength of the random costs.
     repeats : int
-        How many minimisers are averaged.
+        Number of minimisers that are averaged.
     steps : int
-        What one mistake counts, in steps of the random costs' grid.
+        The cost of one mistake, in steps of the random costs' grid.
     cost_scale : float
         Standard deviation of a random cost, in steps.
     noise_scale, grid : float
         Standard deviation of the noise on the mean labels of the public points, and
         the grid that they are rounded to.
     farthest : float
-        How far one unit may move the rounded mean labels, but for half of delta.
+        How far one unit may move the rounded mean labels, except with half of delta.
     certificate : Certificate
         What the model promises.
     """
@@ -178,7 +178,7 @@ def _farthest(details: dict[str, Any], labelings: int) -> float:
 
 
 def _automatic_eta(epsilon: float, delta: float, labelings: int, **facts: int) -> float:
-    """Return where random costs and noise mislead least, roughly."""
+    """Return the strength at which random costs and noise mislead least, roughly."""
     complexity = complexity_at_most(facts["m"], labelings)
     ratio = gaussian_ratio(epsilon, delta / 2)
     choices = np.logspace(-4, 0.5, 46).tolist()
@@ -222,7 +222,7 @@ def _calibrated(**facts: Any) -> Certificate[Any]:
 
 
 def nearest_labels(oracle: SeparatorOracle, points: Float, values: Float) -> Whole:
-    """Return the labels, of all in the class, nearest to noisy ones (M1)."""
+    """Return the labels of the class that are nearest to the noisy ones (M1)."""
     largest = max(float(np.abs(values).max()), 1e-300)
     finest = min(1 << 30, oracle.room // (2 * len(points)))
     costs = np.rint(-values / largest * finest).astype(np.int64)
@@ -234,13 +234,13 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
     r"""Private classifier: an average of minimisers under random costs.
 
     Public points get random Gaussian costs, of either sign, and the oracle minimises
-    mistakes plus costs, again and again with fresh costs. One unit hardly moves the
-    mean of the labels that these minimisers give the public points; noise hides the
-    rest, and the hypothesis nearest to the noisy labels is released.
+    mistakes plus costs, repeatedly with new costs. One unit hardly moves the mean of
+    the labels that these minimisers give to the public points; noise hides the rest,
+    and the hypothesis nearest to the noisy labels is released.
 
-    It works for any class with an oracle, but its certificate is earned by a long
-    chain of bounds: `RRSPMClassifier` did better with a hundred units than this with
-    ten thousand (docs, explain/students).
+    It works for any class with an oracle, but its certificate follows from a long chain
+    of bounds: `RRSPMClassifier` did better with a hundred units than this with ten
+    thousand (docs, explain/students).
 
     Parameters
     ----------
@@ -248,13 +248,13 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
         The class, from `reticent.hypotheses`; or a scikit-learn classifier that takes
         `sample_weight`, as a heuristic oracle.
     epsilon, delta : float, default=1.0 and 1e-6
-        What releasing the model costs. Half of `delta` is for the noise, half for
+        Privacy cost of the released model. Half of `delta` is for the noise, half for
         costs that are unusually sensitive.
     repeats : int, default=500
-        How many minimisers are averaged. More move less.
+        Number of minimisers that are averaged. The mean of more moves less.
     eta : float or "auto", default="auto"
         Strength of the random costs: their standard deviation is
-        :math:`2 n \eta/\sqrt m` mistakes. "auto" weighs it against the noise.
+        :math:`2 n \eta/\sqrt m` mistakes. "auto" balances it against the noise.
     classes : array-like of shape (2,), default=None
         The two public labels. None reads them from `y` and assumes them public.
     random_state : int, RandomState instance or None, default=None
@@ -265,7 +265,7 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
     hypothesis_ : object
         The released hypothesis.
     public_values_ : ndarray of shape (n_public,)
-        The noisy mean labels, from which the hypothesis follows. They may be shown.
+        The noisy mean labels, which determine the hypothesis. They may be published.
     certificate_ : Certificate
         What the model promises.
     classes_, n_units_, noise_scale_, eta_
@@ -308,8 +308,8 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
         self,
         hypotheses: Any,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
         *,
+        delta: float = 1e-6,
         repeats: int = 500,
         eta: float | str = "auto",
         classes: ArrayLike | None = None,
@@ -344,7 +344,7 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
             The id of each row's unit; the losses of its rows are averaged, rounded
             down.
         public : array-like of shape (n_public, n_features)
-            Public unlabelled rows. Needed.
+            Public unlabelled rows; required.
         """
         rows = np.asarray(validate_data(self, X, dtype=np.float64))
         labels, y = two_labels("PerturbedERMClassifier", self.classes, rows, y)
@@ -365,7 +365,7 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
             oracle, rows, labels.indices(y), weights, points, source
         )
         noisy = plan.response(exact).draw(source)
-        # From here on nothing but noisy labels of public points is known of the data.
+        # From here on only the noisy labels of public points depend on the data.
         nearest = nearest_labels(oracle, points, noisy)
         self._family = deepcopy(self.hypotheses)
         self.hypothesis_ = oracle.release(points, nearest)
@@ -388,5 +388,5 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True  # the class may not fit the data
-        tags.non_deterministic = True  # every fit draws fresh noise
+        tags.non_deterministic = True  # every fit draws new noise
         return tags

@@ -1,4 +1,4 @@
-"""Train several private models on disjoint parts and keep a good one (L6)."""
+"""Trains several private models on disjoint parts and keeps a good one (L6)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from reticent.guarantees import (
     parallel_composition,
     rule,
 )
-from reticent.learners.meta.base import MetaLearner, Table, privacy_of
+from reticent.learners.meta.base import MetaLearner, UnitTable, privacy_of
 from reticent.learners.selection.candidates import FIXED_POINT, SELECTIONS
 from reticent.mechanisms import (
     checked_epsilon,
@@ -62,7 +62,7 @@ from reticent.mechanisms import (
 def best_of_parts(
     premise: Certificate[Any], *, labels_from_data: bool, seeded: bool
 ) -> Conclusion[Any]:
-    """Carry the promise of disjoint parts over to the model that is kept."""
+    """Extend the promise of disjoint parts to the model that is kept."""
     return Conclusion(
         premise.guarantee,
         premise.relation,
@@ -86,10 +86,10 @@ class HighConfidence(MetaLearner):
     confidence : float, default=0.95
         Sets the number of models, ``a = ceil(ln(3 / (1 - confidence)))``.
     epsilon : float, default=None
-        Privacy of the choice. None takes that of the models, so that the choice
-        costs nothing more.
+        Privacy of the choice. None takes that of the models, so that the choice adds no
+        cost.
     selection : {"permute-and-flip", "exponential"}, default="permute-and-flip"
-        How the last part chooses; the first is never worse.
+        How the last part chooses; "permute-and-flip" never has a larger error.
     bounds : (float, float), default=None
         Public range of the targets, needed for regressors: errors are squared, of
         values clipped to it.
@@ -109,9 +109,9 @@ class HighConfidence(MetaLearner):
 
     Guarantee
     ---------
-    The largest loss of the parts, not their sum: one unit lies in one part
-    (G22-parallel). The deal does not look at the data, and the choice sees of the
-    other parts only their models. What a unit adds to a score is a whole number, and a
+    The largest loss of the parts, not their sum: one unit is in one part
+    (G22-parallel). The deal does not depend on the data, and the choice uses only the
+    models of the other parts. What a unit adds to a score is a whole number, and a
     function of its own rows alone: units of several rows are predicted one by one.
 
     References
@@ -221,7 +221,7 @@ class HighConfidence(MetaLearner):
     def _choice(
         self,
         models: list[Any],
-        table: Table,
+        table: UnitTable,
         last: NDArray[np.int64],
         epsilon: float,
         seeded: bool,

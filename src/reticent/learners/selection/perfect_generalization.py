@@ -22,12 +22,8 @@ from reticent.guarantees import (
     rule,
 )
 from reticent.hypotheses import HypothesisClass
-from reticent.learners.selection.candidates import (
-    public_candidates,
-    refuse_the_data,
-    select,
-)
-from reticent.learners.selection.exponential import CandidateClassifier
+from reticent.learners.selection.candidates import refuse_training_rows, select
+from reticent.learners.selection.exponential import PublicCandidatesClassifier
 from reticent.mechanisms import noise_source
 
 
@@ -86,8 +82,8 @@ def perfect_sample_size(
 ) -> int:
     """Return how many units make the learner accurate (S3 Thm 30).
 
-    With so many, except with probability `failure` the released hypothesis is within
-    `error` of the best. Needs ``beta <= failure <= 1/2`` and ``epsilon <= 1``.
+    With this many, the released hypothesis is within `error` of the best, except with
+    probability `failure`. Needs ``beta <= failure <= 1/2`` and ``epsilon <= 1``.
     """
     candidates = whole("S3 Thm 30", "candidates", candidates)
     error = probability("S3 Thm 30", "error", error)
@@ -103,7 +99,7 @@ def perfect_sample_size(
     return math.ceil(up(6 * wide * narrow**2 / (epsilon**2 * error**2)))
 
 
-class PerfectlyGeneralizingClassifier(CandidateClassifier):
+class PerfectlyGeneralizingClassifier(PublicCandidatesClassifier):
     r"""Classifier whose output could be simulated from the distribution alone.
 
     It releases `h` with probability proportional to
@@ -119,14 +115,14 @@ class PerfectlyGeneralizingClassifier(CandidateClassifier):
     epsilon : float, default=0.5
         Distance of the law from the simulator's.
     beta : float, default=0.05
-        Probability of a sample for which that fails.
+        Probability of a sample for which this fails.
 
     Attributes
     ----------
     certificate_ : Certificate
         `PerfectGeneralization` for independent units.
     privacy_certificate_ : Certificate
-        `BoundedRange` under replacement of one unit, whatever the data.
+        `BoundedRange` under replacement of one unit, for all data.
     hypothesis_, n_candidates_, classes_, n_units_
         As for `ExponentialMechanismClassifier`.
 
@@ -187,7 +183,7 @@ class PerfectlyGeneralizingClassifier(CandidateClassifier):
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
         """Draw and release one hypothesis; parameters as for other releases."""
-        refuse_the_data("points", self.points, X)
+        refuse_training_rows("points", self.points, X)
         rows = self._rows(X, reset=True)
         candidates, examples, labels, epsilon, law = self._law(rows, y, units)
         source = noise_source(self.random_state)
@@ -195,24 +191,11 @@ class PerfectlyGeneralizingClassifier(CandidateClassifier):
             examples, epsilon, "exponential", candidates.count, source.seeded
         )
         self.certificate_ = perfect_selection(self.privacy_certificate_, beta=self.beta)
-        self._release(candidates, law, source)
-        self.n_candidates_ = candidates.count
-        self.classes_ = labels.classes
-        self.n_units_ = examples.n_units
+        self._release(candidates, law, source, examples, labels)
         return self
 
-    def candidates(self, n_features: int) -> Any:
-        """Return the public candidates for rows of so many features."""
-        return public_candidates(
-            self.hypotheses.on(n_features),
-            n_features,
-            self.points,
-            self.bounds,
-            self.resolution,
-        )
-
     def response(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Any:
-        """Return the exact law of what `fit` would release: for trusted eyes only."""
+        """Return the exact law of what `fit` would release; as secret as the data."""
         return self._law(self._rows(X, reset=False), y, units)[-1]
 
     def _law(self, rows: Any, y: Any, units: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Steps that provably do what their parameters say, whatever rows they were fitted on.
+"""Steps that are determined by their parameters, whatever rows they were fitted on.
 
-One encoder may serve all shards only if nothing it learned can differ between them.
-So what a fitted step learned is compared with what its parameters alone imply: a
-shard whose step learned anything else keeps its step to itself.
+One encoder may serve all shards only if nothing that it learned can differ between
+them. So what a fitted step learned is compared with what its parameters imply; a shard
+whose step learned anything else is not fused.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from reticent._sklearn import changes_output, imputer_types
 def is_declared(step: Any) -> bool:
     """Whether what a fitted step does follows from its type and parameters.
 
-    Exact types only: a subclass may do as it likes.
+    Exact types only: a subclass may behave differently.
     """
     proof = _PROOFS.get(type(step))
     return proof is not None and writes_nothing(step) and proof(step)
 
 
 def is_identity(step: Any) -> bool:
-    """Whether a step hands rows on as they are."""
+    """Whether a step passes rows on unchanged."""
     if isinstance(step, str):
         return step == "passthrough"
     return (
@@ -48,7 +48,7 @@ def is_identity(step: Any) -> bool:
 
 
 def writes_nothing(step: Any) -> bool:
-    """Whether a step leaves the rows it is given alone, and its output as it was."""
+    """Whether a step neither changes its input nor has its output format changed."""
     return getattr(step, "copy", True) is True and not changes_output(step)
 
 
@@ -98,12 +98,12 @@ def _fills_with_given(step: SimpleImputer) -> bool:
 
 
 def _is_ufunc(step: FunctionTransformer) -> bool:
-    """Whether the function is NumPy's own: others may remember what they saw."""
+    """Whether the function is NumPy's own; others may remember their input."""
     return isinstance(step.func, np.ufunc) and not step.kw_args
 
 
 def _hashes_text(step: HashingVectorizer) -> bool:
-    """Whether text is read by scikit-learn's own rules, and from the rows alone."""
+    """Whether text is processed by scikit-learn's own rules, from the rows alone."""
     rules = (step.preprocessor, step.tokenizer)
     own = all(rule is None for rule in rules) and isinstance(step.analyzer, str)
     return own and step.input == "content"

@@ -1,24 +1,24 @@
-"""The last step of a stored model, taken from its parameters: votes to answers."""
+"""The last step of a stored model, rebuilt from its parameters: votes to answers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reticent.audit.verification.losses import allowed, loss, surely_within
-from reticent.ensembles import STEPS
+from reticent.ensembles import OUTPUT_STEPS
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Guarantee, PureDP
 from reticent.mechanisms import SystemSource, average_vote
 from reticent.prediction import SumNoise, VoteRule
 
-# Neighbouring divisions of the votes that are gone through, all where there are fewer.
+# Most neighbouring divisions of the votes that are compared.
 _MOST_PAIRS = 20_000
 # Laws as floats are good to about 1e-12; a pair this close to the promise is decided
 # in interval arithmetic.
@@ -31,7 +31,7 @@ _BINS = 24
 class WorstPair:
     """How much of a promise the worst pair of neighbouring votes uses up.
 
-    `complete` says that all divisions of the real number of votes were gone through.
+    `complete` says whether all divisions of the real number of votes were compared.
     """
 
     holds: bool
@@ -49,9 +49,9 @@ class VoteStep:
     Parameters
     ----------
     response : callable
-        Votes, one row a question, to the law of a label.
+        Maps votes, one row per question, to the law of a label.
     n_shards, n_labels : int
-        How many vote, for how many labels.
+        Number of voters and of labels.
     """
 
     def __init__(self, response: Any, n_shards: int, n_labels: int) -> None:
@@ -61,11 +61,11 @@ class VoteStep:
     def divisions(self) -> NDArray[np.int64]:
         """Return ways to divide the votes: all, or all of a smaller number of voters.
 
-        With more labels than two, ways to divide a few votes stand for all of them;
-        near-ties and landslides of the real number come on top.
+        If there are too many, the divisions of fewer votes are used instead; `extremes`
+        adds near-ties and landslides of the real number.
         """
         voters, labels = self.n_shards, self.n_labels
-        most = _MOST_PAIRS // len(_moves(labels))
+        most = _MOST_PAIRS // math.perm(labels, 2)
         while voters > 2 and math.comb(voters + labels - 1, labels - 1) > most:
             voters = voters * 9 // 10
         return np.array(list(_divided(voters, labels)), dtype=np.int64)
@@ -80,7 +80,7 @@ class VoteStep:
         return np.array([sure, even, pair], dtype=np.int64)
 
     def worst_pair(self, guarantee: Guarantee) -> WorstPair:
-        """Go through all neighbouring divisions and compare with a promise."""
+        """Compare all neighbouring divisions with a promise."""
         limit = allowed(guarantee)
         complete = bool(self.divisions()[0].sum() == self.n_shards)
         found = WorstPair(True, -1.0, limit, 0, 0, False, complete)
@@ -99,11 +99,7 @@ class VoteStep:
         here = self.response(votes)
         worst, holds, rigorous = best.worst, best.holds, best.rigorous
         pairs = best.pairs
-        for source, sink in _moves(self.n_labels):
-            rows = np.nonzero(votes[:, source] > 0)[0]
-            moved = votes[rows].copy()
-            moved[:, source] -= 1
-            moved[:, sink] += 1
+        for rows, moved in _neighbours(votes):
             there = self.response(moved)
             pairs += len(rows)
             for place, row in enumerate(rows.tolist()):
@@ -132,16 +128,12 @@ class VoteStep:
     def shifts(self, votes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return, for each row of votes, how far one vote can move the answer's law.
 
-        In total variation: the largest change of the probability of anything.
+        In total variation: the largest change of the probability of any event.
         """
         unique, back = np.unique(votes, axis=0, return_inverse=True)
         here = self.response(unique).probabilities
         worst = np.zeros(len(unique))
-        for source, sink in _moves(self.n_labels):
-            rows = np.nonzero(unique[:, source] > 0)[0]
-            moved = unique[rows].copy()
-            moved[:, source] -= 1
-            moved[:, sink] += 1
+        for rows, moved in _neighbours(unique):
             there = self.response(moved).probabilities
             used = np.abs(here[rows] - there).sum(axis=1) / 2
             worst[rows] = np.maximum(worst[rows], used)
@@ -154,19 +146,15 @@ class VoteStep:
         return drawn
 
     def pair(self, trials: int) -> tuple[Any, Any]:
-        """Return the neighbouring divisions that samples tell apart best.
+        """Return the neighbouring divisions that samples distinguish best.
 
-        The largest ratio often belongs to a label too rare to be drawn; what counts
-        is the ratio that so many draws are sure to show.
+        The largest ratio often belongs to a label too rare to be drawn; what counts is
+        the ratio that `trials` draws are almost sure to show.
         """
         best, found = -math.inf, ((0,), (0,))
         for votes in (self.divisions(), self.extremes()):
             here = self.response(votes).probabilities
-            for source, sink in _moves(self.n_labels):
-                rows = np.nonzero(votes[:, source] > 0)[0]
-                moved = votes[rows].copy()
-                moved[:, source] -= 1
-                moved[:, sink] += 1
+            for rows, moved in _neighbours(votes):
                 there = self.response(moved).probabilities
                 shown = _surely_shown(here[rows], there, trials).max(axis=1)
                 place = int(shown.argmax())
@@ -180,7 +168,7 @@ class VoteStep:
 def _surely_shown(
     left: NDArray[np.float64], right: NDArray[np.float64], trials: int
 ) -> NDArray[np.float64]:
-    """Return the log-ratio that `trials` draws show, four deviations off either way."""
+    """Return the log-ratio that `trials` draws show within four standard deviations."""
     low = left - 4 * np.sqrt(left * (1 - left) / trials)
     high = right + 4 * np.sqrt(right * (1 - right) / trials) + 8 / trials
     return np.asarray(np.log(np.maximum(low, 1e-300)) - np.log(high))
@@ -201,11 +189,11 @@ class SumStep:
         self.noise, self.dimension = noise, dimension
 
     def pair(self, trials: int) -> tuple[Any, Any]:
-        """Return the sums to sample from: one shard moved from end to end."""
+        """Return the sums to sample from: one shard moved by its whole range."""
         if self.dimension == 1:
-            return (0,), (STEPS,)
-        tied = [10 * STEPS] * 2 + [0] * (self.dimension - 2)
-        moved = [11 * STEPS, 9 * STEPS] + [0] * (self.dimension - 2)
+            return (0,), (OUTPUT_STEPS,)
+        tied = [10 * OUTPUT_STEPS] * 2 + [0] * (self.dimension - 2)
+        moved = [11 * OUTPUT_STEPS, 9 * OUTPUT_STEPS] + [0] * (self.dimension - 2)
         return tuple(tied), tuple(moved)
 
     def draw(self, sums: tuple[int, ...], times: int) -> list[int]:
@@ -215,7 +203,7 @@ class SumStep:
         if self.dimension > 1:
             labels: list[int] = drawn.argmax(axis=1).tolist()
             return labels
-        edges = STEPS / 2 + np.linspace(-4, 4, _BINS - 1) * self.noise.scale
+        edges = OUTPUT_STEPS / 2 + np.linspace(-4, 4, _BINS - 1) * self.noise.scale
         bins: list[int] = np.digitize(drawn[:, 0], edges).tolist()
         return bins
 
@@ -223,7 +211,7 @@ class SumStep:
 def last_step(kind: str, parameters: Mapping[str, Any]) -> VoteStep | SumStep | None:
     """Return how a stored model turns votes or sums into answers.
 
-    None for models that were released as a whole: their randomness is spent.
+    None for models that were released as a whole: they draw nothing any more.
     """
     if kind == "voting":
         vote = VoteRule(parameters["rule"], parameters["parameter"])
@@ -246,9 +234,16 @@ def last_step(kind: str, parameters: Mapping[str, Any]) -> VoteStep | SumStep | 
     return SumStep(sums.noise, labels)
 
 
-def _moves(labels: int) -> list[tuple[int, int]]:
-    """Return from which label to which one vote can move."""
-    return [(i, j) for i in range(labels) for j in range(labels) if i != j]
+def _neighbours(
+    votes: NDArray[np.int64],
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.int64]]]:
+    """Yield, for each way to move one vote, the rows that have it and their result."""
+    for source, sink in permutations(range(votes.shape[1]), 2):
+        rows = np.nonzero(votes[:, source] > 0)[0]
+        moved = votes[rows].copy()
+        moved[:, source] -= 1
+        moved[:, sink] += 1
+        yield rows, moved
 
 
 def _divided(voters: int, labels: int) -> Iterator[tuple[int, ...]]:

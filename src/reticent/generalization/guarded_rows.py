@@ -15,7 +15,7 @@ from reticent.estimators import unit_positions
 from reticent.mechanisms import noise_source
 
 
-class Table:
+class GuardedRows:
     """Rows, labels, and the independent unit of each row.
 
     Parameters
@@ -27,9 +27,9 @@ class Table:
     units : array-like or None
         The unit of each row.
     rows_per_unit : int, default=1
-        Without `units`: rows that make one unit. The grouping is a fixed, public
-        shuffle of positions, so that tables sorted by label give no strange units;
-        rows that do not fill a unit are left out.
+        Without `units`: the number of rows that form one unit. The grouping is a fixed,
+        public shuffle of positions, so that units are mixed even if the table is sorted
+        by label; rows that do not fill a unit are left out.
     """
 
     def __init__(self, X: Any, y: Any, units: Any, rows_per_unit: int = 1) -> None:
@@ -69,15 +69,15 @@ class Table:
     def rows(self, places: NDArray[np.int64] | None = None) -> tuple[Any, Any]:
         """Return a copy of some rows and their labels, or of all.
 
-        What runs on the rows gets copies, so that it cannot change what later
-        questions are about.
+        The caller's code gets copies, so that it cannot change the data of later
+        questions.
         """
         places = np.arange(self.n_rows) if places is None else places
         labels = None if self.y is None else self.y[places]
         return safe_indexing(self.X, places), labels
 
     def fingerprint(self) -> str:
-        """Return a hash of the rows, labels and units, to know the table again."""
+        """Return a hash of the rows, labels and units, to recognise the same data."""
         digest = hashlib.sha256()
         parts = [self.y, self.positions]
         rows: Any = self.X
@@ -86,8 +86,10 @@ class Table:
         for part in parts:
             values = np.ascontiguousarray(np.asarray(part))
             digest.update(f"{values.dtype} {values.shape} ".encode())
-            plain = values.dtype == object
-            digest.update(repr(values.tolist()).encode() if plain else values.tobytes())
+            objects = values.dtype == object
+            digest.update(
+                repr(values.tolist()).encode() if objects else values.tobytes()
+            )
         return digest.hexdigest()
 
     def _group(self, n_rows: int) -> int:

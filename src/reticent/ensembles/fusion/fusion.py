@@ -1,4 +1,4 @@
-"""Choosing how an ensemble answers: through one set of arrays, where it fits in one."""
+"""Fuses fitted models into arrays if possible, and decides which batches use them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from reticent.ensembles.fusion.encoding import POLARS, Encoded, Encoding
 from reticent.ensembles.fusion.lightgbm_reading import is_lightgbm
 from reticent.ensembles.fusion.linear import FusedLinear
 from reticent.ensembles.fusion.linear_reading import fuse_linear
-from reticent.ensembles.fusion.pipelines import take_apart
+from reticent.ensembles.fusion.pipelines import as_fusable_pipeline
 from reticent.ensembles.fusion.tree_reading import (
     common_codes,
     fuse_trees,
-    trees_asked_for,
+    most_trees,
 )
 from reticent.ensembles.fusion.trees import FusedTrees
-from reticent.ensembles.looped import n_rows
+from reticent.ensembles.model_answers import n_rows
 from reticent.estimators import Labels
 
 # Walking flat arrays costs more per row than a tree library's compiled loop, and less
-# per call. Up to so many rows, and rows times trees of a shard, the calls weigh more;
+# per call. Arrays are faster up to this many rows, and rows times trees of a shard;
 # chosen by measurement.
 _TREE_ROWS = 1024
 _TREE_WALKS = 1 << 13
@@ -47,9 +47,9 @@ class Fusion:
     models : FusedLinear or FusedTrees
         The models.
     n_trees : int, default=1
-        How many trees a model may have by the parameters of its estimator; public.
+        Most trees of a model by the parameters of its estimator; public.
     takes_polars : bool, default=True
-        Whether models read frames of polars as they read arrays.
+        Whether models read polars data frames like arrays.
     """
 
     encoding: Encoding
@@ -60,9 +60,9 @@ class Fusion:
     def suits(self, X: MatrixLike) -> bool:
         """Whether a batch should be answered through the arrays.
 
-        The choice rests on the type and the size of the batch, on the estimator's
-        parameters, and on scikit-learn's setting for values that are not finite:
-        switched off, models answer for rows that they otherwise refuse.
+        The choice depends on the type and the size of the batch, on the estimator's
+        parameters, and on scikit-learn's setting `assume_finite`, with which models
+        answer for rows that they otherwise refuse.
         """
         if not self.encoding.takes(X):
             return False
@@ -84,11 +84,11 @@ class Fusion:
         kept = np.flatnonzero(~refused)
         return Encoded(encoded.rows[kept], encoded.values[kept], encoded.types)
 
-    def follows(self, encoded: Encoded) -> bool:
+    def reproduces_models(self, encoded: Encoded) -> bool:
         """Whether the models' own arithmetic on encoded rows is that of the arrays.
 
-        Libraries convert other numbers than those of double precision each in their
-        own way, and scalers work in the type that they are given.
+        Libraries convert numbers of other than double precision in different ways, and
+        scalers compute in the type of their input.
         """
         others = encoded.types - {np.dtype(np.float64)}
         if self.takes_polars:
@@ -121,7 +121,7 @@ def fuse(models: Sequence[Any], labels: Labels | None) -> Fusion | None:
     parts = {}
     example = None
     for shard, model in enumerate(models):
-        part = None if model is None else take_apart(model)
+        part = None if model is None else as_fusable_pipeline(model)
         if part is not None and (example is None or part.reads_like(example)):
             example = example or part
             parts[shard] = part
@@ -138,6 +138,6 @@ def fuse(models: Sequence[Any], labels: Labels | None) -> Fusion | None:
     return Fusion(
         encoding,
         trees,
-        n_trees=trees_asked_for(example, labels),
+        n_trees=most_trees(example, labels),
         takes_polars=not is_lightgbm(example.predictor),
     )

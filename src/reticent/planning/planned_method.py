@@ -1,4 +1,4 @@
-"""What every method of a plan has in common."""
+"""The interface of all methods of a plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reticent.planning.option import Sketch
 from reticent.schemas import SchemaEncoder
 
 
-class Method(ABC):
+class PlannedMethod(ABC):
     """One way to answer queries, before facts are known.
 
     Attributes
@@ -31,7 +31,7 @@ class Method(ABC):
     title : str
         What it is, for people.
     estimator : str
-        Class that carries it out.
+        The estimator's class.
     """
 
     key: str
@@ -46,26 +46,25 @@ class Method(ABC):
     def proved(self, facts: Facts, settings: dict[str, Any]) -> float | None:
         """Return a bound on the expected error of what `build` makes of `settings`.
 
-        None if no theorem speaks of that learner. What is merely likely of it is an
-        estimate.
+        None if no theorem covers that learner; an estimate is not a bound.
         """
         return None
 
     @abstractmethod
     def total(self, facts: Facts, sketch: Sketch) -> tuple[Any, str]:
-        """Return what all queries cost together, and the rule that says so."""
+        """Return what all queries cost together, and the rule that proves it."""
 
     @abstractmethod
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the estimator with these settings."""
 
     def command(self, facts: Facts, sketch: Sketch) -> str | None:
-        """Return a command line that carries it out, if there is one."""
+        """Return a command line that runs the method, or None."""
         return None
 
 
 def shard_model(learner: str, task: str, schema: Any) -> Any:
-    """Return what is trained on a shard: boosted trees, or a linear model."""
+    """Return the model for a shard: boosted trees, or a linear model."""
     classifies = task == "classification"
     if learner == "trees":
         kind = (
@@ -78,6 +77,6 @@ def shard_model(learner: str, task: str, schema: Any) -> Any:
             return model
         return make_pipeline(SchemaEncoder(schema, style="ordinal"), model)
     model = LogisticRegression(max_iter=1000) if classifies else Ridge()
-    # Scales are learnt inside the shard; a schema declares them.
+    # Without a schema, which declares scales, they are learned inside the shard.
     front = StandardScaler() if schema is None else SchemaEncoder(schema)
     return make_pipeline(front, model)

@@ -9,31 +9,31 @@ from reticent.estimators import check_bounds
 
 # Our choice: 2^24 steps are finer than the noise of any mechanism that averages fewer
 # than ten million outputs, and sums over 2^39 shards still fit 64 bits.
-STEPS = 1 << 24
+OUTPUT_STEPS = 1 << 24
 
 # How far the operations of `_position` may be off, in steps: each rounds a number of
-# at most `STEPS` by at most 2^-29, and this is four times their sum.
+# at most `OUTPUT_STEPS` by at most 2^-29, and this is four times their sum.
 _POSITION_ERROR = 2.0**-25
 
 
 def probability_steps(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Round each row to non-negative whole numbers that add up to `STEPS`.
+    """Round each row to non-negative whole numbers that add up to `OUTPUT_STEPS`.
 
     Parameters
     ----------
     probabilities : ndarray of shape (..., n_classes)
-        Class probabilities; rows that are none (not finite, negative, all zero) are
-        taken as uniform.
+        Class probabilities; invalid rows (not finite, negative, all zero) count as
+        uniform.
 
     Returns
     -------
     ndarray of int of the same shape
-        Numbers of steps of size ``1 / STEPS``.
+        Numbers of steps of size ``1 / OUTPUT_STEPS``.
 
     Guarantee
     ---------
-    Whatever the input, every row of the result is a point of the simplex on the
-    grid, so two rows differ by at most ``2 * STEPS`` in l1 norm. A row of
+    For every input, each row of the result is a point of the simplex on the grid, so
+    two rows differ by at most ``2 * OUTPUT_STEPS`` in l1 norm. A row of
     probabilities moves by at most one step in each coordinate.
     """
     return _between(np.rint(_cuts(probabilities)))
@@ -59,7 +59,7 @@ def sure_probability_steps(
         Whether every row within the errors has the same steps.
     """
     cuts = _cuts(probabilities)
-    margin = STEPS * errors[..., None]
+    margin = OUTPUT_STEPS * errors[..., None]
     sure = np.rint(cuts - margin) == np.rint(cuts + margin)
     return _between(np.rint(cuts)), np.asarray(sure.all(axis=-1))
 
@@ -67,8 +67,8 @@ def sure_probability_steps(
 def _cuts(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return where the unit interval is cut into the shares, in steps.
 
-    Cuts are rounded and not shares: they never meet a rounding boundary where a share
-    is 0 or 1, and their differences add up.
+    Cuts are rounded instead of shares: they are far from rounding boundaries where a
+    share is 0 or 1, and their differences add up.
     """
     n_classes = probabilities.shape[-1]
     with np.errstate(invalid="ignore", over="ignore"):
@@ -82,7 +82,7 @@ def _cuts(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         shares = np.divide(probabilities, total, out=uniform, where=valid)
     if n_classes > 2:
         shares = np.cumsum(shares, axis=-1)
-    return STEPS * shares[..., :-1]
+    return OUTPUT_STEPS * shares[..., :-1]
 
 
 def _between(cuts: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -91,7 +91,7 @@ def _between(cuts: NDArray[np.float64]) -> NDArray[np.int64]:
     steps = np.empty((*cuts.shape[:-1], cuts.shape[-1] + 1), dtype=np.int64)
     steps[..., 0] = whole[..., 0]
     steps[..., 1:-1] = whole[..., 1:] - whole[..., :-1]
-    steps[..., -1] = STEPS - whole[..., -1]
+    steps[..., -1] = OUTPUT_STEPS - whole[..., -1]
     return steps
 
 
@@ -103,19 +103,20 @@ def output_steps(
     Parameters
     ----------
     outputs : ndarray
-        Real outputs; NaN, the mark of a failed model, is taken as the middle.
+        Real outputs; NaN, which marks a failed model, counts as the middle.
     bounds : (float, float)
         Public bounds, finite and in order.
 
     Returns
     -------
     ndarray of int
-        ``k`` in ``0, ..., STEPS``, which stands for ``low + k (high - low) / STEPS``.
+        ``k`` in ``0, ..., OUTPUT_STEPS``, which stands for
+        ``low + k (high - low) / OUTPUT_STEPS``.
 
     Guarantee
     ---------
-    Whatever the input, results lie in ``[0, STEPS]``. Clipped outputs move by at most
-    half a step, up to floating-point rounding.
+    For every input, results lie in ``[0, OUTPUT_STEPS]``. Clipped outputs move by at
+    most half a step, up to floating-point rounding.
     """
     return np.rint(_position(outputs, bounds)).astype(np.int64)
 
@@ -149,8 +150,8 @@ def sure_output_steps(
     position -= steps
     np.abs(position, out=position)
     with np.errstate(over="ignore", invalid="ignore"):
-        position += errors * (STEPS / 2 / (high / 2 - low / 2))
-    # What is not a number is not sure.
+        position += errors * (OUTPUT_STEPS / 2 / (high / 2 - low / 2))
+    # NaN compares as false, so it is not sure.
     return steps.astype(np.int64), position < 0.5 - _POSITION_ERROR
 
 
@@ -165,5 +166,5 @@ def _position(
     position -= low / 2
     position /= high / 2 - low / 2
     position[np.isnan(position)] = 0.5
-    position *= STEPS
+    position *= OUTPUT_STEPS
     return position

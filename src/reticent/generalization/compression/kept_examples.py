@@ -1,4 +1,4 @@
-"""The kept examples of a compression learner: all that its decoder may see."""
+"""The kept examples of a compression learner, the only input of its decoder."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from reticent.errors import InvalidDataError
 class KeptExamples:
     """A few examples, and bits of side information.
 
-    These are records of the training data: a compression learner generalizes, it does
-    not hide anything.
+    These are records of the training data: a compression learner generalizes, but it is
+    not private.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class KeptExamples:
     side : str, default=""
         Side information as text of 0 and 1; its length is what is counted.
     indices : ndarray of shape (k,) or None, default=None
-        Positions in the training data, for the curious. No decoder reads them.
+        Positions in the training data, for information. No decoder reads them.
     """
 
     X: NDArray[Any]
@@ -53,11 +53,11 @@ class KeptExamples:
         return len(self.side)
 
 
-def canonical(X: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return the order of examples by their values, whatever order they came in.
+def canonical_order(X: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the order of examples by their values, independent of the given order.
 
-    Decoders sort what they are given, so that they depend on a set and not on a list;
-    side information names examples by their place in this order. Equal examples are
+    Decoders sort their examples, so that they depend on a set and not on a list; side
+    information names examples by their place in this order. Equal examples are
     interchangeable, so ties do not matter.
     """
     return np.lexsort((y, *X.T[::-1]))

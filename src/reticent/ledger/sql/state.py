@@ -1,4 +1,4 @@
-"""Pages of the book, out of a database and back into it."""
+"""Reads the state that operations need from the database, and writes it back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, insert, or_, select, update
 from reticent.errors import LedgerError
 from reticent.ledger.accounts import Balance
 from reticent.ledger.checkpoints import Checkpoint
-from reticent.ledger.decisions import Needs, Page
+from reticent.ledger.decisions import LedgerState, Needs
 from reticent.ledger.entries import Entry, Mark
 from reticent.ledger.sql import statements
 from reticent.ledger.sql.schema import (
@@ -30,14 +30,14 @@ def load(
     recent: Mapping[int, Entry] | None = None,
     *,
     lock: bool = False,
-) -> Page:
-    """Read the part of the book that operations need, with `lock` at our turn.
+) -> LedgerState:
+    """Read the part of the ledger that operations need; `lock` waits for our turn.
 
-    With `recent`, charges found there under the hash that the database has are not
-    read again: the hash stands for all of an entry.
+    A charge in `recent` with the same hash as in the database is not read again: the
+    hash stands for the whole entry.
     """
     known = recent or {}
-    found = statements.look(
+    found = statements.read_rows(
         connection,
         needs.accounts,
         needs.requests,
@@ -45,26 +45,26 @@ def load(
         needs.charges if known else (),
         lock=lock,
     )
-    page = Page(*(found.head or _lost()))
-    page.accounts = {row[0]: balance_of(row) for row in found.accounts}
-    whole = needs.charges | _remember(page, found.traces)
-    drawn = {place[0] for place in page.releases.values()}
+    state = LedgerState(*(found.head or _lost()))
+    state.accounts = {row[0]: balance_of(row) for row in found.accounts}
+    whole = needs.charges | _remember(state, found.traces)
+    drawn = {place[0] for place in state.releases.values()}
     for sequence, sealed in found.unanswered.items():
         at_hand = known.get(sequence)
         if at_hand is not None and at_hand.hash == sealed:
-            page.index(at_hand)
+            state.index(at_hand)
             whole.discard(sequence)
     answers = []
     for chunk in statements.chunks(whole | drawn):
         for entry in _entries(connection, entries.c.sequence.in_(chunk), whole):
-            page.index(entry)
+            state.index(entry)
         answers += _entries(connection, entries.c.settles.in_(chunk), set())
     for entry in sorted(answers, key=lambda answer: answer.sequence):
-        page.index(entry)
-    return page
+        state.index(entry)
+    return state
 
 
-def _remember(page: Page, traces: Iterable[statements.Trace]) -> set[int]:
+def _remember(state: LedgerState, traces: Iterable[statements.Trace]) -> set[int]:
     """Note who paid to see needed queries and under which charge each was drawn.
 
     Return the charges of needed requests.
@@ -75,28 +75,28 @@ def _remember(page: Page, traces: Iterable[statements.Trace]) -> set[int]:
         if query is None or account is None or release is None or position is None:
             charged.add(sequence)
         elif account:
-            page.seen.add(Mark(query, account, release))
+            state.seen.add(Mark(query, account, release))
         elif settled is not None:
             drawn.append((settled, query, (sequence, position)))
     for _, query, place in sorted(drawn):
-        page.releases.setdefault(query, place)
+        state.releases.setdefault(query, place)
     return charged
 
 
 def flush(
     connection: Connection,
-    page: Page,
+    state: LedgerState,
     before: dict[str, Balance],
     *,
     commit: bool = False,
 ) -> None:
     """Write what was decided: entries, marks and totals.
 
-    With `commit` this is the last that happens in the transaction.
+    With `commit`, nothing else happens in the transaction afterwards.
     """
     spends = []
-    for name in sorted(page.touched):
-        now, known = page.accounts[name], before.get(name)
+    for name in sorted(state.touched):
+        now, known = state.accounts[name], before.get(name)
         if known is None:
             connection.execute(insert(accounts), [account_row(now)])
         elif known.cap != now.cap:
@@ -106,14 +106,14 @@ def flush(
             )
         elif now.spent != known.spent:
             spends.append((name, now.spent.minus(known.spent)))
-    if page.written:
-        statements.write(connection, page.written, spends, commit=commit)
+    if state.written:
+        statements.write(connection, state.written, spends, commit=commit)
 
 
 def checkpoint_of(connection: Connection) -> Checkpoint:
     """Read the head and every account."""
     known = identity(connection)
-    sequence, sealed = statements.look(connection).head or _lost()
+    sequence, sealed = statements.read_rows(connection).head or _lost()
     return Checkpoint(
         known.ledger, known.epoch, sequence, sealed, all_accounts(connection)
     )
@@ -124,11 +124,11 @@ def _lost() -> NoReturn:
 
 
 def set_epoch(connection: Connection, epoch: int, ledger: str) -> None:
-    """Record another writing-off."""
+    """Record that the budget was written off once more."""
     connection.execute(update(meta).values(epoch=epoch, ledger=ledger))
 
 
-def strays(connection: Connection, last: int) -> bool:
+def has_stray_marks(connection: Connection, last: int) -> bool:
     """Return whether marks belong to no entry."""
     outside = or_(marks.c.sequence > last, marks.c.sequence < 1)
     return (
@@ -145,7 +145,7 @@ def all_accounts(connection: Connection) -> dict[str, Balance]:
 
 def accounts_named(connection: Connection, names: Iterable[str]) -> dict[str, Balance]:
     """Return the named accounts that exist."""
-    rows = statements.look(connection, names).accounts
+    rows = statements.read_rows(connection, names).accounts
     return {row[0]: balance_of(row) for row in rows}
 
 

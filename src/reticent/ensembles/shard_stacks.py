@@ -1,4 +1,4 @@
-"""Stacking shards of the same size, so that one product serves many of them."""
+"""Stacks shards of the same size, so that one product serves many of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from reticent.estimators import Partition
 
-# Shards are stacked in groups whose designs and Hessians have so many floats: they
-# stay in the processor's cache. Chosen by measurement.
+# Shards are stacked in groups whose designs and Hessians have this many floats, so that
+# they stay in the processor's cache. Chosen by measurement.
 _GROUP_FLOATS = 1 << 18
 
 # Rows are filled up with zeros to a multiple of this, so that shards of nearly the
@@ -107,5 +107,5 @@ def standardise(
 
 
 def count_scores(n_classes: int | None) -> int:
-    """Return how many scores a linear model has: one margin, or one for each label."""
+    """Return the number of scores of a linear model: one margin, or one per label."""
     return 1 if n_classes is None or n_classes == 2 else n_classes

@@ -1,4 +1,4 @@
-"""Auditing a stored model: everything that its directory lets one check."""
+"""Audits a stored model: every check that its directory allows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reticent.audit.report.checks import (
     sampling_check,
     small_check,
 )
-from reticent.audit.report.mechanism import SumStep, last_step
+from reticent.audit.report.last_step import SumStep, last_step
 from reticent.audit.report.report import Check, Report, Status
 from reticent.errors import (
     CertificateError,
@@ -47,7 +47,7 @@ from reticent.storage import (
 
 _SIGNED = "Is this the model that its owner signed?"
 _WHOLE = "Are all its files the ones that were stored?"
-# Questions about real records whose votes are looked at.
+# Most questions about real records whose votes are checked.
 _MOST_ROWS = 2000
 
 
@@ -64,7 +64,7 @@ def examine(
     name: str | None = None,
     verbose: bool = False,
 ) -> Report:
-    """Audit a stored model, as far as its directory and what is given allow.
+    """Audit a stored model with every check that the given data allow.
 
     Parameters
     ----------
@@ -73,11 +73,11 @@ def examine(
     signing_key, encryption_key : str, bytes or Signer
         The keys it was stored with; see `reticent.storage.load_model`.
     records : Table or path, default=None
-        Records of the kind it was trained on, best the very ones, or a file of them:
-        questions about them are looked at, and copies of the model are attacked.
+        Records of the kind it was trained on, preferably the same ones, or a file of
+        them: answers about them are checked, and copies of the model are attacked.
     estimator : estimator, default=None
         What was trained on each shard, for the attack; None takes a learner of the
-        stored family with settings of its own.
+        stored family with default settings.
     answers : int, default=100
         Number of answers whose promise the report states.
     delta : float, default=1e-6
@@ -85,7 +85,7 @@ def examine(
     quick : bool, default=False
         Draw fewer answers and play fewer games.
     name : str, default=None
-        What to call the model; None takes the directory's name.
+        The model's name in the report; None takes the directory's name.
     verbose : bool, default=False
         Show progress on a terminal.
 
@@ -96,9 +96,9 @@ def examine(
 
     Guarantee
     ---------
-    Reads the directory and draws answers for invented votes; asks no question of the
-    service and spends nothing of any budget. A true promise is called refuted with
-    probability at most one in a thousand. The report holds no record.
+    Reads the directory and draws answers for invented votes; does not ask the service
+    and spends nothing of any budget. A true promise is called refuted with probability
+    at most one in a thousand. The report contains no record.
     """
     answers = whole("examine", "answers", answers)
     delta = below_one("examine", "delta", delta)
@@ -139,7 +139,7 @@ def examine(
 
 
 def _check_encryption(manifest: Manifest, key: Any) -> None:
-    """Refuse to audit without the key: a forgotten one is no broken promise."""
+    """Refuse to audit without the key: a forgotten key is not a broken promise."""
     if manifest.encrypted != (key is not None):
         raise InvalidParameterError(
             "the model is encrypted; give the audit its encryption key."
@@ -157,7 +157,7 @@ def _table(records: Any, manifest: Manifest) -> Table | None:
 def _opened(
     path: str | os.PathLike[str], signer: Signer, checks: list[Check]
 ) -> Manifest | None:
-    """Read the manifest; whatever is wrong with it becomes a check."""
+    """Read the manifest; anything wrong with it becomes a refuted check."""
     try:
         with Folder(path) as folder:
             text = folder.read(MANIFEST, most=LARGEST_MANIFEST)
@@ -175,7 +175,7 @@ def _opened(
         checks.append(signed)
         return Manifest.from_bytes(text)
     except ReticentError as error:
-        # Not even what is promised can be read, so nothing else can be asked.
+        # Without the promise nothing else can be checked.
         checks.append(Check("files", _WHOLE, Status.REFUTED, f"No: {error}"))
         return None
 
@@ -204,16 +204,16 @@ def _loaded(
     fine = "Yes: every file has the hash that the signed list names."
     checks.append(Check("files", _WHOLE, Status.KEPT, fine))
     follows = (
-        "Yes: worked out anew from the stored parameters, it is the same promise."
+        "Yes: derived again from the stored parameters, it is the same promise."
         if stored.charged
-        else "It is about the model as a whole, made once; there is no parameter left."
+        else "It is about the model as a whole; answers need no parameters."
     )
     checks.append(Check("parameters", question, Status.KEPT, follows))
     return stored
 
 
 def _mechanism_jobs(manifest: Manifest, quick: bool) -> list[Callable[[], Check]]:
-    """Return the checks that need the stated promise and the parameters alone."""
+    """Return the checks that need only the stated promise and the parameters."""
     certificate = manifest.certificate
     guarantee = certificate.guarantee
     first: list[Callable[[], Check]] = [

@@ -1,4 +1,4 @@
-"""Which linear models can be trained for all shards at once."""
+"""The linear models that can be trained for all shards at once."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ SHARD_TREES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearRecipe:
-    """A linear model with a squared penalty, as `linear_recipe` reads it.
+    """The settings of a linear model with a squared penalty.
 
     Parameters
     ----------
     loss : str
         ``"logistic"`` or ``"squared"``.
     penalty : float
-        Factor of half the squared weights beside the sum of losses; for squared
-        losses, half the sum. ``1 / C`` or ``alpha`` in scikit-learn's terms.
+        Factor of half the squared weights, added to the sum of losses (for squared
+        losses, to half the sum): ``1 / C`` or ``alpha`` in scikit-learn's terms.
     fit_intercept : bool
         Whether there is an intercept, never penalised.
     scaled : bool
@@ -53,8 +53,8 @@ def linear_recipe(estimator: Any) -> LinearRecipe | None:
     Returns
     -------
     LinearRecipe or None
-        None if the estimator is something else, or has settings that fused training
-        does not know: then shards are fitted one by one.
+        None if the estimator is another one, or has settings that fused training does
+        not support: then shards are fitted one by one.
     """
     steps = [step for _, step in estimator.steps] if type(estimator) is Pipeline else []
     model = steps[-1] if steps else estimator

@@ -1,7 +1,7 @@
-"""Columns by name out of whatever holds a table in memory.
+"""The named columns of a table in memory: a data frame, a mapping or a matrix.
 
-Data frames are recognised by what they can do, so that pandas, polars and pyarrow need
-not be installed, let alone imported, to read a dictionary of arrays.
+Data frames are recognised by their methods, so that pandas, polars and pyarrow need not
+be installed to read a dictionary of arrays.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from reticent.errors import InvalidDataError
 from reticent.schemas.cells import ArrayColumn, ListColumn, RawColumn
 
 
-class Frame:
+class NamedColumns:
     """Named columns of one length.
 
     Parameters
     ----------
     names : sequence of str
-        The columns' names; they may repeat, which is for the caller to refuse.
+        The columns' names; the caller refuses repeated ones.
     column : callable
         Returns the column of a name.
     """
@@ -34,7 +34,7 @@ class Frame:
         self.column = column
 
 
-def frame_of(source: Any, *, positions: Sequence[str]) -> Frame:
+def named_columns(source: Any, *, positions: Sequence[str]) -> NamedColumns:
     """Return the columns of a data frame, a mapping of arrays or a matrix.
 
     Parameters
@@ -45,15 +45,15 @@ def frame_of(source: Any, *, positions: Sequence[str]) -> Frame:
         The names of a matrix's columns.
     """
     if isinstance(source, Mapping):
-        return Frame(list(source), lambda name: column_of(source[name]))
+        return NamedColumns(list(source), lambda name: column_of(source[name]))
     if hasattr(source, "column_names") and hasattr(source, "column"):
-        return Frame(
+        return NamedColumns(
             source.column_names,
-            # A name that repeats is refused before any column is asked for.
+            # Repeated names are refused before any column is read.
             lambda name: column_of(source.column(name)),
         )
     if hasattr(source, "columns") and hasattr(source, "__getitem__"):
-        return Frame(list(source.columns), lambda name: column_of(source[name]))
+        return NamedColumns(list(source.columns), lambda name: column_of(source[name]))
     if isinstance(source, np.ndarray) and source.ndim == 2:
         if source.shape[1] != len(positions):
             raise InvalidDataError(
@@ -62,7 +62,7 @@ def frame_of(source: Any, *, positions: Sequence[str]) -> Frame:
                 f"use a data frame, whose columns have names."
             )
         place = {name: j for j, name in enumerate(positions)}
-        return Frame(positions, lambda name: column_of(source[:, place[name]]))
+        return NamedColumns(positions, lambda name: column_of(source[:, place[name]]))
     raise InvalidDataError(
         f"a table is needed: a pandas or polars data frame, a pyarrow table, a mapping "
         f"from names to arrays, or a matrix; got {type(source).__name__}."
@@ -110,7 +110,7 @@ def _pandas_column(cells: Any) -> RawColumn:
     if kind in "iu" and not cells.isna().any():
         return ArrayColumn(cells.to_numpy(dtype=np.dtype(f"{kind}8")))
     if kind in "iuf":
-        # Single precision stays what it is, so that its whole numbers can be judged.
+        # Single precision is kept, because it limits which whole numbers are exact.
         floats = np.dtype(f"f{cells.dtype.itemsize}" if kind == "f" else "f8")
         return ArrayColumn(cells.to_numpy(dtype=floats, na_value=np.nan))
     values = cells.astype(object).to_numpy(copy=True)

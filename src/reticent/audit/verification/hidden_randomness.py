@@ -1,8 +1,8 @@
-"""Randomness and memory that no listener hears: seen where possible, or refused.
+"""Detects randomness and memory that bypass our sources.
 
 A program may draw from NumPy, from Python or from the operating system, read a clock,
-start a thread, or remember what it did before. An audit that goes through a program's
-draws would take all that for constants. So one run of every path is watched, and each
+start a thread, or remember what it did before. An audit that enumerates a program's
+draws would treat all of this as constant. So one run of every path is watched, and each
 path is run again without being watched and compared.
 """
 
@@ -28,7 +28,7 @@ import numpy as np
 
 from reticent.mechanisms import inside_audible_draw
 
-# What a built-in function of this name gives away or starts, by its module.
+# What a built-in function of this name returns or starts, by its module.
 _SYSTEM = ("posix", "nt", "os")
 _BUILT_IN = {
     "urandom": (_SYSTEM, "bits of the operating system"),
@@ -53,9 +53,9 @@ _CLOCKS = {
 _PYTHON = {"random", "getrandbits", "randbytes"}
 _NAMES = {*_BUILT_IN, *_CLOCKS, *_PYTHON}
 
-# They name batches and fits at random; no answer depends on it.
+# These packages name batches and fits at random; no answer depends on the names.
 _MAY_NAME = ("joblib", "threadpoolctl", "sklearn.callback")
-# They time themselves, and their functions keep nothing but caches.
+# These packages measure time, and their functions store nothing but caches.
 _MAY_TIME = {
     *("joblib", "threadpoolctl", "sklearn", "numpy", "scipy", "pandas", "polars"),
     *("lightgbm", "sqlalchemy", "reticent"),
@@ -65,7 +65,7 @@ _STANDARD = sys.stdlib_module_names
 
 @contextmanager
 def watched(refuse: Callable[[str], None]) -> Iterator[None]:
-    """Call `refuse` with what was touched when the block draws beside our sources."""
+    """Call `refuse` with a description if the block draws from other sources."""
 
     def hook(frame: FrameType, event: str, called: Any) -> None:
         if event == "c_call":
@@ -81,8 +81,8 @@ def watched(refuse: Callable[[str], None]) -> Iterator[None]:
         ):
             refuse("OpenDP")
 
-    # Others may have asked to be called when memory is collected, and read a clock
-    # then; that is no part of the block.
+    # Callbacks of the garbage collector may read a clock; they do not belong to the
+    # block.
     collects = gc.isenabled()
     gc.disable()
     before = sys.getprofile()
@@ -114,10 +114,10 @@ def _touched(called: Any, frame: FrameType) -> str | None:
 
 
 def _only_names(frame: FrameType) -> bool:
-    """Whether the caller names things at random, which no release depends on.
+    """Whether the caller only names things at random, which no release depends on.
 
-    In reticent all other randomness comes from `reticent.mechanisms`. Whether a release
-    depends on a name after all shows when a path is run again.
+    In reticent all other randomness comes from `reticent.mechanisms`. If a release
+    depends on a name after all, the second run of the path shows it.
     """
     caller, found = _caller(frame)
     if found is not None and found.f_code.co_name == "check_random_state":
@@ -129,7 +129,7 @@ def _only_names(frame: FrameType) -> bool:
 
 
 def _caller(frame: FrameType | None) -> tuple[str, FrameType | None]:
-    """Return the first module beyond Python's own that led to a call, and its frame."""
+    """Return the first caller outside the standard library: its module and frame."""
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if _package(module) not in _STANDARD:
@@ -143,7 +143,7 @@ def _package(module: str) -> str:
 
 
 class Generators:
-    """Every pseudo-random generator that is alive; which of them were used since."""
+    """All pseudo-random generators in memory, and whether any was used since."""
 
     def __init__(self) -> None:
         kinds = (np.random.BitGenerator, random.Random)
@@ -154,7 +154,7 @@ class Generators:
         ]
 
     def moved(self) -> bool:
-        """Whether one of them gave out numbers, or was seeded again."""
+        """Whether one of them was used or seeded again."""
         return any(_state(found) != state for found, state in self._states)
 
 
@@ -165,10 +165,10 @@ def _state(generator: Any) -> Any:
 
 
 def memory_of(run: Callable[..., Any]) -> Any:
-    """Return what a program keeps from one run to the next, as far as it can be found.
+    """Return what a program stores between runs, as far as it can be found.
 
     Its closure, defaults, attributes, object and the variables of its module that it
-    names are followed; two values of this function differ if one of them changed.
+    names are followed; two results of this function differ if one of them changed.
     """
     return _remembered(run, set(), 0)
 

@@ -1,4 +1,4 @@
-"""Base estimators work in silence: what they say depends on the records they see."""
+"""Suppresses warnings and output of base estimators, which depend on the records."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from types import TracebackType
 
 
-class _Counted:
-    """A state of the process, entered and left any number of times in any order.
+class _ProcessWideChange:
+    """A change of the whole process, which several threads may enter and leave.
 
     The filters of `warnings` and the standard streams belong to the process. Threads
     that each saved and restored them would restore them in the wrong order, so the
-    first to enter changes them and the last to leave changes them back.
+    first thread to enter changes them and the last to leave restores them.
     """
 
     def __init__(self, change: Callable[[ExitStack], None]) -> None:
@@ -42,8 +42,8 @@ class _Counted:
                 self._restore.close()
 
 
-class _Void(io.TextIOBase):
-    """A text stream that forgets what is written to it."""
+class _DiscardingStream(io.TextIOBase):
+    """A text stream that discards what is written to it."""
 
     def write(self, text: str) -> int:
         return len(text)
@@ -58,11 +58,11 @@ def _ignore_warnings(restore: ExitStack) -> None:
 
 
 def _close_streams(restore: ExitStack) -> None:
-    restore.enter_context(redirect_stdout(_Void()))
-    restore.enter_context(redirect_stderr(_Void()))
+    restore.enter_context(redirect_stdout(_DiscardingStream()))
+    restore.enter_context(redirect_stderr(_DiscardingStream()))
 
 
-without_warnings = _Counted(_ignore_warnings)
+without_warnings = _ProcessWideChange(_ignore_warnings)
 
-# Only while models are fitted: a service that answers goes on writing its log.
-without_streams = _Counted(_close_streams)
+# Used only while models are fitted, so that a service that answers can write its log.
+without_streams = _ProcessWideChange(_close_streams)

@@ -3,14 +3,14 @@
 import pytest
 
 from reticent.errors import BudgetExhaustedError, InvalidParameterError, LedgerError
-from reticent.generalization.session.costs import Purse, SessionCost
-from reticent.generalization.shared_state import Notebook, SharedState, open_notebook
+from reticent.generalization.session.costs import SessionAccounts, SessionCost
+from reticent.generalization.shared_state import SharedState, StateLog, open_state_log
 from reticent.ledger import MemoryLedger, SQLLedger
 
 
 def opened(ledger):
-    notes = open_notebook(ledger, "trial", {"n": 3}, seeded=False)
-    return SharedState({"number": 0}, notes)
+    log = open_state_log(ledger, "trial", {"n": 3}, seeded=False)
+    return SharedState({"number": 0}, log)
 
 
 def counted(state):
@@ -18,7 +18,7 @@ def counted(state):
 
 
 def test_a_state_comes_back(tmp_path):
-    url = f"sqlite:///{tmp_path / 'notes.db'}"
+    url = f"sqlite:///{tmp_path / 'log.db'}"
     with SQLLedger(url) as ledger:
         shared = opened(ledger)
         assert shared.read() == {"number": 0}
@@ -27,7 +27,7 @@ def test_a_state_comes_back(tmp_path):
         shared = opened(ledger)
         assert shared.read() == {"number": 3}
         assert shared.change(counted) == 3
-        assert len(Notebook(ledger, "another")) == 0
+        assert len(StateLog(ledger, "another")) == 0
         ledger.verify()
 
 
@@ -75,29 +75,31 @@ def test_a_state_without_a_ledger_is_its_own():
 
 def test_payers_at_once_share_one_budget_and_have_numbers_of_their_own():
     ledger = MemoryLedger()
-    purses = [Purse(ledger, "trial", SessionCost(bits=3.0)) for _ in range(2)]
-    assert [purse.pay(SessionCost(bits=1.0)) for purse in (*purses, purses[0])] == [
+    handles = [
+        SessionAccounts(ledger, "trial", SessionCost(bits=3.0)) for _ in range(2)
+    ]
+    assert [purse.pay(SessionCost(bits=1.0)) for purse in (*handles, handles[0])] == [
         1,
         2,
         3,
     ]
     with pytest.raises(BudgetExhaustedError):
-        purses[1].pay(SessionCost(bits=1.0))
-    assert purses[0].spent == purses[1].spent == SessionCost(bits=3.0)
+        handles[1].pay(SessionCost(bits=1.0))
+    assert handles[0].spent == handles[1].spent == SessionCost(bits=3.0)
 
 
 def test_an_opening_is_written_once():
     ledger = MemoryLedger()
     for _ in range(2):
-        notes = open_notebook(ledger, "trial", {"n": 3}, seeded=False)
-    assert len(notes) == 1
-    assert notes.read(0) == {"n": 3}
+        log = open_state_log(ledger, "trial", {"n": 3}, seeded=False)
+    assert len(log) == 1
+    assert log.read(0) == {"n": 3}
     with pytest.raises(LedgerError, match="other data"):
-        open_notebook(ledger, "trial", {"n": 4}, seeded=False)
+        open_state_log(ledger, "trial", {"n": 4}, seeded=False)
 
 
 def test_a_ledger_that_was_written_off_has_nothing_left(tmp_path):
-    url = f"sqlite:///{tmp_path / 'notes.db'}"
+    url = f"sqlite:///{tmp_path / 'log.db'}"
     with SQLLedger(url) as ledger:
         opened(ledger).change(counted)
     SQLLedger.write_off(url, reason="restored from an old copy")
@@ -105,17 +107,17 @@ def test_a_ledger_that_was_written_off_has_nothing_left(tmp_path):
         opened(ledger)
 
 
-def test_a_note_without_a_text_is_not_skipped():
+def test_a_record_without_a_text_is_not_skipped():
     ledger = MemoryLedger()
     shared = opened(ledger)
-    notes = Notebook(ledger, "trial")
-    ledger.charge(notes._request(1))  # by other means than a post
-    with pytest.raises(LedgerError, match="note 1"):
+    log = StateLog(ledger, "trial")
+    ledger.charge(log._request(1))  # by other means than a post
+    with pytest.raises(LedgerError, match="record 1"):
         shared.read()
 
 
 def test_names_are_checked():
     with pytest.raises(InvalidParameterError, match="name='a b'"):
-        Notebook(MemoryLedger(), "a b")
+        StateLog(MemoryLedger(), "a b")
     with pytest.raises(InvalidParameterError, match="both"):
-        open_notebook(MemoryLedger(), None, {}, seeded=False)
+        open_state_log(MemoryLedger(), None, {}, seeded=False)

@@ -1,4 +1,4 @@
-"""Compression on a line: thresholds keep one example, intervals two."""
+"""Thresholds and intervals on one feature, decoded from one or two examples."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.generalization.compression.bits import BitReader
 from reticent.generalization.compression.scheme import (
     Candidate,
-    Examples,
+    LabelledRows,
     Labelling,
     Scheme,
     at_least,
     kept_rows,
 )
+from reticent.generalization.compression.side_information import BitReader
 from reticent.mechanisms import RandomSource
 
 
@@ -31,7 +31,7 @@ class _LineScheme(Scheme):
         self.feature = feature
 
     def check(self) -> None:
-        """Refuse a feature that is no column number."""
+        """Refuse a feature that is not a column number."""
         at_least(self, "feature", 0)
 
     def most(self, n_rows: int, n_features: int) -> int:
@@ -73,15 +73,15 @@ class ThresholdScheme(_LineScheme):
     Notes
     -----
     Among all thresholds, of either direction, the encoder finds one with the fewest
-    mistakes. At its cut some example has the label of its own side, for otherwise the
-    cut would better come before it; that example is kept, so its label says which side
-    is which and no side information is needed (S3 Thm 24).
+    mistakes. At its cut some example has the label of its own side, since otherwise a
+    cut before it would be better. That example is kept, so its label says which side is
+    which, and no side information is needed (S3 Thm 24).
     """
 
     _natural = 1
 
     def compress(
-        self, data: Examples, most: int, source: RandomSource
+        self, data: LabelledRows, most: int, source: RandomSource
     ) -> Iterator[Candidate]:
         """Yield the threshold with the fewest mistakes."""
         column = data.X[:, self.feature]
@@ -92,7 +92,7 @@ class ThresholdScheme(_LineScheme):
         low_label = int(2 * gains[cut] > gains[-1])
         yield _candidate(data, column, [values[cut]], low_label, self)
 
-    def decode(self, kept: Examples, side: BitReader) -> Labelling:
+    def decode(self, kept: LabelledRows, side: BitReader) -> Labelling:
         """Return the threshold at the kept example."""
         _expect(kept, 1, 1)
         end, label, feature = kept.X[0, self.feature], int(kept.y[0]), self.feature
@@ -112,15 +112,15 @@ class IntervalScheme(_LineScheme):
 
     Notes
     -----
-    The interval, around either label, with the fewest mistakes. Both ends fall on
-    examples that have the label inside, for an end without such an example would
-    better be left out. If both ends are the same value, one example is kept.
+    The encoder finds an interval, around either label, with the fewest mistakes. Both
+    ends fall on examples that have the label inside, since leaving out an end without
+    such an example is better. If both ends are the same value, one example is kept.
     """
 
     _natural = 2
 
     def compress(
-        self, data: Examples, most: int, source: RandomSource
+        self, data: LabelledRows, most: int, source: RandomSource
     ) -> Iterator[Candidate]:
         """Yield the best interval around each of the labels."""
         column = data.X[:, self.feature]
@@ -135,7 +135,7 @@ class IntervalScheme(_LineScheme):
                 ends = [mine.min(), mine.max()]
                 yield _candidate(data, column, ends, label, self)
 
-    def decode(self, kept: Examples, side: BitReader) -> Labelling:
+    def decode(self, kept: LabelledRows, side: BitReader) -> Labelling:
         """Return the interval between the kept examples."""
         _expect(kept, 1, 2)
         ends, label, feature = kept.X[:, self.feature], int(kept.y[0]), self.feature
@@ -151,7 +151,7 @@ class IntervalScheme(_LineScheme):
 def _balances(
     column: NDArray[np.float64], y: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the different values, and ones minus zeros at each."""
+    """Return the distinct values, and at each the number of ones minus zeros."""
     values, place = np.unique(column, return_inverse=True)
     signs = np.bincount(place, weights=2.0 * y - 1.0, minlength=len(values))
     return values, np.rint(signs).astype(np.int64)
@@ -162,13 +162,13 @@ def _heaviest(weights: NDArray[np.int64]) -> tuple[int, int]:
     sums = np.concatenate([[0], np.cumsum(weights)])
     lowest = np.minimum.accumulate(sums[:-1])
     last = int(np.argmax(sums[1:] - lowest))
-    # The latest start with the lowest sum, so that no end gains nothing.
+    # The latest start with the lowest sum, so that the first value has positive weight.
     starts = np.flatnonzero(sums[: last + 1] == lowest[last])
     return int(starts[-1]), last
 
 
 def _candidate(
-    data: Examples,
+    data: LabelledRows,
     column: NDArray[np.float64],
     ends: list[float],
     label: int,
@@ -182,7 +182,7 @@ def _candidate(
     return kept_rows(rows, data.mistakes(decoded(data.X)))
 
 
-def _expect(kept: Examples, least: int, most: int) -> None:
+def _expect(kept: LabelledRows, least: int, most: int) -> None:
     if not least <= len(kept) <= most or len(np.unique(kept.y)) != 1:
         raise InvalidDataError(
             f"this scheme decodes {least} to {most} examples of one label; got "

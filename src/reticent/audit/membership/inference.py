@@ -1,4 +1,4 @@
-"""Membership inference: was this unit in the data? Observed against allowed."""
+"""Membership inference: attacks on a model, compared with what is allowed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent._numbers import probability, whole
-from reticent.audit.membership.attack import Reading, Shadows, interrogate, observe
+from reticent.audit.membership.attack import (
+    Reading,
+    Shadows,
+    membership_log_ratio,
+    observe_shadows,
+)
 from reticent.audit.membership.curve import TradeOff, trade_off
 from reticent.audit.membership.game import (
     Pool,
@@ -31,8 +36,8 @@ from reticent.estimators import with_progress
 from reticent.guarantees import Certificate
 from reticent.prediction import PredictionInterface
 
-# Share of the games that only sets the thresholds; judging by the games that chose
-# them would not be sound.
+# Share of the games that only sets the thresholds; counting the games that chose them
+# would not be sound.
 _HELD_OUT = 0.3
 
 
@@ -59,9 +64,9 @@ def membership_inference(
     """Attack a model through its answers, to tell whether a unit was in its data.
 
     The attacker knows the pool of rows and the learning algorithm, trains shadow models
-    with and without the target, and compares the likelihood of the answers that the
-    attacked model gives in either case. Each game fits a fresh model on a fresh
-    dataset of the pool, with the target or without it.
+    with and without the target, and compares the likelihood of the attacked model's
+    answers in both cases. Each game fits a new model on a new dataset of the pool, with
+    the target or without it.
 
     Parameters
     ----------
@@ -69,7 +74,7 @@ def membership_inference(
         What is attacked: a scikit-learn or reticent estimator, cloned for every game,
         or ``train(X, y)`` that returns something with `predict`.
     X, y : array-like
-        The pool: rows with labels, one row a unit.
+        The pool: rows with labels, one row per unit.
     n : int, default=None
         Units of a training set, target and poison included; None takes half the pool.
     targets : int or sequence of int, default=5
@@ -94,9 +99,9 @@ def membership_inference(
     certificate : Certificate, default=None
         A promise to compare with; None takes the model's own.
     interface : {"predict", "predict_proba"}, default="predict"
-        What an answer is. Probabilities must be what clients see, too.
+        What an answer is. Use probabilities only if clients see them, too.
     random_state : int, default=None
-        Seeds which rows are drawn; the models' own randomness is theirs.
+        Seed for drawing rows; it does not seed the models.
     verbose : bool, default=False
         Show a progress bar on a terminal.
 
@@ -132,7 +137,7 @@ def membership_inference(
     """
     pool = checked_pool(X, y, n, poison)
     random = np.random.default_rng(random_state)
-    play = _Play(
+    play = _Experiment(
         train=training(model),
         pool=pool,
         reading=_reading(interface, pool),
@@ -156,7 +161,7 @@ def membership_inference(
     return play.judged(scores, aims, confidence, len(places))
 
 
-class _Play:
+class _Experiment:
     """One experiment: prepares the attack on each target, then plays the games."""
 
     def __init__(
@@ -178,7 +183,7 @@ class _Play:
         probe = self._fitted(int(random.integers(len(pool.X))), member=True)
         self.own = promise_of(probe, reading.method)
         self.certificate = self.own if certificate is None else certificate
-        # An interface that remembers answers a question once.
+        # An interface that remembers its answers repeats them.
         self.remembers = isinstance(probe, PredictionInterface)
 
     def _fitted(self, target: int, *, member: bool) -> Any:
@@ -195,7 +200,7 @@ class _Play:
             targets, total=len(targets), label="shadow models", stream=stream
         )
         attacks = {target: self._prepared(target) for target in plan}
-        # Games of both worlds in turn; targets at random, so that games are alike.
+        # Both worlds alternate, and targets are random, so that games are alike.
         drawn = self.random.choice(targets, size=(games, 2)).reshape(-1)
         rounds = with_progress(drawn, total=len(drawn), label="games", stream=stream)
         found = [
@@ -208,14 +213,14 @@ class _Play:
         questions = self.pool.questions(target, self.nearby, self.random)
         worlds = [
             [
-                # The attacker's own models have no budget to keep to.
+                # The attacker's own models have no budget.
                 _inside(self._fitted(target, member=member))
                 for _ in range(self.shadows)
             ]
             for member in (True, False)
         ]
         label = self.pool.y[target]
-        return questions, observe(
+        return questions, observe_shadows(
             (worlds[0], worlds[1]), questions, label, self.reading
         )
 
@@ -233,7 +238,7 @@ class _Play:
                 "compare with. Fix its parameters (n_shards, classes, bounds)."
             )
         label = self.pool.y[target]
-        return interrogate(
+        return membership_log_ratio(
             partial(_ask, self.reading, model, questions, label),
             shadows,
             self.answers,
@@ -318,7 +323,7 @@ def _threshold(scores: NDArray[Any], aim: float) -> float:
     for candidate in np.unique(scores):
         if (scores[1] >= candidate).mean() <= aim:
             return float(candidate)
-    # A non-member has the largest score of all: only a larger one may accuse.
+    # A non-member has the largest score, so only a larger one may accuse.
     return math.nextafter(float(scores.max()), math.inf)
 
 
