@@ -77,17 +77,26 @@ class ConsensusSession:
             certificate=self.certificate.id,
         )
         self.memory = f"{place}/{self._session}"
-        self._paid: set[AccountId] = set()
+        self._paid: set[str] = set()
         self._lock = threading.Lock()
 
-    def admits(self, client: AccountId) -> bool:
+    def admits(self, client: str) -> bool:
         """Return whether a client has paid for this session."""
         return client in self._paid
 
     def admit(
-        self, ledger: Ledger, accounts: tuple[AccountId, ...], client: AccountId
+        self, ledger: Ledger, accounts: tuple[AccountId, ...], client: str
     ) -> None:
         """Charge the session to its dataset and to a client, each of them once.
+
+        Parameters
+        ----------
+        ledger : Ledger
+            Who has spent what.
+        accounts : tuple of AccountId
+            The accounts of the model, its dataset's among them.
+        client : str
+            The client.
 
         Raises
         ------
@@ -99,7 +108,8 @@ class ConsensusSession:
                 self._pay(ledger, "session", accounts)
                 ledger.open_account(self.account, self._cap)
             if client not in self._paid:
-                self._pay(ledger, f"client/{client.name}", (client,))
+                account = AccountId(AccountScope.CLIENT, client)
+                self._pay(ledger, f"client/{client}", (account,))
                 self._paid.add(client)
 
     def _pay(self, ledger: Ledger, payer: str, accounts: tuple[AccountId, ...]) -> None:

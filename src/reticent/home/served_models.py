@@ -97,6 +97,10 @@ class ServedModel:
     memory: str | None
     consensus: ConsensusSession | None = None
 
+    def __post_init__(self) -> None:
+        # What every answer needs is there before the first request.
+        _ = self.draw, self.loss_json
+
     @property
     def certificate(self) -> Certificate[Any]:
         """What its answers promise: one of them, or a whole consensus session."""
@@ -116,22 +120,22 @@ class ServedModel:
             return self.consensus.answer_json
         return self.stored.answer_json
 
-    def request(self, client: AccountId, table: Table, key: str) -> Request:
+    def request(self, client: str, table: Table, key: str) -> Request:
         """Return what the ledger is asked for rows of a client; the client pays last.
 
         Only for models whose answers are charged.
         """
-        accounts, charge, memory = (*self.accounts, client), self.charge, self.memory
-        if self.consensus is not None:
-            accounts = (self.consensus.account,)
-            charge, memory = self.consensus.charge, self.consensus.memory
-        if charge is None:
+        if self.price is None:
             raise NotDeployableError(f"answers of model {self.name!r} are free.")
+        queries = tuple(self.stored.queries(table))
+        accounts, memory = (*self.accounts, client_account(client)), self.memory
+        if self.consensus is not None:
+            accounts, memory = (self.consensus.account,), self.consensus.memory
         return Request(
             key=key,
             accounts=accounts,
-            charge=charge,
-            queries=tuple(self.stored.queries(table)),
+            charge=self.price,
+            queries=queries,
             memory=memory,
         )
 
@@ -214,10 +218,9 @@ def answer_rows(
     """
     if model.charge is None:
         return PaidAnswers(model.draw(table))
-    account = client_account(client)
     if model.consensus is not None:
-        model.consensus.admit(ledger, model.accounts, account)
-    request = model.request(account, table, request_key(client, key))
+        model.consensus.admit(ledger, model.accounts, client)
+    request = model.request(client, table, request_key(client, key))
     receipt = answer(
         ledger, request, lambda places: model.draw(table.take(list(places)))
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from reticent.home import ServedModel, client_account
+from reticent.home import ServedModel
 from reticent.ledger import Ledger
 from reticent.prediction import PaidAnswers, answer_async
 from reticent.schemas import Table
@@ -50,13 +50,11 @@ class Answering:
             answers = await self._drawing.answers(model.draw, table)
             self._count(model.name, "released", len(answers))
             return PaidAnswers(answers)
-        account, session = client_account(client), model.consensus
-        if session is not None and not session.admits(account):
-            await asyncio.to_thread(
-                session.admit, self._ledger, model.accounts, account
-            )
-        request = model.request(account, table, key)
-        asked = Asked(table)
+        session = model.consensus
+        if session is not None and not session.admits(client):
+            await asyncio.to_thread(session.admit, self._ledger, model.accounts, client)
+        request = model.request(client, table, key)
+        n_rows, asked = len(request.queries), Asked(table)
 
         async def draw(places: tuple[int, ...]) -> list[bytes]:
             asked.drawn = len(places)
@@ -67,14 +65,13 @@ class Answering:
             request,
             draw=draw,
             # The model runs on the ledger's thread for few rows: see `Drawing`.
-            together=self._drawing.together(model.draw)
-            if len(table) <= FEW_ROWS
-            else None,
+            together=self._drawing.together(model.draw) if n_rows <= FEW_ROWS else None,
             about=asked,
         )
+        answered = PaidAnswers.of(receipt, request.accounts[-1])
         self._count(model.name, "drawn", asked.drawn)
-        self._count(model.name, "remembered", len(table) - asked.drawn)
-        return PaidAnswers.of(receipt, request.accounts[-1])
+        self._count(model.name, "remembered", n_rows - asked.drawn)
+        return answered
 
     def _count(self, model: str, source: str, answers: int) -> None:
         if not answers:

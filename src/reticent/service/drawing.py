@@ -93,20 +93,20 @@ def _drawn(
     tables = []
     for about, receipt in asked:
         about.drawn, table = len(receipt.draw), about.table
-        whole = about.drawn == len(table)
+        whole = about.drawn == len(receipt.answers)
         tables.append(table if whole else table.take(list(receipt.draw)))
     return _split(compute, tables)
 
 
 def _split(compute: Compute, tables: list[Table]) -> list[list[bytes]]:
     """Compute the answers of all tables at once; return those of each."""
+    if len(tables) == 1:
+        return [compute(tables[0])]
     answers = iter(compute(_joined(tables)))
     return [list(islice(answers, len(table))) for table in tables]
 
 
 def _joined(tables: list[Table]) -> Table:
-    if len(tables) == 1:
-        return tables[0]
     return Table(
         tables[0].schema,
         np.concatenate([table.numbers for table in tables]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import os
 import signal
 import tempfile
@@ -101,8 +102,12 @@ def run(
     given = {"factory": True, "access_log": False, "backlog": 1024, **settings}
     if workers == 1:
         uvicorn.run(factory, **given)
-    else:
-        run_workers(uvicorn.Config(factory, workers=workers, **given))
+        return
+    if "timeout_worker_healthcheck" in inspect.signature(uvicorn.Config).parameters:
+        # A worker imports for seconds before it answers; on a busy machine the usual
+        # five are not enough, and workers would be replaced before they have begun.
+        given.setdefault("timeout_worker_healthcheck", 30)
+    run_workers(uvicorn.Config(factory, workers=workers, **given))
 
 
 @contextlib.contextmanager
