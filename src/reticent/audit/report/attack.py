@@ -70,7 +70,7 @@ def attack_check(
             if records is None
             else "the records have no label."
             if records.label is None
-            else "this kind of model cannot be fitted anew from what is stored."
+            else "this kind of model cannot be fitted again from what is stored."
             if copy is None
             else f"the attack needs {2 * wanted} people in the records."
         )

@@ -146,7 +146,7 @@ def small_check(
             "small-datasets",
             _SMALL,
             Status.NOT_RUN,
-            "Not run: this kind of model cannot be fitted anew from what is stored.",
+            "Not run: this kind of model cannot be fitted again from what is stored.",
         )
     try:
         found = verified(guarantee)

@@ -204,7 +204,7 @@ def _loaded(
     fine = "Yes: every file has the hash that the signed list names."
     checks.append(Check("files", _WHOLE, Status.KEPT, fine))
     follows = (
-        "Yes: worked out anew from the stored parameters, it is the same promise."
+        "Yes: worked out again from the stored parameters, it is the same promise."
         if stored.charged
         else "It is about the model as a whole, made once; there is no parameter left."
     )
