@@ -48,9 +48,9 @@ def test_the_worst_neighbour_moves_the_average_by_what_was_certified(delta):
     model = PrivateAveragingRegressor(
         LastValue(), 1.0, bounds=(0, 1), n_shards=3, delta=delta, random_state=0
     )
-    before = model.fit(rows, targets).response(rows[:1]).steps
+    before = model.fit(rows, targets).response(rows[:1]).noisy
     targets[4] = 1.0
-    after = model.fit(rows, targets).response(rows[:1]).steps
+    after = model.fit(rows, targets).response(rows[:1]).noisy
     moved = abs(int(after.steps[0]) - int(before.steps[0]))
     sensitivity = next(
         node for node in model.certificate_.walk() if node.rule == "P2-sums"

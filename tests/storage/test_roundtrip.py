@@ -15,12 +15,14 @@ from sklearn.preprocessing import PolynomialFeatures
 from reticent.ensembles import ClassifierEnsemble
 from reticent.errors import (
     BudgetExhaustedError,
+    InvalidDataError,
     InvalidParameterError,
     ModelFileError,
     NotDeployableError,
 )
 from reticent.estimators import Columns
 from reticent.guarantees import Budget, Scope
+from reticent.learners import OutputPerturbationClassifier
 from reticent.mechanisms import noise_source
 from reticent.prediction import (
     PredictionInterface,
@@ -275,6 +277,22 @@ def test_released_models_predict_as_they_were(case, tmp_path):
     loaded = stored(case, tmp_path / "m")
     wanted = model.predict(encoder.transform(table)).tolist()
     assert loaded.answer(table) == wanted
+
+
+def test_released_models_refuse_missing_values_and_another_fit(tmp_path):
+    table, encoder = table_for(TWO), Encoder(TWO, style="ordinal")
+    X = encoder.transform(table)
+    whole = np.flatnonzero(~np.isnan(X).any(axis=1))
+    model = OutputPerturbationClassifier(
+        5.0, norm_bound=150.0, classes=TWO.classes.tolist()
+    ).fit(X[whole], TWO.classes[table.label[whole]])
+    save_model(tmp_path / "m", model, TWO, encoder=encoder, signing_key=KEY)
+    loaded = load_model(tmp_path / "m", signing_key=KEY)
+    assert loaded.answer(table.take(whole)) == model.predict(X[whole]).tolist()
+    with pytest.raises(InvalidDataError, match="missing"):
+        loaded.answer(table)
+    with pytest.raises(InvalidParameterError, match="not the learner"):
+        loaded.predictor.fit(X, table.label)
 
 
 def test_public_parts_are_remembered(tmp_path):

@@ -103,7 +103,6 @@ class ShardConsensus:
         self.certificate: Certificate[Any] = consensus_certificate(
             n=relation.n, margin=self.margin, seeded=source.seeded, **facts
         )
-        self._law = law
         self._mechanism = Consensus(self.margin, source=source, **facts)
 
     @property
