@@ -309,7 +309,7 @@ def test_wrong_models_and_data_are_refused():
         membership_inference(Ridge(), X, Y, **SMALL, interface="predict_proba")
     with pytest.raises(InvalidDataError, match="two different labels"):
         membership_inference(Ridge(), X, np.zeros(len(X)))
-    with pytest.raises(InvalidDataError, match="one label a row"):
+    with pytest.raises(InvalidDataError, match="one label per row"):
         membership_inference(Ridge(), X, Y[:-1])
     with pytest.raises(InvalidParameterError, match="y holds numbers"):
         membership_inference(Ridge(), X, Y + 0.5, interface="predict_proba")

@@ -282,7 +282,7 @@ def test_repeated_units_are_refused():
         StableSelectionClassifier(Thresholds(), epsilon=1.0),
         RelabelingClassifier(Thresholds(), 1.0),
     ):
-        with pytest.raises(InvalidDataError, match="one row a unit"):
+        with pytest.raises(InvalidDataError, match="one row per unit"):
             model.fit(X, y, units=[1, 1, 2, 3])
 
 

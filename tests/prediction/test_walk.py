@@ -210,7 +210,7 @@ def test_mistakes_are_named(settings, message, skip):
 
 def test_repeated_units_and_missing_values_are_refused():
     X, y = np.arange(4.0)[:, None], [0, 1, 0, 1]
-    with pytest.raises(InvalidDataError, match="one row a unit"):
+    with pytest.raises(InvalidDataError, match="one row per unit"):
         ProjectedWalkClassifier(1.0).fit(X, y, units=[1, 1, 2, 3])
     frame = pd.DataFrame({"x": [0.0, np.nan, 1.0, 2.0]})
     with pytest.raises(InvalidDataError, match="NaN"):
