@@ -39,10 +39,10 @@ def test_plain_json_is_read():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"a": 1, "a": 2}', "the key 'a' is there twice"),
-        ('{"b": {"a": 1, "a": 1}}', "the key 'a' is there twice"),
-        ("[NaN]", "NaN is not a number that JSON knows"),
-        ("-Infinity", "-Infinity is not a number"),
+        ('{"a": 1, "a": 2}', "the key 'a' occurs twice"),
+        ('{"b": {"a": 1, "a": 1}}', "the key 'a' occurs twice"),
+        ("[NaN]", "NaN is not a JSON number"),
+        ("-Infinity", "-Infinity is not a JSON number"),
         ("{", "not JSON: .* at line 1, column 2"),
         ("1 2", "not JSON: Extra data"),
         ("[" * 100_000, "nested too deeply"),

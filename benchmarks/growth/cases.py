@@ -202,7 +202,7 @@ ASK = {
     ),
     "stable linear": Case(_labels(StableLinearClassifier, 1.0)),
     "stable linear, psgd": Case(
-        _labels(StableLinearClassifier, 1.0, "psgd"), most_rows=3 * 10**5
+        _labels(StableLinearClassifier, 1.0, solver="psgd"), most_rows=3 * 10**5
     ),
     "stable linear numbers": Case(_bounds(StableLinearRegressor, 1.0), numbers),
     "projected walk": Case(_labels(ProjectedWalkClassifier, 1.0), line),

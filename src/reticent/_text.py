@@ -54,15 +54,13 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidParameterError(
-            f"the key {twice!r} is there twice in one object. Keep one of them."
+            f"the key {twice!r} occurs twice in one object. Keep one of them."
         )
     return found
 
 
 def _constant(name: str) -> NoReturn:
-    raise InvalidParameterError(
-        f"{name} is not a number that JSON knows. Write a finite number."
-    )
+    raise InvalidParameterError(f"{name} is not a JSON number. Write a finite number.")
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)

@@ -108,8 +108,11 @@ def public_estimators(rooms: Any = ROOMS) -> dict[str, type]:
         )
         for name in module.__all__:
             value = getattr(module, name)
-            if inspect.isclass(value) and (
-                hasattr(value, "fit") or hasattr(value, "predict")
+            described = getattr(value, "_is_protocol", False)  # it answers nothing
+            if (
+                inspect.isclass(value)
+                and not described
+                and (hasattr(value, "fit") or hasattr(value, "predict"))
             ):
                 found[name] = value
     return found

@@ -57,8 +57,8 @@ class CheckThenSpendInMemory(MemoryLedger):
             raise BudgetExhaustedError("nothing left")
         time.sleep(0.001)
         spent = seen.spent.plus(seen.cap.cost(request.charge, 1))
-        with self._held() as page:
-            page.accounts[str(DATASET)] = Balance(DATASET, seen.cap, spent)
+        with self._locked_state() as state:
+            state.accounts[str(DATASET)] = Balance(DATASET, seen.cap, spent)
 
 
 def rush(ledger: Any, name: str, tries: int) -> int:

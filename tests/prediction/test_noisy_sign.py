@@ -15,7 +15,7 @@ from reticent.mechanisms import (
     noise_source,
     normal_tail_bounds,
 )
-from reticent.prediction.noisy_sign import GaussianSignResponse, noisy_sign
+from reticent.prediction.linear.noisy_sign import GaussianSignResponse, noisy_sign
 from tests.stats import assert_rate, rejects
 
 PREMISE = erm_sensitivity(
@@ -109,7 +109,7 @@ def test_draws_follow_the_law(noise, score):
 
 def test_gaussian_draws_settle_every_doubt_exactly(monkeypatch):
     # With no trust in floats every draw is decided in whole numbers.
-    monkeypatch.setattr("reticent.prediction.noisy_sign._DOUBT", 1.0)
+    monkeypatch.setattr("reticent.prediction.linear.noisy_sign._DOUBT", 1.0)
     law = GaussianSignResponse(np.full(3000, 700), 1000.0)
     drawn = law.draw(noise_source(4))
     assert_rate(drawn.sum(), drawn.size, stats.norm.cdf(0.7))

@@ -22,8 +22,8 @@ from reticent.guarantees import (
 from reticent.hypotheses import FiniteClass, Intervals, Stumps, Thresholds
 from reticent.mechanisms import exponential_mechanism
 from reticent.prediction import RelabelingClassifier, StableSelectionClassifier
-from reticent.prediction.relabeling_rules import net_failure, relabeled
-from reticent.prediction.selection_rules import (
+from reticent.prediction.selection.relabeling_rules import net_failure, relabeled
+from reticent.prediction.selection.stable_selection_rules import (
     SelectionPlan,
     flipped_epsilon,
     private_from_stable,

@@ -9,8 +9,8 @@ import pytest
 
 from reticent.errors import RuleError
 from reticent.mechanisms import exponential_mechanism
-from reticent.prediction.relabeling_rules import net_failure, relabeled
-from reticent.prediction.selection_rules import (
+from reticent.prediction.selection.relabeling_rules import net_failure, relabeled
+from reticent.prediction.selection.stable_selection_rules import (
     plan_for_privacy,
     plan_for_stability,
     private_from_stable,

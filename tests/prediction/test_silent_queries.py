@@ -19,9 +19,9 @@ from reticent.hypotheses import (
     base,
 )
 from reticent.prediction import RelabelingClassifier, StableSelectionClassifier
-from reticent.prediction import relabeling_rules as rules
-from reticent.prediction.fresh_hypotheses import ClassSearch
-from reticent.prediction.selection_rules import SelectionPlan
+from reticent.prediction.selection import relabeling_rules as rules
+from reticent.prediction.selection.fresh_hypotheses import ClassSearch
+from reticent.prediction.selection.stable_selection_rules import SelectionPlan
 
 UNITS = list(product((0.0, 1.0), (0, 1)))
 

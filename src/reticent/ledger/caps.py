@@ -33,17 +33,8 @@ from reticent.ledger.units import (
     whole,
 )
 
-_CAP_FIELDS = (
-    "relation",
-    "epsilon",
-    "delta",
-    "slack",
-    "rho",
-    "answers",
-    "certificate",
-)
-# How much of a budget's delta a cap keeps for answers that bring a delta, when it is
-# opened for one that does; what covers most of them is taken.
+_CAP_FIELDS = ("relation", "epsilon", "delta", "slack", "rho", "answers", "certificate")
+# The parts of a budget's delta that `Cap.within` tries for answers with a delta.
 _SLACK_SHARES = (SLACK_OF_DELTA, Fraction(1, 2), Fraction(9, 10), Fraction(1))
 
 

@@ -27,10 +27,14 @@ from reticent.prediction.consensus import (
 )
 from reticent.prediction.interface import PredictionInterface
 from reticent.prediction.law import AnswerInterface, AnswerLaw
+from reticent.prediction.linear.stable_linear import (
+    StableLinearClassifier,
+    StableLinearRegressor,
+)
 from reticent.prediction.queries import canonical_rows
-from reticent.prediction.relabeling import RelabelingClassifier
-from reticent.prediction.selection import StableSelectionClassifier
-from reticent.prediction.selection_rules import plan_for_privacy
+from reticent.prediction.selection.relabeling import RelabelingClassifier
+from reticent.prediction.selection.stable_selection import StableSelectionClassifier
+from reticent.prediction.selection.stable_selection_rules import plan_for_privacy
 from reticent.prediction.sharded.base import (
     ShardLaw,
     TableForm,
@@ -39,10 +43,6 @@ from reticent.prediction.sharded.base import (
 )
 from reticent.prediction.sharded.counts import ShardChoice
 from reticent.prediction.sharded.sums import SumNoise
-from reticent.prediction.stable_linear import (
-    StableLinearClassifier,
-    StableLinearRegressor,
-)
 from reticent.prediction.voting import (
     VOTE_RULES,
     PrivateVotingClassifier,

@@ -14,7 +14,7 @@ from reticent.estimators import needs_no_validation, rows_in_ball
 from reticent.mechanisms import GridNoise, Response
 from reticent.prediction.bounded_answers import BoundedAnswers
 from reticent.prediction.law import AnswerLaw
-from reticent.prediction.noisy_sign import noisy_sign
+from reticent.prediction.linear.noisy_sign import noisy_sign
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

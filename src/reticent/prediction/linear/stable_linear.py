@@ -18,8 +18,8 @@ from reticent.estimators import (
     rows_in_ball,
 )
 from reticent.prediction.law import AnswerLaw, LawfulPredictor, blank_of
-from reticent.prediction.linear_laws import NoisyScoreLaw, NoisySignLaw
-from reticent.prediction.linear_plan import LinearPlan
+from reticent.prediction.linear.laws import NoisyScoreLaw, NoisySignLaw
+from reticent.prediction.linear.plan import LinearPlan
 
 
 class _StableLinear(LawfulPredictor, LinearModel):

@@ -14,12 +14,12 @@ from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.estimators import deal_units
 from reticent.hypotheses import HypothesisClass
 from reticent.mechanisms import Response, geometric_vote, noise_source
-from reticent.prediction.fresh_hypotheses import (
+from reticent.prediction.law import blank_of
+from reticent.prediction.selection.fresh_hypotheses import (
     FreshHypothesisClassifier,
     FreshHypothesisLaw,
 )
-from reticent.prediction.law import blank_of
-from reticent.prediction.relabeling_rules import plan_relabeling
+from reticent.prediction.selection.relabeling_rules import plan_relabeling
 from reticent.prediction.sharded.counts import choose_shards
 
 

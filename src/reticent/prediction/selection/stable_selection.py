@@ -13,12 +13,12 @@ from reticent._sklearn import Interval, MatrixLike, fit_context
 from reticent.errors import InvalidParameterError
 from reticent.hypotheses import HypothesisClass
 from reticent.mechanisms import noise_source
-from reticent.prediction.fresh_hypotheses import (
+from reticent.prediction.law import blank_of
+from reticent.prediction.selection.fresh_hypotheses import (
     FreshHypothesisClassifier,
     FreshHypothesisLaw,
 )
-from reticent.prediction.law import blank_of
-from reticent.prediction.selection_rules import (
+from reticent.prediction.selection.stable_selection_rules import (
     SelectionPlan,
     plan_for_privacy,
     plan_for_stability,

@@ -1,0 +1,1 @@
+"""One linear model, stable by convexity, behind noise (P3)."""
