@@ -42,6 +42,7 @@ PROSE = (
     "docs/**/*.md",
     "examples/**/*.py",
     "src/reticent/**/templates/*.html",
+    "src/reticent/**/*.py",
 )
 _COUNT = r"(?:an?|one|two|few|handful|\d[\d,]*)"
 _EACH = "(?:row|unit|shard|feature|column|face|round|commit|worker|line|entry|person)"

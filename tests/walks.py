@@ -15,7 +15,6 @@ What counts:
   from the one before it, the room has changed. The changes of all threads are added up.
   A return is not a call: it counts if another function of the first room is called
   afterwards. From one thread to another there is no change.
-- *Changes with the ground*: the same, with the ground as one more room.
 
 The HTTP answer is the first one of a running service, for one row, with a ledger on
 disk. Starting the service is no part of it, nor is the client. How its threads meet may
@@ -114,7 +113,6 @@ class Tracer:
             "files": len({code.co_filename for code in functions}),
             "rooms": len({room for walk in above for room in walk}),
             "changes": sum(map(changes, above)),
-            "changes_with_ground": sum(map(changes, rooms)),
             "threads": len(rooms),
         }
 
@@ -264,8 +262,8 @@ def all_walks(walks: tuple[Walk, ...] = WALKS) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     """Return the counts as Markdown; what was before stands in brackets."""
-    heads = ["functions", "files", "changes of room", "with the ground", "threads"]
-    keys = ["functions", "files", "changes", "changes_with_ground", "threads"]
+    heads = ["functions", "files", "changes of room", "threads"]
+    keys = ["functions", "files", "changes", "threads"]
     lines = [f"| walk | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for name, now in result["after"].items():
         before = result["before"].get(name, {})

@@ -45,17 +45,13 @@ class _Ensemble:
         n_jobs: int | None,
     ) -> None:
         self.models = tuple(models)
+        self.n_shards = len(self.models)  # failed ones included; public
         self.columns = columns
         self.n_jobs = n_jobs
         if fusion is not None:
             only_arrays = all(self.models[shard] is None for shard in fusion.shards)
         self._only_arrays = only_arrays
         self.fusion = fusion if fusion or only_arrays else fuse(self.models, labels)
-
-    @property
-    def n_shards(self) -> int:
-        """Number of shards, failed ones included; public."""
-        return len(self.models)
 
     def _encoded(self, X: MatrixLike, fused: bool) -> Encoded | None:
         """Encode a batch for the arrays; None if models are asked one by one.

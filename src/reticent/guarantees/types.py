@@ -238,7 +238,7 @@ class FiniteRange(Guarantee):
         if not bits < _MOST_BITS:
             raise InvalidGuaranteeError(
                 f"FiniteRange needs a total size of less than {_MOST_BITS} bits; got "
-                f"about {bits}. So many outputs promise nothing."
+                f"about {bits}. With more outputs the bound promises nothing."
             )
         return cls(math.prod(part.size**count for part, count in parts))
 

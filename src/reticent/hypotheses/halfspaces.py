@@ -88,7 +88,7 @@ class Halfspaces(ProgrammedClass["LayeredHalfspace | Halfspace"]):
     Notes
     -----
     `project` needs at most three dimensions. Enumeration decides sides exactly, also
-    for points that are almost or exactly in special position. Its representatives come
+    for points that are almost or exactly in special position. Its representatives are
     in the order of the anchors. The integer program returns an ordinary
     :class:`Halfspace` and breaks ties in its own way, deterministically, as a function
     of the point set and the cost of each point. Its lower bound is HiGHS's, in floating

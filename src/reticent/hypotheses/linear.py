@@ -20,7 +20,8 @@ __all__ = ["ConvexMinimum", "LinearBall", "LinearFunction"]
 Float = NDArray[np.float64]
 
 _MOST_STEPS = 500
-# Half a unit in the last place of 1.0, and the roundings in one term of a gradient.
+
+# Half of the last place of 1.0, and the roundings in one term of a gradient.
 _ROUND_OFF, _ROUNDINGS = 2.0**-53, 32
 # Rows whose intermediate results stay in a processor's cache.
 _CACHED_ROWS = 4096

@@ -63,7 +63,7 @@ class Stumps(ClassOfFeatures[Stump]):
 
     Notes
     -----
-    Representatives come in this order: constant 0, constant 1, then by feature, then 0
+    The order of representatives is: constant 0, constant 1, then by feature, then 0
     below the cut before 1 below it, then by ascending cut. Cuts are values of the
     projected points. The VC dimension is the largest :math:`m` with
     :math:`\binom{m}{\lfloor m/2 \rfloor} \le 2d`.

@@ -106,7 +106,7 @@ class LedgerState:
         return entry
 
     def index(self, entry: Entry) -> None:
-        """Make a charge or an answer findable. Answers come in order of sequence."""
+        """Make a charge or an answer findable; answers are in order of sequence."""
         if entry.kind == CHARGE and entry.request is not None:
             self.requests[entry.request] = entry
             self.charges[entry.sequence] = entry

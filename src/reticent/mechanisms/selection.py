@@ -69,7 +69,7 @@ def permute_and_flip(
 ) -> Response:
     r"""Return the law of permute-and-flip on scores.
 
-    Candidates come in random order; `j` is accepted with probability
+    Candidates are in random order; `j` is accepted with probability
     :math:`e^{-\varepsilon(\max - \mathrm{score}_j)/(2\Delta)}`.
 
     Parameters

@@ -32,8 +32,8 @@ def record_type(d: int, *, coordinates: bool = True) -> np.dtype[Any]:
     """Return the fields of a layered halfspace in `d` dimensions, top layer first.
 
     Layer 3 is a plane through three anchors; `axis` is a direction along which it can
-    be flattened. Layer 2 is a line through two, layer 1 the cut, by lexicographic
-    order. Anchors are positions in a list of points, or their coordinates.
+    be flattened. Layer 2 is the line through two anchors, layer 1 the cut, by
+    lexicographic order. Anchors are positions in a list of points, or coordinates.
     """
     kind, point = (np.float64, (d,)) if coordinates else (np.intp, ())
     fields: list[Any] = []

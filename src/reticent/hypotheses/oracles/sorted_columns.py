@@ -36,7 +36,7 @@ class SortedColumns:
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> SortedColumns:
-        """Sort the columns of `rows`; ties may come in any order."""
+        """Sort the columns of `rows`; ties may have any order."""
         # Half the memory of 64-bit indices, and half the traffic when gathering.
         index = np.int32 if len(rows) < 2**31 else np.int64
         order = np.empty(rows.shape[::-1], dtype=index)

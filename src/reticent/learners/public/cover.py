@@ -182,7 +182,7 @@ class PublicCoverClassifier(CandidateClassifier):
         *,
         public: MatrixLike | None = None,
     ) -> Any:
-        """Return the exact law of what `fit` would release: for trusted eyes only."""
+        """Return the exact law of what `fit` would release; as secret as the data."""
         check_public("PublicCoverClassifier", public, X)
         return self._law(self._rows(X, reset=False), y, units, public)[-1]
 

@@ -32,7 +32,7 @@ from reticent.mechanisms import (
 NOISES = ("laplace", "gaussian")
 
 # A mistake counts at most this many steps of the noise's grid. Breaking ties costs half
-# a step in this many, so finer steps would save next to nothing.
+# a step in this many, so finer steps would save very little.
 _FINEST = 1 << 16
 
 

@@ -1,8 +1,8 @@
 """Group commit: requests that wait together share one durable commit.
 
 One thread per process writes. While it commits, operations queue. The next commit takes
-all of them, decides each in order, and wakes each caller when it is durable. So many
-requests share the cost of one commit.
+all of them, decides each in order, and wakes each caller when it is durable. All of
+these requests share the cost of one commit.
 
 Coroutines that one commit woke usually send their next operations together. These are
 collected per event loop, until no commit is under way and the loop has iterated a few

@@ -78,6 +78,6 @@ class NoisyScoreLaw(LinearLaw):
     bounds: tuple[float, float]
 
     def response(self, X: MatrixLike) -> BoundedAnswers:
-        """Return the exact law of the answers before clipping: for trusted eyes."""
+        """Return the exact law of the answers before clipping: not private."""
         inside = np.clip(self.scores(X), -1.0, 1.0)
         return BoundedAnswers.centred(self.noise.response(inside), self.bounds)

@@ -11,7 +11,7 @@ _MOST_BUCKETS = 100_000
 
 
 class RateLimit:
-    """Token buckets: `rate` requests a second each, `burst` at once.
+    """Token buckets: `rate` requests per second each, `burst` at once.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class RateLimit:
             raise ProblemError(
                 429,
                 "rate_limited",
-                f"more than {self._rate:g} requests a second; nothing was charged.",
+                f"more than {self._rate:g} requests per second; nothing was charged.",
                 details={"rate": self._rate, "burst": int(self._burst)},
                 headers={"retry-after": str(wait)},
             )
