@@ -43,7 +43,7 @@ docs: $(VENV)/.package  ## Build the documentation into docs/_build/html
 bench: $(VENV)/.package  ## Run all benchmarks and compare with the last run; QUICK=1 for 5 minutes
 	@scripts/bench
 
-lock:  ## Resolve the dependencies anew into requirements-dev.lock
+lock:  ## Resolve the dependencies again into requirements-dev.lock
 	@$(PYTHON) -m venv --without-pip .venv-lock
 	@$(PYTHON) -m pip --python .venv-lock/bin/python -qq install uv
 	@.venv-lock/bin/uv pip compile pyproject.toml --all-extras --group dev \

@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def merged(known: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Replace in a known run the parts that were run anew."""
+    """Replace in a known run the parts that were run again."""
     result = {**known, **new}
     for field in ("ratios", "accuracy"):
         kept = {

@@ -159,7 +159,7 @@ def measure(option: Option, table: Table, seed: int) -> float:
 
 
 def consensus_accuracy(option: Option, model: object, X: object, y: object) -> float:
-    """Spend the budget anew on block after block of queries; refusals are wrong."""
+    """Spend the budget again on block after block of queries; refusals are wrong."""
     settings = option.settings
     size = min(settings["queries"], len(X))
     blocks = min(BLOCKS, len(X) // size)

@@ -335,7 +335,7 @@ def study(
 
 
 def again(before: dict, tables: Tables, word: str) -> dict[str, object]:
-    """Replace those of ours whose name holds a word, and judge anew."""
+    """Replace those of ours whose name holds a word, and judge again."""
     new = ours(tables, word)
     mine = {e: {**kept, **new.get(e, {})} for e, kept in before["ours"].items()}
     return {**before, "ours": mine, "verdicts": verdicts(mine, before["theirs"])}

@@ -1,9 +1,10 @@
 """Several statements in one round trip to PostgreSQL, by libpq's pipeline mode.
 
 The driver's cursors take longer to send most of our statements than the server takes
-to run them, and all replicas wait meanwhile. Little of what cursors do is needed:
-statements are prepared once per connection, parameters are texts, and rows hold whole
-numbers and texts.
+to run them, and all replicas wait meanwhile: for one commit of five statements,
+`psycopg.Connection.pipeline` took 3 to 5 times the processor time of this module.
+Little of what cursors do is needed: statements are prepared once per connection,
+parameters are texts, and rows hold whole numbers and texts.
 """
 
 from __future__ import annotations
