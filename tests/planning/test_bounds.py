@@ -1,4 +1,4 @@
-"""Bounds: against formulas written down a second time, and sizes against their own inverse."""
+"""Bounds: against formulas written a second time; sizes against their own inverse."""
 
 import math
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reticent.ensembles.row_files import RowFile
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.estimators import Partition, UnitCounter, deal_units
+from reticent.estimators import Partition, UnitCounter, UnitIds, deal_units
 from reticent.mechanisms import RandomSource
 
 # Bytes of rows in memory at a time, besides the caller's batch.
@@ -68,7 +68,7 @@ class RowSpool:
         return self.n_rows if self._counter is None else self._counter.n_units
 
     def append(
-        self, X: NDArray[Any], targets: NDArray[np.float64], units: Any = None
+        self, X: NDArray[Any], targets: NDArray[np.float64], units: UnitIds = None
     ) -> None:
         """Add a batch of rows with their targets, and their units or None."""
         if self._rows is None:

@@ -68,6 +68,7 @@ from reticent.estimators.tables import (
 from reticent.estimators.units import (
     Partition,
     UnitCounter,
+    UnitIds,
     deal_units,
     partition_rows,
     unit_positions,
@@ -99,6 +100,7 @@ __all__ = [
     "Risk",
     "TargetRange",
     "UnitCounter",
+    "UnitIds",
     "as_table",
     "automatic_regularization",
     "bounded_rows",

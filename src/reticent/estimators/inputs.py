@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators.labels import Labels
-from reticent.estimators.units import unit_positions
+from reticent.estimators.units import UnitIds, unit_positions
 
 
 def needs_no_validation(model: Any, X: Any) -> bool:
@@ -85,7 +85,7 @@ def checked_targets(y: Any) -> NDArray[np.float64]:
     return np.asarray(values)
 
 
-def require_one_row_per_unit(owner: str, units: Any, n: int) -> None:
+def require_one_row_per_unit(owner: str, units: UnitIds, n: int) -> None:
     """Refuse units of several rows for a method that counts mistakes by row."""
     if units is not None and unit_positions(units, n)[1] != n:
         raise InvalidDataError(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from reticent._numbers import whole
 from reticent.errors import InvalidDataError, TooFewRecordsError
 from reticent.estimators.cells import as_objects
 from reticent.estimators.unit_ids import keys_of, missing_id, unit_key, whole_numbers
 from reticent.mechanisms import RandomSource
+
+#: The id of the unit of each row; None makes every row a unit of its own.
+UnitIds: TypeAlias = ArrayLike | None
 
 _SORTABLE_KINDS = "iufUSM"
 
@@ -53,7 +56,7 @@ class Partition:
 
 
 def partition_rows(
-    n_rows: int, n_shards: int, source: RandomSource, *, units: Any = None
+    n_rows: int, n_shards: int, source: RandomSource, *, units: UnitIds = None
 ) -> Partition:
     """Deal the units of a table of `n_rows` rows to `n_shards` shards at random.
 
@@ -138,7 +141,7 @@ def deal_units(n_units: int, n_shards: int, source: RandomSource) -> NDArray[np.
     return shards
 
 
-def unit_positions(units: Any, n_rows: int) -> tuple[NDArray[np.int64], int]:
+def unit_positions(units: UnitIds, n_rows: int) -> tuple[NDArray[np.int64], int]:
     """Return the position of each row's unit, and the number of units.
 
     Positions count ids in the order of their first appearance.
@@ -167,7 +170,7 @@ class UnitCounter:
         """Number of different units so far."""
         return len(self._seen)
 
-    def positions(self, units: Any, n_rows: int) -> NDArray[np.int64]:
+    def positions(self, units: UnitIds, n_rows: int) -> NDArray[np.int64]:
         """Return the position of each row's unit among all units so far."""
         return self.count(*_grouped(units, n_rows))
 
@@ -178,7 +181,7 @@ class UnitCounter:
         return np.array(known, dtype=np.int64)[local]
 
 
-def _grouped(units: Any, n_rows: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _grouped(units: UnitIds, n_rows: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return each row's place among the distinct ids, and these in order of appearance.
 
     Some of them may still belong to one unit, such as "7" and "07".

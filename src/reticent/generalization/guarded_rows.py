@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from reticent._numbers import whole
 from reticent._sklearn import safe_indexing
 from reticent.errors import InvalidDataError, InvalidParameterError, TooFewRecordsError
-from reticent.estimators import unit_positions
+from reticent.estimators import UnitIds, unit_positions
 from reticent.mechanisms import noise_source
 
 
@@ -32,7 +32,7 @@ class GuardedRows:
         by label; rows that do not fill a unit are left out.
     """
 
-    def __init__(self, X: Any, y: Any, units: Any, rows_per_unit: int = 1) -> None:
+    def __init__(self, X: Any, y: Any, units: UnitIds, rows_per_unit: int = 1) -> None:
         self.X = X if hasattr(X, "shape") else np.asarray(X)
         if hasattr(X, "tocsr"):
             self.X = X.tocsr()  # so that rows can be taken

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.mechanisms import RealResponse
+from reticent.mechanisms import RandomSource, RealResponse
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,7 +53,7 @@ class BoundedAnswers:
         """Law of the noise."""
         return self.noisy.law
 
-    def draw(self, source: Any) -> NDArray[np.float64]:
+    def draw(self, source: RandomSource) -> NDArray[np.float64]:
         """Draw noisy numbers, clipped to the public bounds."""
         with np.errstate(over="ignore"):  # beyond the bounds in any case
             numbers = self.offset + self.unit * self.noisy.draw(source)

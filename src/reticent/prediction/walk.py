@@ -14,7 +14,7 @@ from sklearn.base import ClassifierMixin
 from reticent._numbers import positive, probability, whole
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError
-from reticent.estimators import require_one_row_per_unit, two_labels
+from reticent.estimators import UnitIds, require_one_row_per_unit, two_labels
 from reticent.guarantees import (
     PUBLIC_LABELS,
     Assumption,
@@ -208,7 +208,7 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
         """Sort, walk, and issue the certificate; nothing is released.
 
         Parameters

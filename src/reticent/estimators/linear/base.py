@@ -26,6 +26,7 @@ from reticent.estimators.linear.losses import (
 )
 from reticent.estimators.linear.solvers import Float
 from reticent.estimators.linear.targets import TargetRange, check_bounds
+from reticent.estimators.units import UnitIds
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 POSITIVE_OR_AUTO = [StrOptions({"auto"}), POSITIVE]
@@ -58,7 +59,7 @@ class LinearExamples:
 
     X: Float
     targets: Float
-    units: Any
+    units: UnitIds
     classes: NDArray[Any] | None = None
     bounds: tuple[float, float] = (-1.0, 1.0)
     labels_from_data: bool = False
@@ -83,7 +84,7 @@ class LinearModel(BaseEstimator):
     }
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
         """Train the model and issue its certificate.
 
         Parameters
@@ -105,7 +106,7 @@ class LinearModel(BaseEstimator):
         return self
 
     @abstractmethod
-    def _examples(self, X: MatrixLike, y: MatrixLike, units: Any) -> LinearExamples:
+    def _examples(self, X: MatrixLike, y: MatrixLike, units: UnitIds) -> LinearExamples:
         """Check the data."""
 
     @abstractmethod
@@ -123,7 +124,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
     _multi_class: ClassVar[bool] = False
 
-    def _examples(self, X: MatrixLike, y: MatrixLike, units: Any) -> LinearExamples:
+    def _examples(self, X: MatrixLike, y: MatrixLike, units: UnitIds) -> LinearExamples:
         X = validate_data(self, X, dtype=np.float64)
         if self._multi_class:
             labels, y = checked_labels(self.classes, y)
@@ -157,7 +158,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 class LinearRegressor(RegressorMixin, LinearModel):
     """A linear model of a number within public bounds."""
 
-    def _examples(self, X: MatrixLike, y: MatrixLike, units: Any) -> LinearExamples:
+    def _examples(self, X: MatrixLike, y: MatrixLike, units: UnitIds) -> LinearExamples:
         bounds = check_bounds(self.bounds)
         X = validate_data(self, X, dtype=np.float64)
         y = checked_targets(y)

@@ -10,7 +10,7 @@ import numpy as np
 from reticent._numbers import positive
 from reticent.estimators.linear.losses import ROUND_OFF
 from reticent.estimators.linear.solvers import CACHED_ROWS, Float
-from reticent.estimators.units import unit_positions
+from reticent.estimators.units import UnitIds, unit_positions
 
 # The intercept's feature in released models, for rows in the unit ball. A multiple of
 # 2^-17, so that it survives fixed point.
@@ -78,7 +78,7 @@ def with_constant(rows: Float) -> Float:
     return np.concatenate([rows, np.full((len(rows), 1), CONSTANT)], axis=1)
 
 
-def unit_weights(units: Any, n_rows: int) -> tuple[Float, int]:
+def unit_weights(units: UnitIds, n_rows: int) -> tuple[Float, int]:
     """Return one weight per row and the number of units, which all weigh the same.
 
     The weights sum to 1.

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.estimators import unit_positions
+from reticent.estimators import UnitIds, unit_positions
 from reticent.generalization.compression.boosting import BoostingScheme
 from reticent.generalization.compression.kept_examples import (
     KeptExamples,
@@ -163,7 +163,7 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
         """Choose examples to keep, decode the model from them, issue the certificate.
 
         Parameters

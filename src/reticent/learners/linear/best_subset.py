@@ -18,6 +18,7 @@ from reticent.estimators import (
     Float,
     LinearExamples,
     ReleasedLinearRegressor,
+    UnitIds,
     bounded_rows,
     unit_weights,
 )
@@ -223,7 +224,7 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
         self,
         rows: Float,
         targets: Float,
-        units: Any,
+        units: UnitIds,
         supports: NDArray[np.int64],
         epsilon: float,
         source: RandomSource,

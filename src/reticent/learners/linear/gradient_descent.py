@@ -15,6 +15,7 @@ from reticent.errors import InternalError, InvalidParameterError, RuleError
 from reticent.estimators import (
     CONSTANT,
     Float,
+    UnitIds,
     is_auto,
     rows_in_ball,
     unit_positions,
@@ -235,7 +236,7 @@ def descent_rows(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:
 
 
 def unit_after_unit(
-    rows: Float, targets: NDArray[Any], units: Any
+    rows: Float, targets: NDArray[Any], units: UnitIds
 ) -> tuple[Float, NDArray[Any], NDArray[np.int64] | None, int]:
     """Sort rows by unit; return them, where units start (or None), and their number."""
     positions, n_units = unit_positions(units, len(rows))

@@ -25,6 +25,7 @@ from reticent.estimators import (
     ReleasedLinear,
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
+    UnitIds,
     unit_positions,
 )
 from reticent.learners.linear.log_concave_laws import (
@@ -63,7 +64,7 @@ class _LogConcave(ReleasedLinear):
         self,
         X: MatrixLike,
         y: MatrixLike,
-        units: Any = None,
+        units: UnitIds = None,
         *,
         report: Report | None = None,
     ) -> Self:
@@ -123,7 +124,7 @@ class _LogConcave(ReleasedLinear):
         return str(self.rule)
 
     def _from_net(
-        self, target: BallTarget, data: BallExamples, units: Any
+        self, target: BallTarget, data: BallExamples, units: UnitIds
     ) -> CertifiedCoefficients:
         points = whole(type(self).__name__, "net_points", self.net_points)
         net = net_of_ball(data.facts.dimension, target.problem.radius, points)

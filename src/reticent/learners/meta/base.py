@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
 
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.errors import InvalidParameterError
-from reticent.estimators import checked_labels, unit_positions
+from reticent.estimators import UnitIds, checked_labels, unit_positions
 from reticent.guarantees import Certificate, Scope
 from reticent.mechanisms import RandomSource
 
@@ -26,7 +26,7 @@ from reticent.mechanisms import RandomSource
 class UnitTable:
     """Rows with their labels, grouped by unit; units can be taken in any order."""
 
-    def __init__(self, X: MatrixLike, y: NDArray[Any], units: Any) -> None:
+    def __init__(self, X: MatrixLike, y: NDArray[Any], units: UnitIds) -> None:
         self.X, self.y = X, y
         self.with_units = units is not None
         self.positions, self.n_units = unit_positions(units, len(y))
@@ -90,7 +90,7 @@ class MetaLearner(BaseEstimator):
         kind = None if get_tags(self.learner).input_tags.string else "numeric"
         return validate_data(self, X, dtype=kind, reset=reset)
 
-    def _table(self, X: MatrixLike, y: Any, units: Any) -> tuple[UnitTable, bool]:
+    def _table(self, X: MatrixLike, y: Any, units: UnitIds) -> tuple[UnitTable, bool]:
         """Check the data; return it with whether labels are assumed public.
 
         All parts must know all labels, so those of `y` are passed to the learner.

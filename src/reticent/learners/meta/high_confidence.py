@@ -20,7 +20,7 @@ from reticent._sklearn import (
     safe_indexing,
 )
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.estimators import check_bounds, deal_units
+from reticent.estimators import UnitIds, check_bounds, deal_units
 from reticent.guarantees import (
     PUBLIC_LABELS,
     SEEDED_NOISE,
@@ -160,7 +160,7 @@ class HighConfidence(MetaLearner):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
         """Train on every part but one, let the last choose, release the choice.
 
         Parameters
@@ -244,7 +244,13 @@ class HighConfidence(MetaLearner):
         )
         return mechanism(scores, epsilon, **facts), certificate
 
-    def _score(self, model: Any, X: MatrixLike, y: NDArray[Any], units: Any) -> int:
+    def _score(
+        self,
+        model: Any,
+        X: MatrixLike,
+        y: NDArray[Any],
+        units: NDArray[Any] | None,
+    ) -> int:
         """Return a model's loss over units, each a whole number up to `FIXED_POINT`.
 
         What a unit adds is a function of its own rows. A product of matrices rounds a

@@ -11,6 +11,7 @@ import numpy as np
 from reticent._numbers import whole
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError, TooFewRecordsError
+from reticent.estimators import UnitIds
 from reticent.guarantees import (
     PUBLIC_LABELS,
     SEEDED_NOISE,
@@ -139,7 +140,7 @@ class Subsampled(MetaLearner):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
         """Draw units, train on them, and release the model.
 
         Parameters
@@ -228,7 +229,7 @@ class Resampled(MetaLearner):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
         """Draw units with replacement, train on them, and release the model.
 
         Parameters

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from reticent._numbers import real
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError
+from reticent.estimators import UnitIds
 from reticent.hypotheses import HypothesisClass
 from reticent.learners.public.points import check_public, first_rows
 from reticent.learners.selection.candidates import (
@@ -136,7 +137,7 @@ class PublicCoverClassifier(CandidateClassifier):
         self,
         X: MatrixLike,
         y: MatrixLike,
-        units: Any = None,
+        units: UnitIds = None,
         *,
         public: MatrixLike | None = None,
     ) -> Self:
@@ -178,7 +179,7 @@ class PublicCoverClassifier(CandidateClassifier):
         self,
         X: MatrixLike,
         y: MatrixLike,
-        units: Any = None,
+        units: UnitIds = None,
         *,
         public: MatrixLike | None = None,
     ) -> Any:
@@ -186,7 +187,7 @@ class PublicCoverClassifier(CandidateClassifier):
         check_public("PublicCoverClassifier", public, X)
         return self._law(self._rows(X, reset=False), y, units, public)[-1]
 
-    def _law(self, rows: Any, y: Any, units: Any, public: Any) -> Any:
+    def _law(self, rows: Any, y: Any, units: UnitIds, public: Any) -> Any:
         candidates = self.candidates(public)
         fine = self.penalty is not None
         examples, labels = self._examples(rows, y, units, fine=fine)

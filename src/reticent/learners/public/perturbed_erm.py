@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from reticent._numbers import positive, probability, whole
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError, RuleError
-from reticent.estimators import two_labels, unit_positions
+from reticent.estimators import UnitIds, two_labels, unit_positions
 from reticent.guarantees import Certificate, gaussian_ratio
 from reticent.hypotheses import HypothesisClass
 from reticent.learners.public.points import public_rows
@@ -328,7 +328,7 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
         self,
         X: MatrixLike,
         y: MatrixLike,
-        units: Any = None,
+        units: UnitIds = None,
         *,
         public: MatrixLike | None = None,
     ) -> Self:

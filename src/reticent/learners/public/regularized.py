@@ -17,6 +17,7 @@ from reticent.estimators import (
     ReleasedLinear,
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
+    UnitIds,
     bounded_rows,
 )
 from reticent.learners.linear.fourier_features import FourierFeatures
@@ -39,7 +40,7 @@ class _RegularizedERM(ReleasedLinear):
         self,
         X: MatrixLike,
         y: MatrixLike,
-        units: Any = None,
+        units: UnitIds = None,
         *,
         public: MatrixLike | None = None,
     ) -> Self:
@@ -209,7 +210,7 @@ class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
         self.classes = classes
         self.random_state = random_state
 
-    def _examples(self, X: MatrixLike, y: MatrixLike, units: Any) -> LinearExamples:
+    def _examples(self, X: MatrixLike, y: MatrixLike, units: UnitIds) -> LinearExamples:
         examples = super()._examples(X, y, units)
         if self.loss == "logistic":
             return examples
@@ -288,7 +289,7 @@ random_state
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
-    def _examples(self, X: MatrixLike, y: MatrixLike, units: Any) -> LinearExamples:
+    def _examples(self, X: MatrixLike, y: MatrixLike, units: UnitIds) -> LinearExamples:
         if self.loss == "logistic":
             raise InvalidParameterError(
                 "loss='logistic' is for classes; use 'squared', 'huber' or 'absolute'."

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from reticent._numbers import below_one, nonnegative
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError, RuleError
-from reticent.estimators import two_labels, unit_positions
+from reticent.estimators import UnitIds, two_labels, unit_positions
 from reticent.hypotheses import HypothesisClass, distinct_rows, point_matrix
 from reticent.learners.public.points import check_public, first_rows
 from reticent.learners.public.separator_noise import (
@@ -48,7 +48,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
     }
 
     def _release(
-        self, X: MatrixLike, y: MatrixLike, units: Any, points: MatrixLike
+        self, X: MatrixLike, y: MatrixLike, units: UnitIds, points: MatrixLike
     ) -> Self:
         rows = np.asarray(validate_data(self, X, dtype=np.float64, reset=True))
         labels, y = two_labels("A class of hypotheses", self.classes, rows, y)
@@ -280,7 +280,7 @@ class RRSPMClassifier(SeparatorClassifier):
         self,
         X: MatrixLike,
         y: MatrixLike,
-        units: Any = None,
+        units: UnitIds = None,
         *,
         public: MatrixLike | None = None,
     ) -> Self:

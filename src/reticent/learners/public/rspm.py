@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from reticent._sklearn import MatrixLike, fit_context
 from reticent.errors import InvalidParameterError
+from reticent.estimators import UnitIds
 from reticent.hypotheses import HypothesisClass
 from reticent.learners.public.rrspm import SeparatorClassifier
 from reticent.learners.public.teaching_sets import identification_set
@@ -97,7 +98,7 @@ class RSPMClassifier(SeparatorClassifier):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
         """Release the minimiser; parameters as for other releases."""
         refuse_training_rows("points", self.points, X)
         refuse_training_rows("domain", self.domain, X)

@@ -22,7 +22,7 @@ from reticent._sklearn import (
 )
 from reticent.ensembles import check_base_estimator
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.estimators import checked_labels
+from reticent.estimators import UnitIds, checked_labels
 from reticent.guarantees import Budget
 from reticent.learners.public.points import check_public
 from reticent.learners.public.rules import student_of_answers
@@ -176,7 +176,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         self,
         X: MatrixLike,
         y: MatrixLike,
-        units: Any = None,
+        units: UnitIds = None,
         *,
         public: MatrixLike | None = None,
     ) -> Self:

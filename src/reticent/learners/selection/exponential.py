@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from reticent._numbers import whole
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError
-from reticent.estimators import Labels, two_labels, unit_positions
+from reticent.estimators import Labels, UnitIds, two_labels, unit_positions
 from reticent.guarantees import (
     PUBLIC_LABELS,
     Assumption,
@@ -85,7 +85,7 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=reset))
 
     def _examples(
-        self, X: NDArray[np.float64], y: Any, units: Any, *, fine: bool = False
+        self, X: NDArray[np.float64], y: Any, units: UnitIds, *, fine: bool = False
     ) -> tuple[Examples, Labels]:
         labels, y = two_labels("A class of hypotheses", self.classes, X, y)
         positions, n_units = unit_positions(units, len(X))
@@ -270,7 +270,7 @@ class ExponentialMechanismClassifier(PublicCandidatesClassifier):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
         """Draw and release one hypothesis.
 
         Parameters
@@ -293,7 +293,7 @@ class ExponentialMechanismClassifier(PublicCandidatesClassifier):
         self._release(candidates, law, source, examples, labels)
         return self
 
-    def response(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Any:
+    def response(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Any:
         """Return the exact law of what `fit` would release; as secret as the data.
 
         It is computed from the given data, because a fitted model stores none: a
@@ -303,7 +303,7 @@ class ExponentialMechanismClassifier(PublicCandidatesClassifier):
         rows = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
         return self._law(rows, y, units)[3]
 
-    def _law(self, rows: NDArray[np.float64], y: Any, units: Any) -> Any:
+    def _law(self, rows: NDArray[np.float64], y: Any, units: UnitIds) -> Any:
         candidates = self.candidates(rows.shape[1])
         fine = self.penalty is not None
         examples, labels = self._examples(rows, y, units, fine=fine)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from reticent._numbers import down, positive, probability, up, whole
 from reticent._sklearn import Interval, MatrixLike, fit_context
 from reticent.errors import RuleError
+from reticent.estimators import UnitIds
 from reticent.guarantees import (
     BoundedRange,
     Certificate,
@@ -181,7 +182,7 @@ class PerfectlyGeneralizingClassifier(PublicCandidatesClassifier):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
         """Draw and release one hypothesis; parameters as for other releases."""
         refuse_training_rows("points", self.points, X)
         rows = self._rows(X, reset=True)
@@ -194,11 +195,11 @@ class PerfectlyGeneralizingClassifier(PublicCandidatesClassifier):
         self._release(candidates, law, source, examples, labels)
         return self
 
-    def response(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Any:
+    def response(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Any:
         """Return the exact law of what `fit` would release; as secret as the data."""
         return self._law(self._rows(X, reset=False), y, units)[-1]
 
-    def _law(self, rows: Any, y: Any, units: Any) -> Any:
+    def _law(self, rows: Any, y: Any, units: UnitIds) -> Any:
         candidates = self.candidates(rows.shape[1])
         examples, labels = self._examples(rows, y, units)
         epsilon = selection_epsilon(

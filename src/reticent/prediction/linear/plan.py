@@ -16,6 +16,7 @@ from reticent.estimators import (
     BallProblem,
     BoundedLoss,
     Float,
+    UnitIds,
     automatic_regularization,
     erm_sensitivity,
     is_auto,
@@ -73,12 +74,12 @@ class LinearPlan:
     delta: float
     solver: str
     tolerance: float
-    units: Any
+    units: UnitIds
     source: RandomSource
 
     @classmethod
     def of(
-        cls, model: Any, loss: BoundedLoss, shape: tuple[int, int], units: Any
+        cls, model: Any, loss: BoundedLoss, shape: tuple[int, int], units: UnitIds
     ) -> LinearPlan:
         """Check the parameters of a model; scikit-learn's checks may be off."""
         owner = type(model).__name__

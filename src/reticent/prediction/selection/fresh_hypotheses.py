@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidParameterError
-from reticent.estimators import Labels, require_one_row_per_unit, two_labels
+from reticent.estimators import Labels, UnitIds, require_one_row_per_unit, two_labels
 from reticent.hypotheses import HypothesisClass
 from reticent.mechanisms import exponential_mechanism, flip_labels
 from reticent.prediction.law import AnswerLaw, LawfulPredictor, Locked
@@ -224,7 +224,7 @@ class FreshHypothesisClassifier(ClassifierMixin, LawfulPredictor):
     """
 
     def _prepared(
-        self, X: MatrixLike, y: MatrixLike, units: Any, what: str
+        self, X: MatrixLike, y: MatrixLike, units: UnitIds, what: str
     ) -> tuple[Labels, ClassSearch]:
         """Check rows, labels and units; prepare the class for counting mistakes."""
         rows = validate_data(self, X, dtype=np.float64)

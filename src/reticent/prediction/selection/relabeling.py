@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent._numbers import down
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.estimators import deal_units
+from reticent.estimators import UnitIds, deal_units
 from reticent.hypotheses import HypothesisClass
 from reticent.mechanisms import Response, geometric_vote, noise_source
 from reticent.prediction.law import blank_of
@@ -144,7 +144,7 @@ class RelabelingClassifier(FreshHypothesisClassifier):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
         """Prepare the data and issue the certificate; nothing is released.
 
         Parameters

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent._sklearn import Interval, MatrixLike, fit_context
 from reticent.errors import InvalidParameterError
+from reticent.estimators import UnitIds
 from reticent.hypotheses import HypothesisClass
 from reticent.mechanisms import noise_source
 from reticent.prediction.law import blank_of
@@ -128,7 +129,7 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
         """Prepare the data and issue the certificate; nothing is released.
 
         Parameters

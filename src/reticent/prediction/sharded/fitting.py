@@ -25,6 +25,7 @@ from reticent.errors import InvalidDataError, InvalidParameterError, ReticentErr
 from reticent.estimators import (
     Labels,
     Partition,
+    UnitIds,
     check_column_types,
     checked_labels,
     checked_targets,
@@ -62,7 +63,7 @@ class ShardedPredictor(LawfulPredictor, ABC):
     """
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: MatrixLike, y: MatrixLike, units: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
         """Train one model per shard and issue the certificate; nothing is released.
 
         Parameters
@@ -183,7 +184,7 @@ class ShardedPredictor(LawfulPredictor, ABC):
         spool.append(X, targets, units[0] if units else None)
 
     def _deal(
-        self, X: MatrixLike, units: Any, n_shards: int, source: RandomSource
+        self, X: MatrixLike, units: UnitIds, n_shards: int, source: RandomSource
     ) -> Partition:
         """Deal the units of `X` to shards, by position alone."""
         return partition_rows(X.shape[0], n_shards, source, units=units)
