@@ -251,6 +251,9 @@ def faults_of_map(text: str, tree: Tree) -> list[str]:
     layered = {name for layer in tree.layers for name in layer}
     found = [f"the room {name} has no line" for name in sorted(tree.rooms - {*listed})]
     found += [f"there is no room {name}" for name in sorted({*listed} - tree.rooms)]
+    found += [
+        f"{name} has two lines" for name in sorted({*listed}) if listed.count(name) > 1
+    ]
     found += [f"{name} is in no layer" for name in sorted(tree.rooms - layered)]
     for _, wanted, _, tests in rows(text, "places"):
         for name in re.findall(r"`([^`]+)`", wanted):

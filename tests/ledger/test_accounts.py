@@ -280,7 +280,7 @@ def test_balances_of_other_methods_print():
 @pytest.mark.parametrize("answers", [1, 7, 100])
 @pytest.mark.parametrize("method", ["basic", "zcdp"])
 def test_sums_are_never_optimistic(method, answers):
-    # RELIABILITY 18: what the account says was spent covers the certificates' sum.
+    # What the account says was spent covers the certificates' sum.
     cap = (
         Cap.basic(epsilon=100.0)
         if method == "basic"

@@ -1,4 +1,4 @@
-"""Signed checkpoints, and what a start makes of them (RELIABILITY 15)."""
+"""Signed checkpoints, and what a start makes of them."""
 
 from __future__ import annotations
 

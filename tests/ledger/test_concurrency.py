@@ -1,4 +1,4 @@
-"""64 workers on the last slots: overspend 0 units (RELIABILITY 3)."""
+"""64 workers on the last slots: overspend 0 units."""
 
 from __future__ import annotations
 

@@ -337,7 +337,7 @@ def test_without_memory_every_question_is_drawn_and_paid(ledger):
 
 
 def test_many_keys_do_not_multiply_the_budget(ledger):
-    # RELIABILITY 17: 1,000 clients, one dataset cap of B = 1 at eps = 0.1.
+    # 1,000 clients, one dataset cap of B = 1 at eps = 0.1.
     ledger.open_account(DATASET, Cap.basic(epsilon=1.0))
 
     def one_client(number: int) -> bool:

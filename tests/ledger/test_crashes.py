@@ -1,7 +1,4 @@
-"""Processes killed at random, power lost at every write: nothing charged is lost.
-
-RELIABILITY 2, 4, 14 and 16.
-"""
+"""Processes killed at random, power lost at every write: nothing charged is lost."""
 
 from __future__ import annotations
 

@@ -86,10 +86,10 @@ EXPLAINED: dict[str, str] = {
     "digits that the rounding covers",
     "planning.bounds | _FAILURE": "our choice: every probability gives a valid bound",
     "planning.bounds:psgd_excess_loss | 2 in 2 * reach | neg": SYMMETRIC,
-    "prediction.relabeling_rules:relabeled | 200 in c > 200": "beyond, the loss is "
-    "over 600 and soon beyond floats, which is refused as well",
-    "prediction.selection_rules:flipped_epsilon | 1.0 in": "the worst point is always "
-    "below one half, so that the other end decides nothing",
+    "prediction.selection.relabeling_rules:relabeled | 200 in c > 200": "beyond, "
+    "the loss is over 600 and soon beyond floats, which is refused as well",
+    "prediction.selection.stable_selection_rules:flipped_epsilon | 1.0 in": "the "
+    "worst point is always below one half, so that the other end decides nothing",
 }
 
 

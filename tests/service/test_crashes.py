@@ -1,4 +1,4 @@
-"""``kill -9`` of a real server under load (rows 2, 4, 14).
+"""``kill -9`` of a real server under load.
 
 The ledger has its own crash tests with many more kills; here the whole service is
 killed: HTTP, model, ledger and all.

@@ -10,10 +10,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from reticent.home import client_account
-from reticent.ledger import MemoryLedger
+from reticent.ledger import Cap, Charge, MemoryLedger, Request
 from reticent.prediction import PrivateVotingClassifier
 from reticent.schemas import Categorical, ClassLabel, Encoder, Numeric, Schema
 from reticent.service.dashboard.sessions import COOKIE, Sessions
+from reticent.service.dashboard.views import bar
 from reticent.storage import Dataset, save_model
 from tests.service.clinic import MODEL_KEY, ROW, clinic, settings_for, store
 
@@ -242,6 +243,33 @@ def test_bodies_that_are_no_forms_are_refused(running, analyst, kind, body, stat
     answer = running.http.post("/models/triage/try", content=body, headers=headers)
     assert answer.status_code == status
     assert spent(running) == 0
+
+
+# The budget card
+
+
+@pytest.mark.parametrize(
+    ("spent", "percent", "level"),
+    [(0, 0.0, "fine"), (6, 60.0, "fine"), (7, 70.0, "high"), (9, 90.0, "full")],
+)
+def test_a_bar_shows_the_share_that_is_spent(spent, percent, level):
+    ledger, account = MemoryLedger(), client_account("ward-7")
+    ledger.open_account(account, Cap.basic(epsilon=10.0))
+    if spent:
+        cost = Charge.loss(epsilon=float(spent), certificate="c")
+        asked = Request(key="k", accounts=(account,), charge=cost, queries=(b"q",))
+        ledger.charge(asked)
+    shown = bar(ledger.balance(account))
+    assert (shown["percent"], shown["level"]) == (percent, level)
+    assert (shown["scope"], shown["name"], shown["kind"]) == ("Client", "ward-7", "ε")
+    assert (shown["spent"], shown["cap"], shown["note"]) == (str(spent), "10", "")
+
+
+def test_a_bar_says_what_a_cap_promises_where_it_counts_otherwise():
+    ledger, account = MemoryLedger(), client_account("ward-7")
+    ledger.open_account(account, Cap.zcdp(epsilon=1.0, delta=1e-6))
+    note = bar(ledger.balance(account))["note"]
+    assert note == "promise ε = 1, δ = 1e-06, counted by zCDP"
 
 
 # Roles

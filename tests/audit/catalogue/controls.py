@@ -59,7 +59,7 @@ CONTROLS: tuple[Control, ...] = (
     Control(
         "half-noise",
         "the noise has half the scale",
-        "RELIABILITY promise 8",
+        "every audit must be able to fail",
         "exact",
         draws.half_noise,
     ),
@@ -73,7 +73,7 @@ CONTROLS: tuple[Control, ...] = (
     Control(
         "known-seed",
         "noise comes from a seed that is not secret, or is used again",
-        "RELIABILITY, randomness; opendp#2934",
+        "opendp#2934",
         "statistical",
         draws.known_seed,
     ),
@@ -87,7 +87,7 @@ CONTROLS: tuple[Control, ...] = (
     Control(
         "silent-queries",
         "a sparse vector adds noise to the threshold only",
-        "RELIABILITY promise 8",
+        "every audit must be able to fail",
         "statistical",
         draws.silent_queries,
     ),
