@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -53,18 +52,12 @@ class BudgetSettings:
 
     def cap(self) -> Cap:
         """Return the cap that this budget sets."""
-        return _cap_of(self)
-
-
-# Settings are read several times per command, and the search for rho takes a while.
-@lru_cache(maxsize=64)
-def _cap_of(budget: BudgetSettings) -> Cap:
-    numbers: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta}
-    if budget.method == "zcdp":
-        return Cap.zcdp(**numbers, slack=budget.slack or 0.0)
-    if budget.method == "either" or (budget.method == "auto" and budget.delta > 0):
-        return Cap.either(**numbers, slack=budget.slack)
-    return Cap.basic(**numbers)
+        numbers: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta}
+        if self.method == "zcdp":
+            return Cap.zcdp(**numbers, slack=self.slack or 0.0)
+        if self.method == "either" or (self.method == "auto" and self.delta > 0):
+            return Cap.either(**numbers, slack=self.slack)
+        return Cap.basic(**numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
