@@ -220,6 +220,17 @@ def test_consensus_drops_rows_in_doubt():
     assert SEEDED_NOISE in seeded.certificate_.assumptions
 
 
+def test_a_second_fit_keeps_no_certificate_of_the_first():
+    model = make(voting(n_shards=300), epsilon=0.2, delta=1e-6)
+    model.fit(X, Y, public=PUBLIC)
+    assert model.zcdp_certificate_.proved
+    model.set_params(answers="consensus", epsilon=20.0)
+    model.fit(X, Y, public=PUBLIC)
+    assert not hasattr(model, "zcdp_certificate_")
+    with pytest.raises(ValueError, match="epsilon"):
+        model.set_params(epsilon=-1.0).fit(X, Y, public=PUBLIC)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -68,6 +68,38 @@ def test_everything_can_come_from_the_environment(monkeypatch):
     assert Settings.load() == Settings.load(**BASE)
 
 
+@pytest.mark.parametrize("first", ["whole", "part"])
+def test_the_environment_is_laid_over_the_file_part_by_part(
+    first, tmp_path, monkeypatch
+):
+    path = tmp_path / "settings.json"
+    model = {"path": "m", "remember": False, "budget": {"epsilon": 1.0}}
+    budget = {"epsilon": 4.0, "delta": 1e-6, "method": "zcdp"}
+    path.touch(0o600)
+    path.write_text(
+        json.dumps({**BASE, "models": {"m": model}, "datasets": {"clinic": budget}})
+    )
+    variables = [
+        ("RETICENT_DATASETS", '{"clinic": {"epsilon": 9}}'),
+        ("RETICENT_DATASETS__clinic__epsilon", "2"),
+    ]
+    for name, text in variables if first == "whole" else variables[::-1]:
+        monkeypatch.setenv(name, text)
+    monkeypatch.setenv("RETICENT_MODELS", '{"m": {"path": "elsewhere"}}')
+    settings = Settings.load(path)
+    assert settings.datasets["clinic"] == BudgetSettings(**{**budget, "epsilon": 2})
+    assert str(settings.models["m"].path) == "elsewhere"
+    assert settings.models["m"].budget == BudgetSettings(epsilon=1.0)
+    assert not settings.models["m"].remember
+
+
+def test_texts_of_the_environment_are_texts(monkeypatch, tmp_path):
+    monkeypatch.setenv("RETICENT_CHECKPOINTS", "null")
+    settings = Settings.load(**{n: v for n, v in BASE.items() if n != "checkpoints"})
+    assert settings.second_place is not None
+    assert str(settings.checkpoints) == "null"
+
+
 WRONG = {
     "debug": {"debug": True},
     "unknown setting": {"verbose": True},
@@ -84,6 +116,18 @@ WRONG = {
     },
     "budget with a typo": {"datasets": {"clinic": {"epsilon": 1, "detla": 0}}},
     "a name that is none": {"datasets": {"../clinic": {"epsilon": 1}}},
+    "no checkpoints, unsaid": {"checkpoints": None},
+    "a negative slack": {"datasets": {"clinic": {"epsilon": 1, "slack": -0.1}}},
+    "a slack that is no number": {
+        "datasets": {"clinic": {"epsilon": 1, "slack": float("nan")}}
+    },
+    "a dataset of nothing": {"datasets": {"clinic": None}},
+    "a model of nothing": {"models": {"t": None}},
+    "consensus at a loss below zero": {
+        "models": {
+            "t": {"path": "x", "consensus": {"epsilon": -1, "delta": 0.1, "queries": 9}}
+        }
+    },
     "no secret": {"secret": None},
     "no model key": {"model_key": None},
     "two secrets": {"secret_file": "x"},

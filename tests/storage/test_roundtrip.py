@@ -23,6 +23,7 @@ from reticent.errors import (
 from reticent.estimators import Columns
 from reticent.guarantees import Budget, Scope
 from reticent.learners import OutputPerturbationClassifier
+from reticent.ledger import MemoryLedger
 from reticent.mechanisms import noise_source
 from reticent.prediction import (
     PredictionInterface,
@@ -95,6 +96,29 @@ def test_certificate_labels_and_columns_survive(case, tmp_path):
     assert loaded.certificate.scope is (Scope.MODEL if released else Scope.ANSWER)
     wanted = None if loaded.schema == AMOUNT else getattr(model, "classes_", None)
     assert loaded.classes == (None if wanted is None else tuple(wanted.tolist()))
+
+
+@pytest.mark.parametrize("case", PRIVATE)
+def test_a_stored_model_answers_by_the_law_it_was_loaded_with(case, tmp_path):
+    loaded, other = stored(case, tmp_path / "m"), stored(case, tmp_path / "n")
+    law, table = loaded.predictor.law_, fitted(case)[2]
+    whole = ~np.isnan(loaded.encoder.transform(table)).any(axis=1)
+    asked = table.take(np.flatnonzero(whole))
+    # What somebody does to the predictor later must not reach the answers.
+    other_law = dataclasses.replace(other.predictor.law_, ensemble=None)
+    loaded.predictor.law_ = other_law
+    assert loaded.certificate is law.certificate
+    assert len(loaded.answer_json(asked)) == whole.sum()
+    if law.classes is not None:
+        assert (loaded.votes(asked).sum(axis=1) == law.n_shards).all()
+
+
+def test_an_interface_on_a_stored_model_charges_its_own_dataset(tmp_path):
+    loaded = stored(PRIVATE[0], tmp_path / "m", dataset=Dataset("clinic"))
+    ledger = MemoryLedger()
+    loaded.interface(Budget(50.0), ledger=ledger)
+    assert "dataset:clinic" in {str(each.account) for each in ledger.balances()}
+    assert "dataset:data" not in {str(each.account) for each in ledger.balances()}
 
 
 @pytest.mark.parametrize("case", PRIVATE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from reticent._numbers import probability, whole
+from reticent._numbers import nonnegative, positive, probability, whole
 from reticent.errors import InvalidParameterError
 from reticent.ledger import Cap
 
@@ -48,6 +48,8 @@ class BudgetSettings:
             value = getattr(self, name)
             if value is not None and type(value) not in (int, float):
                 raise InvalidParameterError(f"{name} must be a number.")
+        if self.slack is not None:
+            nonnegative("a budget", "slack", self.slack)
         self.cap()
 
     def cap(self) -> Cap:
@@ -82,6 +84,7 @@ class ConsensusSettings:
     vote_share: float = 0.3
 
     def __post_init__(self) -> None:
+        positive("consensus", "epsilon", self.epsilon)
         for name in ("delta", "vote_share"):
             probability("consensus", name, getattr(self, name))
         for name in ("queries", "unstable"):

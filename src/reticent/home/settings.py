@@ -153,8 +153,16 @@ class Settings:
         }
         put(self, "models", models)
         put(self, "datasets", budgets)
+        for name, found in (*models.items(), *budgets.items()):
+            if found is None:
+                raise InvalidParameterError(f"{name!r} needs settings; got nothing.")
         budget = made(BudgetSettings, "client_budget", self.client_budget)
         put(self, "client_budget", budget)
+        if self.checkpoints is None:
+            raise InvalidParameterError(
+                "checkpoints must be a path. The text 'none' does without checkpoints; "
+                "a ledger that is put back from a backup then goes unnoticed."
+            )
         for name in ("checkpoints", *(f"{secret}_file" for secret in _SECRETS)):
             value = getattr(self, name)
             put(self, name, None if value is None else Path(value))
@@ -280,13 +288,27 @@ def _with_environment(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with those of the environment laid over them."""
     defaults = {each.name: each.default for each in fields(Settings)}
     merged = dict(found)
-    for variable, text in os.environ.items():
+    # Whole values first, so that the order of variables decides nothing.
+    for variable, text in sorted(os.environ.items(), key=lambda item: _depth(item[0])):
         name, *inner = variable.lower().removeprefix(_PREFIX).split("__")
         if variable.lower().startswith(_PREFIX) and name in defaults:
-            switch = isinstance(defaults[name], bool)
-            value = _SWITCHES.get(text.lower(), text) if switch else _value(text)
-            merged[name] = _laid_over(merged.get(name), inner, value)
+            merged[name] = _laid_over(
+                merged.get(name), inner, _read(name, text, defaults[name])
+            )
     return merged
+
+
+def _depth(variable: str) -> tuple[int, str]:
+    return variable.count("__"), variable
+
+
+def _read(name: str, text: str, default: Any) -> Any:
+    """Return what a variable says: a switch, a text as it is, or a value in JSON."""
+    if isinstance(default, bool):
+        return _SWITCHES.get(text.lower(), text)
+    is_text = isinstance(default, str) or name in ("ledger", "checkpoints")
+    secret = name.removesuffix("_file") in _SECRETS
+    return text if is_text or secret else _value(text)
 
 
 def _value(text: str) -> Any:
@@ -298,10 +320,15 @@ def _value(text: str) -> Any:
 
 
 def _laid_over(known: Any, inner: list[str], value: Any) -> Any:
-    if not inner:
-        return value
+    """Return `known` with a value at a place inside it; tables are merged."""
     table = dict(known) if isinstance(known, Mapping) else {}
-    table[inner[0]] = _laid_over(table.get(inner[0]), inner[1:], value)
+    if inner:
+        table[inner[0]] = _laid_over(table.get(inner[0]), inner[1:], value)
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            table[name] = _laid_over(table.get(name), [], part)
+    else:
+        return value
     return table
 
 

@@ -26,7 +26,7 @@ from reticent.prediction.consensus import (
     shards_for_consensus,
 )
 from reticent.prediction.interface import PredictionInterface
-from reticent.prediction.law import AnswerInterface, AnswerLaw
+from reticent.prediction.law import AnswerInterface, AnswerLaw, law_of
 from reticent.prediction.linear.stable_linear import (
     StableLinearClassifier,
     StableLinearRegressor,
@@ -82,6 +82,7 @@ __all__ = [
     "answer_async",
     "canonical_rows",
     "label_noise",
+    "law_of",
     "over_shards",
     "plan_for_privacy",
     "shards_for_consensus",

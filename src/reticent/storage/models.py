@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.guarantees import Certificate, Scope
-from reticent.prediction import ShardLaw
+from reticent.guarantees import Budget, Certificate, Scope
+from reticent.ledger import Ledger
+from reticent.prediction import AnswerLaw, PredictionInterface, ShardLaw, law_of
 from reticent.schemas import Encoder, Schema, Table
 from reticent.storage.kinds import FittedPredictor
 from reticent.storage.manifests import Dataset, Manifest
@@ -38,7 +39,8 @@ class StoredModel:
         How they become a matrix.
     predictor : fitted predictor
         What was stored: it answers encoded rows. As secret as the records, unless it
-        was released.
+        was released. `interface` answers by it under a budget. Fitting it again
+        changes neither the answers of this object nor their certificate.
     certificate : Certificate
         What one answer promises; if its scope is a model, what the release promised.
     classes : tuple or None
@@ -59,6 +61,8 @@ class StoredModel:
         self.software = manifest.software
         self.predictor = predictor
         self.certificate: Certificate[Any] = predictor.certificate_
+        # Bound now: answers are drawn from the law that the certificate is about.
+        self._law: AnswerLaw | None = law_of(predictor) if self.charged else None
         self.n_units: int = predictor.n_units_
         listed = manifest.parameters.get("classes")
         self.classes: tuple[Any, ...] | None = None if listed is None else tuple(listed)
@@ -87,10 +91,18 @@ class StoredModel:
 
     def votes(self, table: Table) -> NDArray[np.int64]:
         """Return how the shards vote, in the order of `classes`: not private."""
-        law = getattr(self.predictor, "law_", None)
+        law = self._law
         if not isinstance(law, ShardLaw) or law.classes is None:
             raise InvalidParameterError(f"a model of kind={self.kind!r} has no votes.")
         return law.votes(self.encoder.transform(table))
+
+    def interface(
+        self, budget: Budget, *, ledger: Ledger | None = None
+    ) -> PredictionInterface:
+        """Return an interface for encoded rows that charges this model's dataset."""
+        return PredictionInterface(
+            self.predictor, budget, ledger=ledger, dataset=self.dataset.name
+        )
 
     def queries(self, table: Table) -> list[bytes]:
         """Return one canonical byte string per row, to recognise a query again.
@@ -114,6 +126,8 @@ class StoredModel:
             raise InvalidDataError(
                 "the released model takes no missing values; give every value."
             )
+        if self._law is not None:
+            return self._law.draw(rows)
         return np.asarray(self.predictor.predict(rows))
 
     def _labelled(self, answers: NDArray[Any], names: Sequence[Any]) -> list[Any]:
@@ -126,8 +140,15 @@ class StoredModel:
     @cached_property
     def _places(self) -> dict[Any, int]:
         """The place of each label that the predictor answers with."""
-        known: NDArray[Any] = getattr(self.predictor, "classes_", np.array([]))
-        return {label: place for place, label in enumerate(known.tolist())}
+        law = self._law
+        known = (
+            getattr(self.predictor, "classes_", None) if law is None else law.classes
+        )
+        return (
+            {}
+            if known is None
+            else {label: k for k, label in enumerate(known.tolist())}
+        )
 
     @cached_property
     def _classes_json(self) -> list[bytes]:

@@ -43,17 +43,17 @@ class BoundedLoss:
 
 def classification_loss(name: Any, width: Any) -> BoundedLoss:
     """Return the loss called "logistic" or "hinge", for labels 0 and 1."""
+    if not (isinstance(name, str) and name in ("logistic", "hinge")):
+        raise InvalidParameterError(f"loss={name!r} must be 'logistic' or 'hinge'.")
     if name == "logistic":
         return BoundedLoss(LogisticLoss(), _logistic_slope, 1.0, 0.25)
-    if name == "hinge":
-        width = positive("the smoothed hinge", "width", width)
+    width = positive("the smoothed hinge", "width", width)
 
-        def hinge_slope(prediction: float, y: float) -> float:
-            sign = 2.0 * y - 1.0
-            return -sign * min(max(1.0 - sign * prediction, 0.0), width) / width
+    def hinge_slope(prediction: float, y: float) -> float:
+        sign = 2.0 * y - 1.0
+        return -sign * min(max(1.0 - sign * prediction, 0.0), width) / width
 
-        return BoundedLoss(SmoothedHingeLoss(width), hinge_slope, 1.0, up(1 / width))
-    raise InvalidParameterError(f"loss={name!r} must be 'logistic' or 'hinge'.")
+    return BoundedLoss(SmoothedHingeLoss(width), hinge_slope, 1.0, up(1 / width))
 
 
 def regression_loss(name: Any, width: Any, reach: float) -> BoundedLoss:
@@ -61,16 +61,16 @@ def regression_loss(name: Any, width: Any, reach: float) -> BoundedLoss:
 
     `reach` bounds the size of predictions, which the slope of the square depends on.
     """
-    if name == "huber":
-        width = positive("Huber's loss", "width", width)
-
-        def huber_slope(prediction: float, y: float) -> float:
-            return min(max(prediction - y, -width), width)
-
-        return BoundedLoss(HuberLoss(width), huber_slope, width, 1.0)
+    if not (isinstance(name, str) and name in ("huber", "squared")):
+        raise InvalidParameterError(f"loss={name!r} must be 'huber' or 'squared'.")
     if name == "squared":
         return BoundedLoss(SquaredLoss(0.5), _difference, up(reach + 1.0), 1.0)
-    raise InvalidParameterError(f"loss={name!r} must be 'huber' or 'squared'.")
+    width = positive("Huber's loss", "width", width)
+
+    def huber_slope(prediction: float, y: float) -> float:
+        return min(max(prediction - y, -width), width)
+
+    return BoundedLoss(HuberLoss(width), huber_slope, width, 1.0)
 
 
 def _logistic_slope(prediction: float, y: float) -> float:

@@ -61,13 +61,16 @@ class UnitLoss:
         and the smallest. The others grow with the distance from the target and range
         widest for a target of size one, from the nearest to the farthest prediction.
         """
-        if name == "logistic":
-            return cls(name, reach, 1.0, down(1 / reach))
-        if name not in ("squared", "huber", "absolute"):
+        if not (
+            isinstance(name, str)
+            and name in ("logistic", "squared", "huber", "absolute")
+        ):
             raise InvalidParameterError(
                 f"loss={name!r} must be 'logistic' (classes only), 'squared', 'huber' "
                 "or 'absolute'."
             )
+        if name == "logistic":
+            return cls(name, reach, 1.0, down(1 / reach))
         width = positive("Huber's loss", "width", width)
         plain = cls(name, reach, width, 1.0)
         ends = np.array([reach + 1.0, max(0.0, 1.0 - reach)])

@@ -189,6 +189,8 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         public : array, sparse matrix or data frame of shape (n_public, n_features)
             Public unlabelled rows; required.
         """
+        for stale in ("certificate_", "zcdp_certificate_"):
+            self.__dict__.pop(stale, None)  # of an earlier fit: not every fit has both
         budget = Budget(self.epsilon, self.delta)
         self._check(budget)
         check_public("StudentClassifier", public, X)
