@@ -140,15 +140,11 @@ class StoredModel:
     @cached_property
     def _places(self) -> dict[Any, int]:
         """The place of each label that the predictor answers with."""
-        law = self._law
-        known = (
-            getattr(self.predictor, "classes_", None) if law is None else law.classes
-        )
-        return (
-            {}
-            if known is None
-            else {label: k for k, label in enumerate(known.tolist())}
-        )
+        known: NDArray[Any] | None = getattr(self.predictor, "classes_", None)
+        if self._law is not None:
+            known = self._law.classes
+        labels = [] if known is None else known.tolist()
+        return {label: place for place, label in enumerate(labels)}
 
     @cached_property
     def _classes_json(self) -> list[bytes]:
