@@ -288,7 +288,7 @@ def test_a_failure_says_nothing_and_is_logged_without_values(tmp_path, caplog):
         def broken(X):
             raise RuntimeError("canary-5150 in a message")
 
-        model.stored.predictor.predict = broken
+        model.stored.predictor.law_.ensemble.votes = broken
         with caplog.at_level("INFO", logger="reticent.service"):
             answer = running.predict()
     assert_problem(answer, 500)
