@@ -150,7 +150,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_settings_that_cannot_be_meant_are_refused(name):
+def test_settings_that_make_no_sense_are_refused(name):
     with pytest.raises(InvalidParameterError) as refusal:
         Settings.load(**{**BASE, **WRONG[name]})
     assert SECRET not in str(refusal.value)

@@ -84,7 +84,7 @@ class _LogConcave(ReleasedLinear):
 
     def _loss_range(self, loss: BoundedLoss, reach: float) -> tuple[float, float]:
         """Return the least loss for scores up to `reach`, and the range of the loss."""
-        raise NotImplementedError
+        raise NotImplementedError  # a classifier and a regressor each have their own
 
     def _drawn(
         self, examples: LinearExamples, report: Report | None

@@ -50,7 +50,7 @@ class _NoisyGradient(ReleasedLinear):
 
     def _descent(self, n_classes: int) -> Descent:
         """Return what to descend, for `n_classes` labels or (0) for numbers."""
-        raise NotImplementedError
+        raise NotImplementedError  # a classifier and a regressor each have their own
 
     def _private_coefficients(self, examples: LinearExamples) -> CertifiedCoefficients:
         n_classes = 0 if examples.classes is None else len(examples.classes)

@@ -61,7 +61,7 @@ class _StableLinear(LawfulPredictor, LinearModel):
 
     def _law(self, examples: LinearExamples, reach: float, **shared: Any) -> AnswerLaw:
         """Return the law of answers from scores of at most the size `reach`."""
-        raise NotImplementedError
+        raise NotImplementedError  # labels and numbers each have their own law
 
 
 class StableLinearClassifier(_StableLinear, LinearClassifier):
