@@ -47,7 +47,7 @@ lock:  ## Resolve the dependencies again into requirements-dev.lock
 	@$(PYTHON) -m venv --without-pip .venv-lock
 	@$(PYTHON) -m pip --python .venv-lock/bin/python -qq install uv
 	@.venv-lock/bin/uv pip compile pyproject.toml --all-extras --group dev \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --generate-hashes --no-strip-extras --no-emit-index-url --no-emit-find-links --no-header \
 	  --python-version 3.11 --output-file requirements-dev.lock --quiet
 
 clean:  ## Remove the environment, caches and built documents

@@ -10,7 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from reticent.schemas import Categorical, Encoder, Numeric, Schema
+
 HERE = Path(__file__).parent
+TRANSFORMS = {"slog1p": "signed_log1p"}
 #: Where the data are looked for, first match wins.
 PLACES = [
     Path(os.environ.get("RETICENT_DATA", HERE / "cache")),
@@ -35,6 +38,32 @@ class Task:
     train: np.ndarray
     test: np.ndarray
     bounds: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """One data set as numbers and codes of levels, with declared facts.
+
+    `X` keeps missing values as NaN; labels of `y` are 0, 1, 2, ...
+    """
+
+    name: str
+    schema: Schema
+    frame: pd.DataFrame
+    X: np.ndarray
+    y: np.ndarray
+    train: np.ndarray
+    test: np.ndarray
+    bounds: tuple[float, float] | None = None
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.y.max()) + 1
+
+    def scaled(self) -> np.ndarray:
+        """Return numbers scaled to [0, 1] by their range, and one column per level."""
+        table = self.schema.table(self.frame, name=self.name)
+        return np.nan_to_num(Encoder(self.schema, scale="unit").transform(table))
 
 
 def folder() -> Path:
@@ -69,6 +98,42 @@ def load(name: str, *, seed: int = 0) -> Task:
         cut = len(frame) * 2 // 3
         train, test = order[:cut], order[cut:]
     return Task(name, raw, encoded, categorical, y, train, test, bounds)
+
+
+def load_columns(name: str, *, all_labels: bool = False, seed: int = 0) -> Columns:
+    """Load a data set for models that take columns as they are declared.
+
+    `all_labels` keeps every label of a target, not one against all others.
+    """
+    task = load(name, seed=seed)
+    document = json.loads((folder() / "schema.json").read_text())[name]
+    schema, frame, target = declared(document)
+    y = pd.factorize(target, sort=True)[0] if all_labels else task.y
+    X = Encoder(schema, style="ordinal").transform(schema.table(frame, name=name))
+    return Columns(name, schema, frame, X, y, task.train, task.test, task.bounds)
+
+
+def declared(document: dict) -> tuple[Schema, pd.DataFrame, pd.Series]:
+    """Return the declared schema, the rows as it wants them, and the target."""
+    files = document["files"].values()
+    frame = pd.concat(
+        [pd.read_parquet(folder() / file) for file in files], ignore_index=True
+    )
+    columns, values = {}, {}
+    for name, column in document["features"].items():
+        if column["kind"] == "categorical":
+            columns[name] = Categorical([str(level) for level in column["values"]])
+            values[name] = frame[name].astype(str)
+            continue
+        kind = column.get("transform", "none")
+        columns[name] = Numeric(
+            column["lo"],
+            column["hi"],
+            transform=TRANSFORMS.get(kind, kind),
+            missing=bool(frame[name].isna().any()),
+        )
+        values[name] = frame[name].astype(float)
+    return Schema(columns), pd.DataFrame(values), frame[document["target"]]
 
 
 def _encode(frame: pd.DataFrame, features: dict) -> tuple:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +14,10 @@ import pytest
 
 from tests.stats import parse_seeds
 from tests.warm_command import warm_command
+
+# Homes keep checkpoints in the user's folder for state; those of tests do not stay.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="reticent-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 # The same examples on every machine and at every hour, and no verdict by the clock: a
 # first call that is slow, or a slow machine, is not a finding.

@@ -11,10 +11,12 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from sklearn.base import BaseEstimator
 
 import reticent
 
@@ -187,6 +189,36 @@ def test_a_deep_import_is_recognised():
     ]
     assert deep_imports(lazy, "service") == ["reticent.ledger.caps"]
     assert deep_imports(typed, "service") == ["reticent.ledger.caps"]
+
+
+def learned_parameters(module: ModuleType) -> dict[str, list[str]]:
+    """Return constructor parameters of estimators that are named like what `fit` sets.
+
+    An attribute that is annotated in the body of a dataclass is a parameter, too.
+    """
+    return {
+        name: names
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, BaseEstimator)
+        and (names := [n for n in inspect.signature(value).parameters if n[-1] == "_"])
+    }
+
+
+@pytest.mark.parametrize("module_name", MODULES)
+def test_nothing_that_a_fit_learns_is_a_parameter(module_name):
+    assert not learned_parameters(importlib.import_module(module_name))
+
+
+def test_a_learned_parameter_is_recognised():
+    @dataclass(eq=False, repr=False)
+    class Mistaken(BaseEstimator):
+        epsilon: float = 1.0
+        coef_: float = 0.0
+
+    module = ModuleType("mistaken")
+    module.Mistaken = Mistaken
+    assert learned_parameters(module) == {"Mistaken": ["coef_"]}
 
 
 def test_no_two_public_classes_share_a_name():

@@ -70,6 +70,52 @@ def test_every_page_that_should_leads_to_the_map():
     assert "\nexplain/architecture\n" in index
 
 
+# What a newcomer looks for, by the words of its row, and what its files must hold.
+SOUGHT = {
+    "P4": ("class ProjectedWalkClassifier", "ProjectedWalkClassifier("),
+    "G16": ("def resample_perfect", "resample_perfect("),
+    "the durable charge": ("class GroupCommit", "kill"),
+    "the CSV reader": ("class CsvFile", "read_table("),
+    "the dashboard's budget card": ("macro bar", "budget"),
+}
+
+
+def reached(sought: str, readme: str, root: Path = ROOT) -> dict[str, str]:
+    """Follow each link of the README once; return the files in rows about `sought`."""
+    found = {}
+    for link in re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", readme):
+        page = (root / link).read_text(encoding="utf-8")
+        for row in re.findall(r"^\| (.*) \|$", page, re.MULTILINE):
+            name, *cells = row.split(" | ")
+            if name.partition(":")[0] == sought:
+                for folder, cell in zip(
+                    ("src/reticent", "tests"), cells[-2:], strict=True
+                ):
+                    for path in re.findall(r"`([^`]+)`", cell):
+                        text = (root / folder / path).read_text(encoding="utf-8")
+                        found[f"{folder}/{path}"] = text
+    return found
+
+
+@pytest.mark.parametrize("sought", SOUGHT)
+def test_a_newcomer_gets_from_the_readme_to_code_and_test_by_one_link(sought):
+    found = reached(sought, (ROOT / "README.md").read_text(encoding="utf-8"))
+    for folder, sign in zip(("src/", "tests/"), SOUGHT[sought], strict=True):
+        files = [path for path, text in found.items() if path.startswith(folder)]
+        assert 1 <= len(files) <= 6  # more than that nobody opens in a minute
+        assert any(sign in found[path] for path in files)
+
+
+@pytest.mark.parametrize("sought", SOUGHT)
+def test_without_the_links_a_newcomer_is_lost(sought):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in (MAP, THEOREMS):
+        link = f"({page.relative_to(ROOT).as_posix()})"
+        assert link in text
+        text = text.replace(link, "(docs/explain/limits.md)")
+    assert not reached(sought, text)
+
+
 def test_ids_are_recognised():
     assert named("G6 to G9 and disjoint parts (P4)") == {"G6", "G7", "G8", "G9", "P4"}
     assert named("R1-R3, G3k, `M8[us]`, `P0`, G22-basic") == {

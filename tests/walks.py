@@ -190,6 +190,7 @@ def cli_fit(tracer: Tracer, folder: Path) -> Iterator[str]:
     """Run ``reticent fit`` on the bundled census sample."""
     from reticent.datasets import adult_sample_files
 
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")  # of this process alone
     files = adult_sample_files()
     words = ["fit", files.data, "--schema", files.schema, "--name", "income"]
     _command(tracer, *words, "--home", folder / "home")

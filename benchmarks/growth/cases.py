@@ -311,6 +311,14 @@ REUSE = {
 }
 CASES = {**ASK, **RELEASE, **REUSE}
 NOT_MEASURED = {
+    "PrivateSearch": "it fits its candidates a random number of times",
+    "PrivateNeighborsClassifier": "measured by benchmarks/speed/bench_neighbors.py",
+    "PrivateNeighborsRegressor": "as PrivateNeighborsClassifier",
+    "PrivateTabular": "the base of the two below",
+    "PrivateTabularClassifier": "the prior of PrivateNeighborsClassifier",
+    "PrivateTabularRegressor": "as PrivateTabularClassifier",
+    "LocalPredictor": "the base of PrivateNeighborsClassifier",
+    "LastingInterface": "it asks a PrivateNeighborsClassifier",
     "DecodedHypothesis": "what a CompressionClassifier predicts with",
     "optimal_learner": "a linear programme over all data sets, for tiny domains",
     "optimal_predictor": "a linear programme over all data sets, for tiny domains",

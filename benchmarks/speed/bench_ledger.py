@@ -3,14 +3,16 @@
 Requests per second (one charge and one stored answer each) with 32 threads: durable
 commits shared (group commit), one durable commit per operation, a checkpoint signed
 with every commit, no durability. The modes take turns, so their ratios are of one run.
-Then the verified start of a long ledger, with its memory.
+Then the verified start of a long ledger, with its memory, and how much slower a long
+ledger charges than an empty one, both with a signed checkpoint for every commit.
 
-    python benchmarks/speed/bench_ledger.py [--quick]
+    python benchmarks/speed/bench_ledger.py [--quick] [--only PART]
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import resource
 import statistics
@@ -19,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -185,10 +187,13 @@ def bench_start(url: str, place: Path, start: str) -> dict[str, float]:
     return dict(json.loads(done.stdout))
 
 
-def bench_starts(folder: Path, sizes: list[int]) -> list[dict[str, Any]]:
+def bench_length(
+    new_url: Callable[[], str], folder: Path, sizes: list[int], rounds: int
+) -> list[dict[str, Any]]:
+    """Return how starts and charges slow down with the length of a ledger."""
     results = []
     for requests in sizes:
-        url = f"sqlite:///{folder / f'{requests}.db'}"
+        url = new_url()
         write_chain(url, requests)
         place = folder / f"{requests}.checkpoint"
         results.append(
@@ -196,17 +201,48 @@ def bench_starts(folder: Path, sizes: list[int]) -> list[dict[str, Any]]:
                 "entries": 2 * requests + THREADS + 3,
                 "full": bench_start(url, place, "full"),
                 "tail": bench_start(url, place, "tail"),
+                "charges": bench_charges(url, place, new_url(), rounds),
             }
         )
+        place.unlink()
     return results
+
+
+def bench_charges(long: str, place: Path, empty: str, rounds: int) -> dict[str, float]:
+    """Return requests per second of a long ledger and of an empty one, in turns."""
+    each, ratios, rates = 40 if rounds > 2 else 8, [], []
+    signer = b"k" * 32
+    other = place.with_suffix(".empty")
+    with (
+        SQLLedger(long, checkpoints=place, signer=signer, start="tail") as grown,
+        SQLLedger(empty, checkpoints=other, signer=signer) as fresh,
+    ):
+        opened(fresh)
+        for number in range(rounds):
+            # Keys that the long ledger does not hold yet.
+            numbers = range(10**7 + number * each, 10**7 + (number + 1) * each)
+            pair = [bench_requests(ledger, numbers) for ledger in (grown, fresh)]
+            rates.append(pair)
+            ratios.append(pair[0] / pair[1])
+    other.unlink()
+    return {
+        "per_second": round(statistics.median(pair[0] for pair in rates), 1),
+        "empty_per_second": round(statistics.median(pair[1] for pair in rates), 1),
+        "long / empty": round(statistics.median(ratios), 3),
+    }
+
+
+PARTS = ("modes", "length")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes")
-    quick = parser.parse_args().quick
-    rounds = 2 if quick else 11
-    sizes = [2_000, 8_000] if quick else [125_000, 500_000]
+    parser.add_argument("--only", choices=PARTS)
+    given = parser.parse_args()
+    parts = PARTS if given.only is None else (given.only,)
+    rounds = 2 if given.quick else 11
+    sizes = [2_000, 8_000] if given.quick else [125_000, 500_000]
     result: dict[str, Any] = {"threads": THREADS, "rounds": rounds}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -215,33 +251,42 @@ def main() -> None:
         def sqlite_url() -> str:
             return f"sqlite:///{folder / f'bench{next(count)}.db'}"
 
-        result["sqlite"] = bench_modes(sqlite_url, folder, rounds)
-        (folder / "checkpoint").unlink()
+        bench_parts(result, "sqlite", sqlite_url, folder, parts, sizes, rounds)
         try:
             server = PostgresServer()
         except NoPostgresError as reason:
             result["postgresql"] = f"not measured: {reason}"
         else:
-            try:
-                result["postgresql"] = bench_postgres(server, folder, rounds)
-            finally:
-                server.close()
-        result["start"] = bench_starts(folder, sizes)
+            with contextlib.closing(server), contextlib.ExitStack() as stack:
+
+                def postgresql_url() -> str:
+                    return stack.enter_context(server.database())
+
+                bench_parts(
+                    result, "postgresql", postgresql_url, folder, parts, sizes, rounds
+                )
     result["peak_mebibytes"] = (
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     )
     print(json.dumps(result, indent=2))
 
 
-def bench_postgres(server: PostgresServer, folder: Path, rounds: int) -> dict[str, Any]:
-    from contextlib import ExitStack
-
-    with ExitStack() as stack:
-
-        def new_url() -> str:
-            return stack.enter_context(server.database())
-
-        return bench_modes(new_url, folder, rounds)
+def bench_parts(
+    result: dict[str, Any],
+    name: str,
+    new_url: Callable[[], str],
+    folder: Path,
+    parts: Sequence[str],
+    sizes: list[int],
+    rounds: int,
+) -> None:
+    """Measure one kind of database."""
+    if "modes" in parts:
+        result[name] = bench_modes(new_url, folder, rounds)
+        (folder / "checkpoint").unlink()
+    if "length" in parts:
+        found = bench_length(new_url, folder, sizes, rounds)
+        result["start" if name == "sqlite" else f"start, {name}"] = found
 
 
 if __name__ == "__main__":

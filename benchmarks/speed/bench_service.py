@@ -2,8 +2,10 @@
 
 One row a request through a 250-model linear ensemble, every charge and every answer
 durable, against the same application with no ledger and no model: both in one run, in
-turns, at concurrency 32. SQLite with 1 worker; one PostgreSQL with 1, 2 and 4 workers.
-The floor is an empty route of the framework. Prints one JSON object.
+turns, at concurrency 32. SQLite and PostgreSQL with 1, 2 and 4 workers.
+The floor is the same server with an application that reads and sends the same bytes,
+without framework; "uvicorn" is that application on uvicorn's own protocol. Checkpoints
+are on, as in a default home. Prints one JSON object.
 
     python benchmarks/speed/bench_service.py [--quick] [--output FILE]
 
@@ -32,13 +34,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 
-from benchmarks.speed.http_load import CONCURRENCY, busy, load, processor_seconds
+from benchmarks.speed.http_load import (
+    CONCURRENCY,
+    busy,
+    load,
+    processor_seconds,
+    steady,
+)
 from reticent.datasets import load_adult_sample
 from reticent.home import BudgetSettings, Settings, SQLKeys, cap_of, client_account
 from reticent.ledger import Balance, Outcome, Receipt, Request
@@ -98,16 +105,6 @@ class NoLedger:
         self._memory.close()
 
 
-class NoModel:
-    """Answers with the first label whatever is asked."""
-
-    def __init__(self, predictor: Any) -> None:
-        self.classes_ = predictor.classes_
-
-    def predict(self, X: Any) -> Any:
-        return np.repeat(self.classes_[:1], len(X))
-
-
 def bare_application() -> Any:
     """Return the same application with no ledger and no model."""
     from reticent.home import open_registry
@@ -118,8 +115,9 @@ def bare_application() -> Any:
     settings = Settings.load()
     registry = open_registry(settings)
     for served in registry:
-        served.stored.predictor = NoModel(served.stored.predictor)
-        served.stored.encoder.transform = lambda table: table.numbers
+        label = json.dumps(served.stored.classes[0]).encode()
+        # The first label, whatever is asked; `draw` is kept where it was computed.
+        vars(served)["draw"] = lambda table, label=label: [label] * len(table)
     app = create_app(
         settings,
         ledger=NoLedger(),
@@ -131,24 +129,49 @@ def bare_application() -> Any:
     return app
 
 
+# What an answer is made of, as the service sends it.
+SAME_HEADERS = [
+    (b"content-type", b"application/json"),
+    (b"x-request-id", b"0123456789abcdef"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; " + b"x" * 155),
+    (b"referrer-policy", b"same-origin"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+]
+SAME_BODY = json.dumps(
+    {
+        "model": "adult",
+        "answers": ["<=50K"],
+        "certificate": "0" * 32,
+        "charge": {
+            "answers": 1,
+            "each": {"per": "answer", "epsilon": 0.1, "delta": 0.0, "rho": 0.005},
+        },
+        "answers_left": 999_990_000,
+        "sequence": 10_000,
+        "request_id": "0123456789abcdef",
+    }
+).encode()
+
+
 def floor_application() -> Any:
-    """Return the framework with one empty route."""
-    from fastapi import FastAPI
+    """Return an application without framework that reads and sends the same bytes."""
+    headers = [*SAME_HEADERS, (b"content-length", b"%d" % len(SAME_BODY))]
 
-    app = FastAPI()
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": SAME_BODY})
 
-    @app.post("/v1/models/adult/predict")
-    async def nothing() -> dict[str, str]:
-        return {}
-
-    @app.get("/v2/health/ready")
-    async def ready() -> dict[str, str]:
-        return {}
-
-    return app
+    return application
 
 
 FACTORIES = {
+    "uvicorn": "benchmarks.speed.bench_service:floor_application",
     "floor": "benchmarks.speed.bench_service:floor_application",
     "bare": "benchmarks.speed.bench_service:bare_application",
     "durable": "reticent.service.serving:application",
@@ -162,7 +185,11 @@ def server(config: Path, kind: str, workers: int) -> Iterator[tuple[int, int]]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     call = f"run({FACTORIES[kind]!r}, port={port}, workers={workers}"
-    code = f"from reticent.service.serving import run; {call}, log_level='critical')"
+    # "uvicorn" is the floor on uvicorn's own protocol instead of ours.
+    http = ", http='httptools'" if kind == "uvicorn" else ""
+    code = (
+        f"from reticent.service.serving import run; {call}{http}, log_level='critical')"
+    )
     command = [sys.executable, "-c", code]
     environment = {**os.environ, "RETICENT_CONFIG": str(config)}
     with (config.parent / "server.log").open("ab") as log:
@@ -195,11 +222,13 @@ def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
 def prepare(folder: Path, ledger: str, model: Path, key: str) -> tuple[Path, str]:
     """Write settings and make an API key; return both."""
     config = folder / "settings.json"
+    # On the disk that `--folder` names; each comparison has a ledger of its own.
+    second_place = model.parent / f"{folder.name}.checkpoint"
     settings = {
         "models": {"adult": str(model)},
         "datasets": {"adult": PLENTY},
         "ledger": ledger,
-        "checkpoints": "none",
+        "checkpoints": str(second_place),
         "secret": new_key(),
         "model_key": key,
         "rate": 0,
@@ -231,7 +260,7 @@ def compare(
 
     Turns are short: a machine that works faster at times does so for all of them.
     """
-    seconds, turns = (2.0, 1) if quick else (2.0, 12)
+    seconds, turns = (1.0, 5) if quick else (2.0, 12)
     results: dict[str, list[dict[str, float]]] = {kind: [] for kind in FACTORIES}
     before = []
     with (
@@ -253,6 +282,14 @@ def compare(
                 used = processor_seconds([process, *helpers]) - used
                 done["cpu_us"] = used / (done["per_second"] * seconds) * 1e6
                 results[kind].append(done)
+        port, top = running["durable"][0], results["durable"]
+        most = statistics.median(run["per_second"] for run in top)
+        calm = {
+            f"p99_ms at {name}": round(
+                steady(port, api_key, row, rate, 3 * seconds)["p99_ms"], 2
+            )
+            for name, rate in (("200/s", 200.0), ("60 % of the top", 0.6 * most))
+        }
     fields = ("per_second", "p50_ms", "p99_ms", "errors", "cpu_us")
     summary: dict[str, Any] = {
         kind: {
@@ -274,6 +311,9 @@ def compare(
             round(min(each), 3),
             round(max(each), 3),
         ],
+        "durable / uvicorn": round(statistics.median(ratios("durable", "uvicorn")), 3),
+        "durable / floor": round(statistics.median(ratios("durable", "floor")), 3),
+        **calm,
         "bare / floor": round(statistics.median(ratios("bare", "floor")), 3),
         "turns": turns,
         "busy_before": round(statistics.median(before), 2),
@@ -333,11 +373,13 @@ def main() -> None:
         result = {**json.loads(given.output.read_text()), **result}
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         model, row = train(Path(name), key)
+        workers = [1, 2] if given.quick else given.workers
         if given.only != "postgresql":
-            url = f"sqlite:///{name}/ledger.db"
-            result["sqlite"] = compare(url, model, key, row, 1, given.quick, [])
+            for number in workers:
+                url = f"sqlite:///{name}/ledger-{number}.db"
+                label = "sqlite" if number == 1 else f"sqlite, {number} workers"
+                result[label] = compare(url, model, key, row, number, given.quick, [])
         if given.only != "sqlite":
-            workers = [2] if given.quick else given.workers
             result.update(postgresql(model, key, row, workers, given.quick))
     text = json.dumps(result, indent=2)
     if given.output is not None:

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,31 @@ def load(
             LUA % (json.dumps(head), json.dumps(tail), key, random.getrandbits(31)),
             seconds,
         )
-    return asyncio.run(python_load(port, key, (head, tail), seconds, path))
+    return _run(python_load(port, key, (head, tail), seconds, path))
+
+
+def steady(
+    port: int,
+    key: str,
+    row: dict[str, Any],
+    rate: float,
+    seconds: float,
+    path: str = PREDICT,
+) -> dict[str, float]:
+    """Send a number of requests a second, each when its time has come."""
+    text = json.dumps({"rows": [{**row, "age": "AGE"}]})
+    head, tail = text.split('"AGE"')
+    return _run(python_load(port, key, (head, tail), seconds, path, rate))
+
+
+def _run(work: Coroutine[Any, Any, dict[str, float]]) -> dict[str, float]:
+    """Run the load on the fastest loop there is."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(work)
 
 
 def wrk(url: str, script: str, seconds: float) -> dict[str, float]:
@@ -75,39 +100,92 @@ def wrk(url: str, script: str, seconds: float) -> dict[str, float]:
     }
 
 
+class _Client(asyncio.Protocol):
+    """Sends one request after the other, and does little else: it is the load."""
+
+    def __init__(self, make: Callable[[], bytes], end: float) -> None:
+        self._make, self._end = make, end
+        self._found = b""
+        self._begun = 0.0
+        self.times: list[float] = []
+        self.errors = 0
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._send()
+
+    def _send(self) -> None:
+        self._begun = time.perf_counter()
+        self._transport.write(self._make())
+
+    def data_received(self, data: bytes) -> None:
+        self._found += data
+        head = self._found.find(b"\r\n\r\n")
+        if head < 0:
+            return
+        place = self._found.find(b"content-length: ")
+        length = int(self._found[place + 16 : self._found.index(b"\r", place)])
+        if len(self._found) < head + 4 + length:
+            return
+        now = time.perf_counter()
+        self.times.append(now - self._begun)
+        self.errors += not self._found.startswith(b"HTTP/1.1 200")
+        self._found = b""
+        if now < self._end:
+            self._send()
+        else:
+            self._transport.close()
+            self.over.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.over.done():
+            self.errors += 1
+            self.over.set_result(None)
+
+
 async def python_load(
-    port: int, key: str, parts: tuple[str, str], seconds: float, path: str
+    port: int,
+    key: str,
+    parts: tuple[str, str],
+    seconds: float,
+    path: str,
+    rate: float | None = None,
 ) -> dict[str, float]:
-    times: list[float] = []
-    errors = 0
-    end = time.perf_counter() + seconds
-
-    async def client() -> None:
-        nonlocal errors
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while time.perf_counter() < end:
-            body = f"{parts[0]}{random.uniform(16, 100):.12f}{parts[1]}".encode()
-            start = time.perf_counter()
-            writer.write(
-                b"POST " + path.encode() + b" HTTP/1.1\r\nHost: x\r\n"
-                b"Authorization: Bearer " + key.encode() + b"\r\n"
-                b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-            )
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-            await reader.readexactly(length)
-            times.append(time.perf_counter() - start)
-            errors += not head.startswith(b"HTTP/1.1 200")
-        writer.close()
-
+    """Send requests from `CONCURRENCY` connections, or `rate` of them a second."""
     begun = time.perf_counter()
-    await asyncio.gather(*(client() for _ in range(CONCURRENCY)))
-    taken = time.perf_counter() - begun
+
+    def made() -> bytes:
+        body = f"{parts[0]}{random.uniform(16, 100):.12f}{parts[1]}".encode()
+        return (
+            f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            f"Authorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n\r\n"
+        ).encode() + body
+
+    loop = asyncio.get_running_loop()
+    clients: list[_Client] = []
+
+    async def client(end: float) -> None:
+        _, protocol = await loop.create_connection(
+            lambda: _Client(made, end), "127.0.0.1", port
+        )
+        clients.append(protocol)
+        await protocol.over
+
+    if rate is None:
+        await asyncio.gather(*(client(begun + seconds) for _ in range(CONCURRENCY)))
+    else:
+        tasks = []
+        for place in range(int(rate * seconds)):
+            await asyncio.sleep(begun + place / rate - time.perf_counter())
+            tasks.append(asyncio.ensure_future(client(0.0)))
+        await asyncio.gather(*tasks)
+    times = [each for client in clients for each in client.times]
     return {
-        "per_second": len(times) / taken,
+        "per_second": len(times) / (time.perf_counter() - begun),
         "p50_ms": 1000 * float(np.percentile(times, 50)),
         "p99_ms": 1000 * float(np.percentile(times, 99)),
-        "errors": errors,
+        "errors": sum(client.errors for client in clients),
     }
 
 

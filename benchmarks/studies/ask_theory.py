@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.studies import ask_problems as problems
+from benchmarks.studies import theorem_sizes as sizes
 from benchmarks.studies.ask_problems import Problem
 from reticent.errors import ReticentError
 from reticent.estimators.linear.rows import rows_in_ball
@@ -61,7 +62,7 @@ def check_votes(trials: int, *, quick: bool = False) -> list[dict[str, Any]]:
     plane = [] if quick else [problems.halfspace()]  # fits there take most of the time
     for problem in (problems.threshold(0.0), problems.four_intervals(), *plane):
         family = problem.hypotheses.on(problem.points.shape[1])
-        shards, n = bounds.vote_sizes(family, error, FAILURE, EPSILON)
+        shards, n = sizes.vote_sizes(family, error, FAILURE, EPSILON)
         found = [
             problem.excess(problems.vote(problem, n, EPSILON, seed, shards))
             for seed in range(trials)
@@ -72,7 +73,7 @@ def check_votes(trials: int, *, quick: bool = False) -> list[dict[str, Any]]:
 
 def check_averages(trials: int) -> list[dict[str, Any]]:
     problem, error = problems.threshold(), 0.2
-    shards, n = bounds.average_sizes(problem.hypotheses, error, FAILURE, EPSILON)
+    shards, n = sizes.average_sizes(problem.hypotheses, error, FAILURE, EPSILON)
     found = [
         problem.excess(problems.average(problem, n, EPSILON, seed, shards))
         for seed in range(trials)
@@ -161,7 +162,7 @@ def check_relabeling(trials: int) -> list[dict[str, Any]]:
             problem, n, EPSILON, seed, 3, flip=flip, shards=shards
         )
         found.append(problem.excess(ones))
-    bound = bounds.relabeling_bound(problem.hypotheses, n, model, FAILURE, error)
+    bound = sizes.relabeling_bound(problem.hypotheses, n, model, FAILURE, error)
     return [check("P7, S2 Thm 2", problem.name, n, bound, found)]
 
 
@@ -198,7 +199,7 @@ def check_linear(trials: int) -> list[dict[str, Any]]:
         bound = (
             bounds.erm_excess_loss(lipschitz, settings["radius"], n, EPSILON, 1e-3)
             if solver == "erm"
-            else bounds.psgd_excess_loss(
+            else sizes.psgd_excess_loss(
                 lipschitz, 0.25, reach, settings["radius"], n, EPSILON
             )
         )

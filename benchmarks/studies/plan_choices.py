@@ -140,6 +140,9 @@ def measure(option: Option, table: Table, seed: int) -> float:
     if option.method in ("vote-trees", "average-trees", "consensus-trees"):
         rows = table.encoded(style="ordinal")
         model = option.build(**known)
+    elif option.method == "neighbors":
+        rows = table.encoded(style="ordinal")
+        model = option.build(schema=table.schema, **known)[-1]
     elif option.method == "vote-linear":
         rows = table.encoded()
         model = option.build(estimator=LogisticRegression(max_iter=500), **known)

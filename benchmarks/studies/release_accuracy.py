@@ -31,12 +31,11 @@ from reticent.learners import (
     OutputPerturbationClassifier,
     OutputPerturbationRegressor,
 )
-from reticent.schemas import Categorical, Encoder, Numeric, Schema
+from reticent.schemas import Categorical, Encoder, Schema
 
 RESULTS = Path(__file__).parent.parent / "results" / "release_accuracy.json"
 DELTA = 1e-6
 KNOTS = 8
-TRANSFORMS = {"slog1p": "signed_log1p"}
 Table = dict[str, dict[str, dict[str, float]]]
 
 
@@ -84,25 +83,8 @@ class Tables:
 
 def declared(document: dict) -> tuple[Schema, pd.DataFrame]:
     """Return the declared schema and the rows as it wants them."""
-    files = document["files"].values()
-    frame = pd.concat(
-        [pd.read_parquet(data.folder() / file) for file in files], ignore_index=True
-    )
-    columns, values = {}, {}
-    for name, column in document["features"].items():
-        if column["kind"] == "categorical":
-            columns[name] = Categorical([str(level) for level in column["values"]])
-            values[name] = frame[name].astype(str)
-            continue
-        kind = column.get("transform", "none")
-        columns[name] = Numeric(
-            column["lo"],
-            column["hi"],
-            transform=TRANSFORMS.get(kind, kind),
-            missing=bool(frame[name].isna().any()),
-        )
-        values[name] = frame[name].astype(float)
-    return Schema(columns), pd.DataFrame(values)
+    schema, frame, _ = data.declared(document)
+    return schema, frame
 
 
 def releases(tables: Tables, norm: float) -> dict[str, Callable[[float, int], object]]:

@@ -156,13 +156,3 @@ def down(value: float) -> float:
 def down_nonnegative(value: float) -> float:
     """Like :func:`down`, but never below zero."""
     return max(0.0, down(value))
-
-
-def truncate(value: float, *, bits: int) -> float:
-    """Round a positive float towards zero to `bits` significant bits.
-
-    The product of a float of `b` bits and an integer below ``2**(53 - b)`` is exact,
-    so a truncated epsilon times a vote count is a real number without rounding.
-    """
-    mantissa, exponent = math.frexp(value)
-    return math.ldexp(math.floor(math.ldexp(mantissa, bits)), exponent - bits)

@@ -7,6 +7,7 @@
     │   ├── InvalidGuaranteeError               a guarantee whose numbers are not valid
     │   ├── InvalidDataError                    rows, labels or units of the wrong shape
     │   ├── TooFewRecordsError                  fewer units than the method needs
+    │   │   └── OnlyNoiseError                  answers would be hardly more than noise
     │   ├── CannotJudgeError                    an audit that cannot see all it must
     │   ├── AccountNotOpenError                 an account that nobody has opened
     │   ├── AccountOpenError                    an account open under another cap
@@ -25,6 +26,14 @@
     ├── ModelFileError (ValueError)             a model directory not to be trusted
     └── InternalError                           a bug in reticent, please report it
 
+Warnings are a second tree::
+
+    ReticentWarning (UserWarning)
+    ├── NearChanceWarning                       answers will be near chance
+    │   └── OnlyNoiseWarning                    answers will be hardly more than noise
+    ├── ShardFailureWarning                     most shards could not be trained
+    └── CuratorOnlyWarning                      a score that must not be released
+
 A message says what was asked, what is needed and what to do; it never holds a
 record's value.
 """
@@ -41,6 +50,7 @@ __all__ = [
     "CannotJudgeError",
     "CertificateError",
     "ConsensusExhaustedError",
+    "CuratorOnlyWarning",
     "IdempotencyKeyError",
     "IdempotencyKeyReusedError",
     "InternalError",
@@ -49,11 +59,16 @@ __all__ = [
     "InvalidParameterError",
     "LedgerError",
     "ModelFileError",
+    "NearChanceWarning",
     "NoDerivationError",
     "NotDeployableError",
+    "OnlyNoiseError",
+    "OnlyNoiseWarning",
     "RelationMismatchError",
     "ReticentError",
+    "ReticentWarning",
     "RuleError",
+    "ShardFailureWarning",
     "SolverError",
     "TooFewRecordsError",
 ]
@@ -77,6 +92,10 @@ class InvalidDataError(InvalidParameterError):
 
 class TooFewRecordsError(InvalidParameterError):
     """There are fewer units than the method needs."""
+
+
+class OnlyNoiseError(TooFewRecordsError):
+    """Answers would be hardly more than noise, whatever the models learn."""
 
 
 class CannotJudgeError(InvalidParameterError):
@@ -155,3 +174,23 @@ class ModelFileError(ReticentError, ValueError):
 
 class InternalError(ReticentError):
     """A state that reticent believes impossible."""
+
+
+class ReticentWarning(UserWarning):
+    """The root of all warnings."""
+
+
+class NearChanceWarning(ReticentWarning):
+    """Answers will be near those of guessing, whatever the models learn."""
+
+
+class OnlyNoiseWarning(NearChanceWarning):
+    """Answers will be hardly more than noise, whatever the models learn."""
+
+
+class ShardFailureWarning(ReticentWarning):
+    """Most shards could not be trained, so most votes or numbers are fixed ones."""
+
+
+class CuratorOnlyWarning(ReticentWarning):
+    """A number was computed from records without noise: it must not be released."""

@@ -218,6 +218,12 @@ def read_key_file(path: str | os.PathLike[str]) -> str:
                 f"the key file {os.fspath(path)!r} must be a plain file that only its "
                 "owner can read: set its mode to 600."
             )
+        if state.st_uid not in {os.geteuid(), 0}:
+            raise ModelFileError(
+                f"the key file {os.fspath(path)!r} belongs to the user with "
+                f"uid={state.st_uid}, who can change it; run chown {os.geteuid()} "
+                f"{os.fspath(path)}."
+            )
         raw = os.read(handle, _LONGEST_FILE)
     finally:
         os.close(handle)

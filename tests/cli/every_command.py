@@ -24,12 +24,19 @@ COMMANDS = [
     "plan --rows 60 --schema schema.json --epsilon 1",
     "fit rows.csv --schema schema.json --learner linear --shards 3 --name asked",
     "fit rows.csv --schema schema.json --release --name released",
+    "tune rows.csv --schema schema.json --runs 2 --name tuned "
+    "--grid '{\"steps\": [5, 10]}'",
+    "tune rows.csv --schema schema.json --ask --learner linear --runs 2 --name chosen "
+    "--grid '{\"n_shards\": [3, 5]}'",
     f"predict asked --row {ROW!r}",
     f"predict asked --row {ROW!r} --client somebody --key visit-1",
     "predict asked queries.csv",
     "predict released queries.csv",
     "certificate show asked --answers 5 --delta 1e-6",
     "certificate check released",
+    "evaluate released rows.csv --epsilon 0.5",
+    "evaluate tuned rows.csv --metric auc --epsilon 0.5",
+    "evaluate released --history",
     "audit asked --data rows.csv --quick",
     "audit released --quick",
     "keys create ward-7",
@@ -37,6 +44,7 @@ COMMANDS = [
     "keys revoke KEY",
     "ledger show",
     "ledger verify",
+    "ledger write-off --reason lost",
 ]
 SERVER_COMMANDS = ["serve", "demo --once"]
 

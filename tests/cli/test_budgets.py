@@ -169,7 +169,7 @@ def test_a_home_with_a_model_that_cannot_be_paid_for_still_works(shell):
     assert shell.ask("cheap", 1)[0] == 0
     with SQLLedger(
         f"sqlite:///{shell.home / 'ledger.db'}",
-        checkpoints=shell.home / "checkpoints.json",
+        checkpoints=Home(shell.home).settings().second_place,
         signer=Home(shell.home).settings().derived("checkpoints"),
     ) as ledger:
         account = AccountId(AccountScope.DATASET, "data")

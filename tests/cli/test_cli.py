@@ -166,7 +166,7 @@ def test_a_damaged_model_is_refused(reticent, home, tmp_path):
     assert "Traceback" not in said.err
 
 
-def test_the_demo_answers_a_query_and_ends(tmp_path):
+def test_the_demo_answers_many_questions_for_one_total_and_ends(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "reticent.cli", "demo", "--once", "--json"],
         cwd=tmp_path,
@@ -177,8 +177,14 @@ def test_the_demo_answers_a_query_and_ends(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)
-    assert len(shown["answers"]) == 5
-    assert {a["answers"] for a in shown["budget"]["accounts"]} == {5}
+    assert len(shown["answers"]) == len(shown["evidence"]) == 5
+    assert shown["more_answers"] > 100
+    assert shown["certificate"]["guarantee"]["epsilon"] == 1.0
+    spent = [
+        {account["account"]: account["spent"] for account in shown[when]["accounts"]}
+        for when in ("budget_before", "budget")
+    ]
+    assert spent[0]["dataset:census"] == spent[1]["dataset:census"]
 
 
 def test_a_release_is_charged_once_and_answers_for_free(reticent, queries, tmp_path):

@@ -93,7 +93,7 @@ def test_an_opening_is_written_once():
     for _ in range(2):
         log = open_state_log(ledger, "trial", {"n": 3}, seeded=False)
     assert len(log) == 1
-    assert log.read(0) == {"n": 3}
+    assert log.state(0) == {"n": 3}
     with pytest.raises(LedgerError, match="other data"):
         open_state_log(ledger, "trial", {"n": 4}, seeded=False)
 

@@ -124,6 +124,7 @@ def _parameters(name: str, rng: np.random.Generator, n: int) -> dict[str, Any]:
         "G22-zcdp-approx": {"delta": share},
         "G23": {"what": "a table of means"},
         "G24": {"n": n, "mu": _number(rng, 0.01, 3), "scope": "interface"},
+        "G24-rounds": {"n": n, "mu": _number(rng, 0.01, 3), "scope": "interface"},
         "G24-noise": {"scale": _number(rng, 0.1, 100)},
         "G24-replace": {"acute": bool(rng.random() < 0.5)},
         "G24-approx": {"delta": share},
@@ -182,6 +183,13 @@ def _grow(
             parameters["totals"] = parameters["delta"] / 4
         if name == "G22-filter":
             parameters["epsilon"] = _number(rng, 0.1, 100.0)
+    elif name.startswith("G25"):
+        premises = premises[: 1 if name == "G25-odometer" else int(rng.integers(1, 3))]
+        counts = [int(rng.integers(1, 9)) for _ in premises]
+        parameters = {"counts": counts, "delta": _number(rng, 1e-6, 0.1)}
+        if name == "G25-odometer":
+            parameters["totals"] = parameters["delta"] / 4
+            parameters["most"] = 9
     elif name == "G24-compose":
         premises = premises[: int(rng.integers(1, 3))]
         parameters = {"counts": [int(rng.integers(1, 30)) for _ in premises]}

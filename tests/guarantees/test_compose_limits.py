@@ -13,6 +13,7 @@ from reticent.errors import (
     RuleError,
 )
 from reticent.guarantees import (
+    QUICK_METHODS,
     ZCDP,
     AddRemove,
     ApproxDP,
@@ -113,9 +114,7 @@ def test_answers_within_is_exact_at_the_boundary(kind, budget):
 
     def fits(times):
         try:
-            total = repeat(
-                step, times, delta=budget.delta, methods=("basic", "exact", "zcdp")
-            )
+            total = repeat(step, times, delta=budget.delta, methods=QUICK_METHODS)
         except RuleError:
             return False
         return budget.covers(total.guarantee)

@@ -28,6 +28,7 @@ from reticent.guarantees import (
     gaussian_to_zcdp,
     group,
     individual_filter,
+    individual_filter_replacing,
     post_process,
     pure_to_gaussian,
     recheck,
@@ -135,6 +136,33 @@ def test_the_factors_of_replacing_are_reached_and_not_passed(seed):
         worst["acute"] = max(worst["acute"], np.linalg.norm(abs(a) - abs(b)))
     assert 1.9 < worst["any"] <= 2
     assert 1.3 < worst["acute"] <= math.sqrt(2)
+
+
+def test_rounds_of_both_kinds_share_one_filter(seed):
+    certificate = individual_filter_replacing(n=50, mu=0.5, scope="interface")
+    assert certificate.relation == ReplaceOne(50)
+    assert certificate.guarantee == GaussianDP(0.5)
+    recheck(certificate)
+    rng = np.random.default_rng(seed)
+    worst, undercharged = 0.0, 0.0
+    for _ in range(3_000):
+        any_a, any_b = rng.normal(size=(2, 2, 2)) * rng.choice([0, 1], (2, 2, 1))
+        acute_a, acute_b = abs(
+            rng.normal(size=(2, 2, 2)) * rng.choice([0, 1], (2, 2, 1))
+        )
+        apart = ((any_a - any_b) ** 2).sum() + ((acute_a - acute_b) ** 2).sum()
+        for weight in (2, 1):
+            paid = [
+                weight * (v**2).sum() + (w**2).sum()
+                for v, w in ((any_a, acute_a), (any_b, acute_b))
+            ]
+            ratio = apart / max(2 * max(paid), 1e-12)  # against mu^2 for mu^2 / 2 each
+            if weight == 2:
+                worst = max(worst, ratio)
+            else:
+                undercharged = max(undercharged, ratio)
+    assert 0.9 < worst <= 1
+    assert undercharged > 1  # rounds that may point apart need the factor
 
 
 def transcript_delta(first, second, epsilon):

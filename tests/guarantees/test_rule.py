@@ -51,8 +51,8 @@ from tests.guarantees.cases import OWN_RULES, answer, given
 # The package's name for it is the decorator.
 MODULE = importlib.import_module("reticent.guarantees.rule")
 PRIVATE = (PureDP, BoundedRange, ApproxDP, ZCDP)
-# G1 to G24 of the theorem sheet; G5, G12, G13 and G22 have several parts.
-SHEET = {f"G{k}" for k in range(1, 25)} | {"G3k"}
+# G1 to G25 of the theorem sheet; G5, G12, G13 and G22 have several parts.
+SHEET = {f"G{k}" for k in range(1, 26)} | {"G3k"}
 
 
 def test_every_entry_of_the_sheet_has_a_rule():
@@ -116,6 +116,8 @@ USES = {
     "G22-filter": {"counts": [2], "epsilon": 1.0},
     "G22-odometer": {"counts": [2]},
     "G23": {"what": "a mean"},
+    "G25": {"counts": [2], "delta": 1e-3},
+    "G25-odometer": {"counts": [2], "most": 9, "delta": 1e-3, "totals": 1e-4},
     "G24-noise": {"scale": 1.0},
     "G24-compose": {"counts": [2]},
     "G24-approx": {"delta": 1e-3},

@@ -45,7 +45,11 @@ _RETRIED = 3
 
 
 class Diary:
-    """Lines that survive a killed process; each is one write to an appended file."""
+    """Lines that survive a killed process; each is one write to an appended file.
+
+    A kill can cut a write short where it crosses a page. Such a line has no end mark:
+    the process did not get beyond it, so nothing was noted.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -53,7 +57,7 @@ class Diary:
         self.listener: int | None = None
 
     def note(self, what: str, key: str, detail: str = "") -> None:
-        os.write(self._handle, f"{what} {key} {detail}\n".encode())
+        os.write(self._handle, f"\n{what} {key} {detail} .".encode())
         self.tell()
 
     def tell(self) -> None:
@@ -62,7 +66,8 @@ class Diary:
             os.write(self.listener, b"!")
 
     def lines(self) -> list[list[str]]:
-        return [line.split(" ") for line in self._path.read_text().splitlines()]
+        lines = self._path.read_text().splitlines()
+        return [line.split(" ")[:3] for line in lines if line.endswith(" .")]
 
 
 def serve(ledger: SQLLedger, diary: Diary, key: str, *, broken: str = "") -> None:

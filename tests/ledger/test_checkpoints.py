@@ -268,8 +268,14 @@ def test_late_writer_does_not_turn_a_checkpoint_back(place):
     assert write(0, 1) == (0, 1)
 
 
+def test_folder_that_is_not_there_is_named(sqlite_url, tmp_path):
+    place = tmp_path / "nowhere" / "checkpoint.json"
+    with pytest.raises(LedgerError, match="Make its folder"):
+        SQLLedger(sqlite_url, checkpoints=place, signer=KEY)
+
+
 def test_unreadable_checkpoint_is_no_missing_checkpoint(tmp_path):
-    with pytest.raises(LedgerError, match="cannot be read"):
+    with pytest.raises(LedgerError, match="not a plain file"):
         FileCheckpoints(tmp_path).read()  # a folder
 
 

@@ -158,6 +158,54 @@ def test_passing_trouble_fails_the_batch_and_no_more():
     writer.close()
 
 
+def storing(text):
+    return Operation(Needs(), lambda page: text, otherwise="It is lost.", settles=True)
+
+
+def test_drawn_answers_wait_for_a_database_that_went_away(monkeypatch):
+    monkeypatch.setattr(commits, "_PAUSE", 0.0)
+    away = TimeoutError("the database is away.")
+    recorder = Recorder(None, away, away, None, None)
+    writer = GroupCommit(recorder)
+    first = writer.submit(saying(0))
+    recorder.entered.acquire()
+    stored, refused = writer.submit(storing(1)), writer.submit(saying(2))
+    recorder.let_go(5)
+    assert (first.result(), stored.result()) == (0, 1)
+    with pytest.raises(LedgerError, match="Nothing was charged"):
+        refused.result()
+    assert writer.submit(saying(3)).result() == 3
+    writer.close()
+    assert recorder.batches == [[0], [1], [3]]
+    assert writer.pending == 0
+
+
+def test_drawn_answers_are_given_up_in_the_end(monkeypatch):
+    monkeypatch.setattr(commits, "_PAUSE", 0.0)
+    monkeypatch.setattr(commits, "PATIENCE", 0.0)
+    recorder = Recorder(TimeoutError("the database is away."), None)
+    writer = GroupCommit(recorder)
+    recorder.let_go(2)
+    with pytest.raises(LedgerError, match="It is lost"):
+        writer.submit(storing(0)).result()
+    assert writer.submit(saying(1)).result() == 1
+    writer.close()
+
+
+def test_drawn_answers_are_stored_without_their_caller(recorder, monkeypatch):
+    monkeypatch.setattr(commits, "_PAUSE", 0.0)
+    recorder.failures = [None, TimeoutError("the database is away."), None]
+    writer = GroupCommit(recorder)
+    first = writer.submit(saying(0))
+    recorder.entered.acquire()
+    left = writer.submit(storing(1))
+    assert left.cancel()
+    recorder.let_go(3)
+    first.result()
+    writer.close()
+    assert recorder.batches == [[0], [1]]
+
+
 @pytest.mark.parametrize(
     ("failure", "shown"),
     [

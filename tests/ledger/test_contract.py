@@ -13,6 +13,7 @@ import pytest
 
 from reticent.errors import (
     BudgetExhaustedError,
+    IdempotencyKeyReusedError,
     InvalidParameterError,
     LedgerError,
     RelationMismatchError,
@@ -201,11 +202,27 @@ def test_repeated_query_is_free_for_those_who_paid(ledger):
     opened(ledger)
     answer(ledger, asking("k1", b"x", memory=MEMORY), b"yes")
     entries = ledger.verify().entries
-    again = ledger.charge(asking("k2", b"x", memory=MEMORY))
+    again = ledger.charge(asking("k2", b"x", memory=MEMORY, record=False))
     assert (again.outcome, again.answers) == (Outcome.ANSWERED, (b"yes",))
     assert (again.sequence, again.entry_hash, again.accounts) == (None, None, {})
     assert spent(ledger) == [1, 1, 1, 0]
     assert ledger.verify().entries == entries
+
+
+def test_key_of_a_free_answer_is_recorded(ledger):
+    opened(ledger)
+    answer(ledger, asking("k1", b"x", memory=MEMORY), b"yes")
+    free = asking("k2", b"x", memory=MEMORY)
+    first = ledger.charge(free)
+    assert (first.outcome, first.accounts) == (Outcome.ANSWERED, {})
+    assert first.sequence is not None
+    with pytest.raises(IdempotencyKeyReusedError):
+        ledger.charge(asking("k2", b"y", memory=MEMORY))
+    again = ledger.charge(free)
+    assert (again.sequence, again.answers) == (first.sequence, (b"yes",))
+    assert ledger.charged("k2")
+    assert spent(ledger) == [1, 1, 1, 0]
+    ledger.verify()
 
 
 def test_client_who_sees_an_answer_first_pays_alone(ledger):
@@ -679,7 +696,8 @@ def test_whoever_goes_away_while_answers_are_drawn_harms_nobody(sql_url, open_le
     assert isinstance(gone, asyncio.CancelledError)
     assert stays.answers == (b"stays",)
     assert spent(ledger)[0] == 2
-    assert ledger.charge(asking("gone")).outcome is Outcome.SPENT
+    # It was paid for and drawn, so it is stored for whoever asks again.
+    assert ledger.charge(asking("gone")).answers == (b"gone",)
     ledger.verify()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,26 @@ def test_postgres_crash_keeps_what_was_acknowledged(
     assert ledger.charge(asking("k2")).outcome is Outcome.SPENT
     assert ledger.charge(asking("lost0")).outcome is Outcome.DRAW
     assert nano(ledger, DATASET) == 3 * 10**8
+    ledger.verify()
+
+
+def test_answer_outlives_a_database_that_goes_away_after_the_charge(
+    postgres_server, postgres_url, open_ledger
+):
+    ledger = opened(open_ledger(postgres_url), epsilon=100.0)
+    receipt = ledger.charge(asking("k1"))
+    postgres_server.stop(signal.SIGQUIT)
+    with ThreadPoolExecutor(1) as pool:
+        settling = pool.submit(ledger.settle, receipt, [b"yes"])
+        try:
+            with pytest.raises(LedgerError, match="Nothing was charged"):
+                ledger.charge(asking("other"))
+            assert not settling.done()  # it waits for the server
+        finally:
+            postgres_server.start()
+        assert settling.result().answers == (b"yes",)
+    assert ledger.charge(asking("k1")).answers == (b"yes",)
+    assert nano(ledger, DATASET) == 10**8
     ledger.verify()
 
 

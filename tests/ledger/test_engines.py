@@ -170,6 +170,8 @@ def test_postgres_commits_are_synchronous_whatever_the_database_says(
     ledger = opened(open_ledger(postgres_database))
     with ledger._store.reading() as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+        # Compiling a plan takes longer than any statement of ours.
+        assert connection.exec_driver_sql("SHOW jit").scalar() == "off"
 
 
 def test_postgres_address_keeps_its_options_but_for_one(postgres_server, open_ledger):

@@ -7,8 +7,8 @@ import pytest
 from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
 
+from reticent.ledger.sql.arrays import array_literal
 from reticent.ledger.sql.pipeline import COMMIT, run_pipelined
-from reticent.ledger.sql.statements import _array
 
 
 @pytest.fixture
@@ -122,5 +122,5 @@ def test_a_lost_connection_is_an_error(driver, postgres_url):
 def test_arrays_arrive_as_they_are(driver, values):
     kind = "bigint" if any(isinstance(value, int) for value in values) else "text"
     asked = f"SELECT * FROM unnest(%s::{kind}[])"
-    (rows,) = run_pipelined(driver, [(asked, (_array(values),))], {})
+    (rows,) = run_pipelined(driver, [(asked, (array_literal(values),))], {})
     assert [value for (value,) in rows] == values

@@ -53,3 +53,14 @@ def test_tables_without_a_description_are_refused(sql_url, open_ledger):
     store.close()
     with pytest.raises(LedgerError, match="description of itself is gone"):
         SQLLedger(sql_url)
+
+
+def test_ledger_of_version_1_opens(sql_url, open_ledger, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+        opened(open_ledger(sql_url)).charge(asking("k"))
+    ledger = open_ledger(sql_url)
+    assert ledger.verify().charges == 1
+    with ledger._store.reading() as connection:
+        assert inspect(connection).has_table("ledger_keys")
+        assert schema.version_of(connection) == len(schema.MIGRATIONS)

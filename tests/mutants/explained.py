@@ -43,6 +43,7 @@ EXPLAINED: dict[str, str] = {
     "guarantees.robust:approx_robust_error | 0.1 in (0.1": SEARCH,
     "guarantees.robust:approx_robust_error | 0.5 in 0.5 if": SEARCH,
     "guarantees.robust:approx_robust_error | 1.0 in (0.1": SEARCH,
+    "learners.search.profiles | _CLOSE": SEARCH,
     "learners.public.separator_rules:laplace_separator | up((2 * k": "2^-59, below the "
     "last digits that the rounding covers",
     "learners.public.separator_rules:gaussian_separator | 700 in": LIMIT,
@@ -85,7 +86,6 @@ EXPLAINED: dict[str, str] = {
     "learners.public.separator_rules | _REDRAWN": "2^-59, below the last "
     "digits that the rounding covers",
     "planning.bounds | _FAILURE": "our choice: every probability gives a valid bound",
-    "planning.bounds:psgd_excess_loss | 2 in 2 * reach | neg": SYMMETRIC,
     "prediction.selection.relabeling_rules:relabeled | 200 in c > 200": "beyond, "
     "the loss is over 600 and soon beyond floats, which is refused as well",
     "prediction.selection.stable_selection_rules:flipped_epsilon | 1.0 in": "the "

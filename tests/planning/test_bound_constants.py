@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import mpmath
 import pytest
 
+from benchmarks.studies import theorem_sizes as sizes
 from reticent.hypotheses import Thresholds
 from reticent.planning import bounds
 
@@ -32,7 +33,7 @@ def test_the_uniform_gap_solves_the_inequality_of_vapnik_and_chervonenkis(
 
 @pytest.mark.parametrize("family", FAMILIES, ids=["up", "either"])
 def test_the_uniform_size_is_the_smallest(family):
-    size = bounds.uniform_size(family, 0.3, 0.05)
+    size = sizes.uniform_size(family, 0.3, 0.05)
     assert bounds.uniform_gap(family, size, 0.05) <= 0.3
     assert bounds.uniform_gap(family, size - 1, 0.05) > 0.3
 
@@ -51,7 +52,7 @@ def test_a_net_s_error_is_also_the_chance_to_miss_it(family, m):
 @pytest.mark.parametrize("family", FAMILIES, ids=["up", "either"])
 def test_sizes_are_those_of_their_inequalities(family):
     error, failure = 0.1, 0.02
-    for size, power in ((bounds.consistent_size, 1), (bounds.net_size, 2)):
+    for size, power in ((sizes.consistent_size, 1), (sizes.net_size, 2)):
         m = size(family, error, failure)
         chance = [
             2 * labelings(family, 2 * k) ** power * mpmath.mpf(2) ** (-error * k / 2)
@@ -65,7 +66,7 @@ def test_sizes_of_averages_leave_half_the_error_to_the_noise(epsilon):
     # Noise of scale 1/(r epsilon), clipped, moves the mean by at most half of that; a
     # quarter of the error for each side of the sample leaves one half.
     family, error, failure = Thresholds("up"), 0.2, 0.05
-    shards, n = bounds.average_sizes(family, error, failure, epsilon)
+    shards, n = sizes.average_sizes(family, error, failure, epsilon)
     assert 1 / (2 * shards * epsilon) <= error / 2 < 1 / (2 * (shards - 1) * epsilon)
     assert 2 * bounds.uniform_gap(family, n // shards, failure / shards) <= error / 2
     assert 2 * bounds.uniform_gap(family, n // shards - 1, failure / shards) > error / 2
@@ -101,7 +102,7 @@ def test_the_excess_loss_of_one_pass_is_the_sum_of_its_parts():
     # over positions. Noise: curvature/2 times its variance, 2 (stability/epsilon)^2.
     scale = 2 * reach / math.sqrt(n) / epsilon
     expected = 2 * radius * lipschitz / 20 + curvature / 2 * 2 * scale**2
-    found = bounds.psgd_excess_loss(lipschitz, curvature, reach, radius, n, epsilon)
+    found = sizes.psgd_excess_loss(lipschitz, curvature, reach, radius, n, epsilon)
     assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -142,7 +143,7 @@ def test_the_bound_of_relabeling_adds_net_choice_sample_and_vote():
     net = 2 * bounds.net_error(family, 20_000)
     chosen = 3e-4 * math.log(20_001)
     gaps = 2 * bounds.uniform_gap(family, n, failure)
-    bound = bounds.relabeling_bound(family, n, relabeling_model(), failure, error)
+    bound = sizes.relabeling_bound(family, n, relabeling_model(), failure, error)
     assert bound == pytest.approx(0.02 + 0.96 * (net + chosen + gaps + error))
 
 
@@ -152,13 +153,13 @@ def test_the_bound_of_relabeling_needs_its_votes_and_rows():
     needed = math.ceil(6 * math.log(20) / 0.05)
     for shards, says in ((needed, True), (needed - 1, False)):
         model = relabeling_model(n_shards_=shards)
-        bound = bounds.relabeling_bound(family, 10**6, model, failure, error)
+        bound = sizes.relabeling_bound(family, 10**6, model, failure, error)
         assert math.isfinite(bound) is says
     # Rows: each shard is a net for a quarter of the error.
-    rows = bounds.net_size(family, error / 4, failure / 400)
+    rows = sizes.net_size(family, error / 4, failure / 400)
     for each, says in ((rows, True), (rows - 1, False)):
         n = 400 * each
-        bound = bounds.relabeling_bound(family, n, relabeling_model(), failure, error)
+        bound = sizes.relabeling_bound(family, n, relabeling_model(), failure, error)
         assert math.isfinite(bound) is says
 
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from benchmarks.studies import theorem_sizes as sizes
 from reticent.hypotheses import Thresholds
 from reticent.planning import bounds
 
@@ -11,7 +12,7 @@ from reticent.planning import bounds
 def test_sizes_of_a_vote_are_those_of_the_theorem():
     family = Thresholds()
     error, failure, epsilon = 0.2, 0.1, 0.5
-    shards, n = bounds.vote_sizes(family, error, failure, epsilon)
+    shards, n = sizes.vote_sizes(family, error, failure, epsilon)
     assert shards == math.ceil(6 * math.log(4 / error) / epsilon)
     m = n // shards
 

@@ -17,7 +17,7 @@ from reticent.errors import (
     InvalidParameterError,
     NotDeployableError,
 )
-from reticent.guarantees import PureDP, recheck, repeat
+from reticent.guarantees import PureDP, bounded_range, recheck, repeat
 from reticent.ledger import MemoryLedger, SQLLedger
 from reticent.prediction import (
     PredictionInterface,
@@ -208,3 +208,60 @@ def test_one_ledger_serves_two_interfaces():
     two = PredictionInterface(MODEL, Budget(1.0), ledger, dataset="second")
     one.predict(X[:10])
     assert two.remaining() == 10
+
+
+# --------------------------------------------------------- counted answers (G25)
+
+SOFT = PrivateVotingClassifier(BASE, 0.2, [0, 1], 9, rule="soft").fit(X, Y)
+
+
+def test_a_model_alone_on_its_ledger_answers_more():
+    budget = Budget(2.0, 1e-6)
+    alone = PredictionInterface(SOFT, budget)
+    shared = asking(SOFT, budget)
+    assert alone.capacity > 1.05 * shared.capacity
+    total = repeat(SOFT.certificate_, alone.capacity, delta=1e-6)
+    assert (total.rule, total.guarantee.epsilon <= 2.0) == ("G25", True)
+    alone.predict(X[:3])
+    assert alone.spent().guarantee == PureDP(0.6)
+    rest = alone.remaining()
+    alone.predict(X[3 : 3 + rest])
+    spent = alone.spent()
+    assert spent.rule == "G25-odometer"
+    assert spent.answer_count() == alone.capacity
+    assert spent.guarantee.epsilon <= 2.0
+    assert spent.guarantee.delta <= 1e-6
+    recheck(spent)
+    with pytest.raises(BudgetExhaustedError):
+        alone.predict(X[-1:])
+
+
+def test_a_counted_account_is_not_reopened_under_another_budget():
+    PredictionInterface(SOFT, Budget(3.0, 1e-6), dataset="counted")
+    again = PredictionInterface(SOFT, Budget(3.0, 1e-6), dataset="counted")
+    assert again.remaining() == again.capacity
+    with pytest.raises(InvalidParameterError, match="has a budget already"):
+        PredictionInterface(SOFT, Budget(4.0, 1e-6), dataset="counted")
+
+
+def test_clients_of_a_counted_account_are_counted_too():
+    interface = PredictionInterface(
+        SOFT, Budget(3.0, 1e-6), client_budget=Budget(1.0, 1e-6), dataset="clients"
+    )
+    own = interface.remaining(client="ward 7")
+    assert 5 < own < interface.remaining()
+    with pytest.raises(BudgetExhaustedError, match="client:ward 7"):
+        interface.predict(X[: own + 1], client="ward 7")
+    interface.predict(X[:own], client="ward 7")
+    assert interface.spent(client="ward 7").guarantee.epsilon <= 1.0
+
+
+def test_answers_of_an_open_interface_need_no_value_iteration(monkeypatch):
+    interface = PredictionInterface(SOFT, Budget(2.5, 1e-6), dataset="quick")
+
+    def refuse(*arguments):
+        raise AssertionError("a curve was computed for an answer")
+
+    monkeypatch.setattr(bounded_range, "value_iteration", refuse)
+    interface.predict(X[:5])
+    assert interface.remaining() == interface.capacity - 5

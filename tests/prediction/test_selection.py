@@ -41,7 +41,7 @@ class Planned(StableSelectionClassifier):
 
     plan = SelectionPlan(1, 0.7, 0.0)
 
-    def _plan(self, n):
+    def _plan(self, n, hypotheses):
         return self.plan
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.studies import ask_problems as problems
 from benchmarks.studies import ask_theory
+from benchmarks.studies import theorem_sizes as sizes
 from reticent.hypotheses import Halfspaces, Intervals, Thresholds
 from reticent.planning import bounds
 from tests.stats import rejects
@@ -27,7 +28,7 @@ def at_most(measured, bound):
 def test_the_vote_learns_what_its_theorem_says():
     error = 0.3
     for problem in (problems.threshold(0.0, cells=5_000), INTERVALS):
-        shards, n = bounds.vote_sizes(problem.hypotheses, error, FAILURE, 1.0)
+        shards, n = sizes.vote_sizes(problem.hypotheses, error, FAILURE, 1.0)
         at_most(problem.excess(problems.vote(problem, n, 1.0, 0, shards)), error)
     # Far below the size that is asked for, the bound fails.
     few = [problems.vote(INTERVALS, 2 * shards, 1.0, seed, shards) for seed in range(5)]
@@ -36,7 +37,7 @@ def test_the_vote_learns_what_its_theorem_says():
 
 def test_the_average_learns_what_its_corollary_says():
     error = 0.4
-    shards, n = bounds.average_sizes(THRESHOLD.hypotheses, error, FAILURE, 1.0)
+    shards, n = sizes.average_sizes(THRESHOLD.hypotheses, error, FAILURE, 1.0)
     at_most(THRESHOLD.excess(problems.average(THRESHOLD, n, 1.0, 0, shards)), error)
 
 
@@ -109,13 +110,13 @@ def test_nobody_beats_the_lower_bound_but_who_is_not_stable():
 
 def test_sizes_are_the_smallest_that_do():
     family = Thresholds("up")
-    m = bounds.consistent_size(family, 0.1, 0.05)
+    m = sizes.consistent_size(family, 0.1, 0.05)
     chance = [2 * family.growth(2 * k) * 2 ** (-0.05 * k) for k in (m - 1, m)]
     assert chance[1] <= 0.05 < chance[0]
     assert (
-        bounds.uniform_gap(family, bounds.uniform_size(family, 0.1, 0.05), 0.05) <= 0.1
+        bounds.uniform_gap(family, sizes.uniform_size(family, 0.1, 0.05), 0.05) <= 0.1
     )
-    m = bounds.net_size(Halfspaces().on(2), 0.2, 0.2)
+    m = sizes.net_size(Halfspaces().on(2), 0.2, 0.2)
     assert bounds.net_error(Halfspaces().on(2), m) == pytest.approx(0.2, rel=0.01)
     assert bounds.walk_size(3, bounds.walk_error(3, 5000, 0.5), 0.5) <= 5000
 

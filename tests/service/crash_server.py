@@ -15,9 +15,10 @@ def serve(config: str, port: int) -> None:
 
     from reticent.home import Settings
     from reticent.service import create_app
+    from reticent.service.network import Connection
 
     app = create_app(Settings.load(config))
-    uvicorn.run(app, port=port, log_config=None, access_log=False)
+    uvicorn.run(app, port=port, log_config=None, access_log=False, http=Connection)
 
 
 def say(line: str) -> None:

@@ -23,6 +23,7 @@ from fastapi import FastAPI
 
 from reticent.home import Settings
 from reticent.service import open_service
+from reticent.service.network import Connection
 from reticent.service.v1.admin import make_key
 from reticent.service.v1.documents import NewKey
 
@@ -72,7 +73,9 @@ def api_key(settings: Settings, client: str = "ward-7", **facts: Any) -> str:
 def in_thread(app: FastAPI) -> Iterator[str]:
     """Serve an application from a thread; give its address."""
     port = free_port()
-    config = uvicorn.Config(app, port=port, log_config=None, access_log=False)
+    config = uvicorn.Config(
+        app, port=port, log_config=None, access_log=False, http=Connection
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

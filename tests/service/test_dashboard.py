@@ -4,12 +4,13 @@ import html
 import json
 import logging
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from reticent.home import client_account
+from reticent.home import Role, client_account
 from reticent.ledger import Cap, Charge, MemoryLedger, Request
 from reticent.prediction import PrivateVotingClassifier
 from reticent.schemas import Categorical, ClassLabel, Encoder, Numeric, Schema
@@ -114,7 +115,7 @@ def test_the_cookie_is_for_this_host_and_not_for_scripts(tmp_path, path, secure)
 
 
 @pytest.mark.parametrize(
-    "key", ["", "nonsense", "rk_" + "0" * 16 + "_" + "A" * 43, "ü", "x" * 5000]
+    "key", ["", "nonsense", "rk_" + "0" * 16 + "_" + "A" * 43, "ü", "x" * 3000]
 )
 def test_a_wrong_key_gets_no_cookie(running, key):
     answer = Visitor(running).send("/login", key=key)
@@ -156,6 +157,20 @@ def test_a_login_ends_with_its_key(running, analyst):
     assert spent(running) == 0
 
 
+def test_a_role_edited_in_the_database_is_not_trusted(running, analyst):
+    assert analyst.get("/keys").status_code == 403
+    keys = running.service.keyring.store
+    record = keys.find(running.analyst.split("_")[1])
+    edited = replace(record, role=Role.ADMIN)
+    keys.replace(edited)
+    assert analyst.get("/keys").status_code == 303  # to the login
+    # Even a genuine record is not the one that was logged in with.
+    keys.replace(running.service.keyring._sealed(edited))
+    assert analyst.get("/keys").status_code == 303
+    keys.replace(record)
+    assert analyst.get("/keys").status_code == 403
+
+
 def test_a_login_ends_with_its_time():
     from starlette.requests import Request
     from starlette.responses import Response
@@ -163,7 +178,7 @@ def test_a_login_ends_with_its_time():
     now = [1000.0]
     sessions = Sessions(b"s" * 32, minutes=2, secure=True, clock=lambda: now[0])
     response = Response()
-    sessions.open("0" * 16, response)
+    sessions.open("0" * 16, "seal", response)
     cookie = response.headers["set-cookie"].partition(";")[0]
     request = Request({"type": "http", "headers": [(b"cookie", cookie.encode())]})
     now[0] = 1119.9
@@ -532,7 +547,8 @@ def test_lost_browsers_get_a_page_and_programs_an_object(running):
         answer = running.http.get("/nothing", headers={"accept": accept})
         assert answer.status_code == 404
         assert answer.headers["content-type"].startswith(kind)
-    answer = running.http.get("/v1/nothing", headers={"accept": "text/html"})
+    headers = {"accept": "text/html", "x-api-key": running.analyst}
+    answer = running.http.get("/v1/nothing", headers=headers)
     assert answer.json()["error"]["code"] == "not_found"
 
 

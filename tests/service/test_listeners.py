@@ -11,7 +11,7 @@ import sys
 import pytest
 import uvicorn
 
-from reticent.service.listeners import SharedAddress, run_workers
+from reticent.service.listeners import SharedAddress, shared_listener
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shares on Linux")
 
@@ -59,5 +59,5 @@ def test_workers_do_not_start_at_an_address_that_somebody_has():
         host, port = taken.getsockname()
         config = uvicorn.Config("nothing:here", host=host, port=port, workers=2)
         with pytest.raises(SystemExit):
-            run_workers(config)
+            shared_listener(config)
         gc.collect()

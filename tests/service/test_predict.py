@@ -48,17 +48,43 @@ def test_a_row_asked_again_gets_the_same_answer_for_nothing(running):
     assert again["answers_left"] == first["answers_left"]
 
 
-def test_another_client_pays_to_see_a_remembered_answer(running):
-    other = running.key("ward-8")
-    first = running.predict().json()
-    second = running.predict(key=other).json()
-    assert second["answers"] == first["answers"]
-    assert second["charge"]["answers"] == 1
-    balances = {
-        str(b.account): b.spent.answers for b in running.service.ledger.balances()
-    }
-    assert balances["client:ward-8"] == 1
-    assert balances["dataset:clinic"] == 1
+def test_another_client_pays_to_see_a_shared_answer(tmp_path):
+    path = store(tmp_path)
+    settings = settings_for(tmp_path, models={"triage": {"path": path, "share": True}})
+    with clinic(settings) as running:
+        other = running.key("ward-8")
+        first = running.predict().json()
+        second = running.predict(key=other).json()
+        assert second["answers"] == first["answers"]
+        assert second["charge"]["answers"] == 1
+        balances = {
+            str(b.account): b.spent.answers for b in running.service.ledger.balances()
+        }
+        assert balances["client:ward-8"] == 1
+        assert balances["dataset:clinic"] == 1
+
+
+@pytest.mark.parametrize("cap", [50.0, EPSILON], ids=["plenty", "spent"])
+@pytest.mark.parametrize("share", [False, True])
+def test_nobody_sees_which_rows_another_client_asked(tmp_path, share, cap):
+    path = store(tmp_path)
+
+    def seen(age):
+        """Return what a client sees that asks a row after another asked one."""
+        settings = settings_for(
+            tmp_path,
+            models={"triage": {"path": path, "share": share}},
+            datasets={"clinic": {"epsilon": cap}},
+        )
+        with clinic(settings) as running:
+            running.predict({**ROW, "age": age}, key=running.key("ward-8"))
+            answer = running.predict().json()
+            for drawn in ("answers", "request_id", "instance"):
+                answer.pop(drawn, None)
+            return answer, running.get("/v1/budget").json()
+
+    # The other client asked this very row, or another one.
+    assert (seen(ROW["age"]) == seen(ROW["age"] + 1)) is not share
 
 
 def test_the_same_idempotency_key_is_charged_once(running):

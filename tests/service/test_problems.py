@@ -271,7 +271,7 @@ def test_raw_bytes_left_over_are_refused(running):
         ("GET", "/v2/models/nothing", 404),
         ("GET", "/v2/models/triage/versions/1", 404),
         ("POST", "/v2", 405),
-        ("PATCH", "/v1/admin/keys", 405),
+        ("PATCH", "/v1/admin/keys", 403),
         ("GET", "/static/../pages.py", 404),
         ("GET", "/static/%2e%2e/pages.py", 404),
     ],

@@ -149,6 +149,14 @@ WRONG = {
 }
 
 
+def test_minus_zero_is_refused_after_zero():
+    from reticent.home import BudgetSettings
+
+    assert BudgetSettings(epsilon=0.0).cap().limits.epsilon == 0
+    with pytest.raises(InvalidParameterError):
+        BudgetSettings(epsilon=-0.0)
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_settings_that_make_no_sense_are_refused(name):
     with pytest.raises(InvalidParameterError) as refusal:

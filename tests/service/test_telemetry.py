@@ -128,7 +128,8 @@ def test_every_request_is_a_line_of_json_with_counts(tmp_path, lines):
     }
     assert requests[1]["code"] == "invalid_rows"
     assert "model" not in requests[1]
-    assert told[0]["event"] == "started"
+    assert [told[0]["event"], told[1]["event"]] == ["second place", "started"]
+    assert "restored from a backup" in told[0]["risk"]
     assert told[-1]["event"] == "stopped"
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from reticent._arrays import Floats
 from reticent._numbers import (
     below_one,
     nonnegative,
@@ -242,7 +242,7 @@ def _best_event(
     return frozenset(outcomes[i] for i in order[: best + 1])
 
 
-def _prefix_scores(counts: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
+def _prefix_scores(counts: Floats, delta: float) -> Floats:
     """Return, for each prefix of outcomes, the epsilon that its counts suggest."""
     total = counts.sum(axis=1)
     sums = np.cumsum(counts, axis=1)

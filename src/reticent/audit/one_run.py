@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
+from reticent._arrays import Bools
 from reticent._numbers import (
     below_one,
     nonnegative,
@@ -61,7 +62,7 @@ class OneRun:
 
 
 def one_run(
-    release: Callable[[NDArray[np.bool_]], Any],
+    release: Callable[[Bools], Any],
     score: Callable[[Any], ArrayLike],
     canaries: int,
     *,

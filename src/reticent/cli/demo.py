@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,6 +28,7 @@ from reticent.schemas import Schema
 
 _PATIENCE_SECONDS = 60.0
 _QUERIES = 5
+_MORE_QUERIES = 200
 
 
 def demo(
@@ -44,7 +45,7 @@ def demo(
     home: Annotated[Path, typer.Option(help="Where to keep the demo.")] = Path(".demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Train on 5,000 census rows, serve, ask, and show what it cost.
+    """Fit on 5,000 census rows, serve, and ask without end under one total.
 
     Example: reticent demo --once
     """
@@ -55,44 +56,62 @@ def demo(
         return
     service_runner()  # say at once if its packages are not installed
     shutil.rmtree(home, ignore_errors=True)  # every demo starts with a new budget
-    place = Home.at(home)
+    # It leaves nothing outside its folder, and nobody restores a demo from a backup.
+    place = Home.at(home, second_place=home / "second-place.json")
     files = adult_sample_files()
     schema = Schema.read(files.schema)
-    output.note("training models on disjoint shards of 5,000 census rows ...")
+    output.note("fitting on 5,000 census rows ...")
     options = FitOptions(
-        name="income", dataset="census", epsilon=0.5, budget=8.0, learner="linear"
+        name="income", dataset="census", epsilon=1.0, budget=1.0, lasting=True
     )
     model = train_and_store(place, files.data, schema, options)
     key, _ = place.new_key("demo", Role.ADMIN)
     chosen = port or _free_port()
     with _service(place, chosen) as address:
         output.note(f"serving at {address} ...")
-        asked = _ask(address, key)
-        budget = _get(f"{address}/v1/budget", key)
-        output.result(
-            {
-                "address": address,
-                "certificate": model.certificate_.as_dict(),
-                "answers": asked["answers"],
-                "budget": budget,
-            },
-            [
-                "",
-                f"asked {len(asked['answers'])} questions: "
-                + ", ".join(map(str, asked["answers"])),
-                "",
-                "What one answer promises, and why:",
-                str(model.certificate_),
-                "",
-                "What was spent:",
-                *_spent(budget),
-            ],
-        )
+        shown, lines = _conversation(address, key, model, output)
+        output.result(shown, lines)
         if not once:
             output.note(f"\nThe dashboard is at {address}/ ; log in with this key:")
             output.note(key)
             output.note("Ctrl-C ends the demo.")
             _wait()
+
+
+def _conversation(
+    address: str, key: str, model: Any, output: Output
+) -> tuple[dict[str, Any], list[str]]:
+    """Ask some questions, and many more; return what was said, also as lines."""
+    before = _get(f"{address}/v1/budget", key)
+    asked = _ask(address, key, range(_QUERIES))
+    output.note(f"asking {_MORE_QUERIES} more questions ...")
+    more = _ask(address, key, range(_QUERIES, _QUERIES + _MORE_QUERIES))
+    budget = _get(f"{address}/v1/budget", key)
+    mean = sum(more["evidence"]) / len(more["evidence"])
+    shown = {
+        "address": address,
+        "certificate": model.certificate_.as_dict(),
+        "answers": asked["answers"],
+        "evidence": asked["evidence"],
+        "more_answers": len(more["answers"]),
+        "budget_before": before,
+        "budget": budget,
+    }
+    lines = [
+        "",
+        "Answers, each with its evidence: a noisy number of records near the question.",
+        *_with_evidence(asked),
+        f"{len(more['answers'])} more answers, with a mean evidence of {mean:.0f}.",
+        "",
+        "What all answers together promise, however many, and why:",
+        str(model.certificate_),
+        "",
+        "What was spent, before and after the answers:",
+        *_spent(before),
+        *_spent(budget),
+        "More answers cost nothing, and there is no last one.",
+    ]
+    return shown, lines
 
 
 def _export(folder: Path) -> list[str]:
@@ -112,25 +131,29 @@ def _export(folder: Path) -> list[str]:
     return [str(folder / name) for name in texts]
 
 
+def _with_evidence(asked: dict[str, Any]) -> list[str]:
+    pairs = zip(asked["answers"], asked["evidence"], strict=True)
+    return [f"  {answer:<6}  evidence {evidence:.0f}" for answer, evidence in pairs]
+
+
 def _spent(budget: dict[str, Any]) -> list[str]:
     lines = []
     for account in budget["accounts"]:
-        used = min(account["spent"][k] / account["cap"][k] for k in ("epsilon", "rho"))
+        spent, cap = account["spent"], account["cap"]
+        used = min(spent[k] / cap[k] for k in ("epsilon", "rho") if cap[k] > 0)
         promise = account["promise"]
         lines.append(
-            f"{account['account']}: {account['answers']} answers, "
-            f"{100 * used:.0f} % of ({promise['epsilon']:g}, {promise['delta']:g})-DP"
+            f"  {account['account']}: {100 * used:.0f} % of "
+            f"({promise['epsilon']:g}, {promise['delta']:g})-DP"
         )
-    left = budget["models"][0]["answers_left"]
-    return [*lines, f"{left} more answers fit, over all clients and restarts."]
+    return lines
 
 
-def _ask(address: str, key: str) -> dict[str, Any]:
+def _ask(address: str, key: str, places: Iterable[int]) -> dict[str, Any]:
+    """Ask about rows of the sample."""
     columns, schema = load_adult_sample()
     names = list(schema.columns)
-    rows = [
-        {name: _plain(columns[name][row]) for name in names} for row in range(_QUERIES)
-    ]
+    rows = [{name: _plain(columns[name][row]) for name in names} for row in places]
     body = json.dumps({"rows": rows}).encode()
     return _get(f"{address}/v1/models/income/predict", key, body)
 

@@ -12,6 +12,7 @@ from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
 from reticent.home import (
     LEARNERS,
+    RELATIONS,
     DatasetBudget,
     FitOptions,
     Home,
@@ -26,6 +27,20 @@ Release = Annotated[
         "--release/--ask",
         help="Make the model itself private, with free answers; or keep it inside "
         "and make each answer private.",
+    ),
+]
+Lasting = Annotated[
+    bool,
+    typer.Option(
+        "--lasting",
+        help="Answer without end under one total: records near a question answer it, "
+        "and each pays for itself.",
+    ),
+]
+Relation = Annotated[
+    str,
+    typer.Option(
+        help=f"What the total of lasting answers is about: {' or '.join(RELATIONS)}."
     ),
 ]
 Public = Annotated[
@@ -71,15 +86,29 @@ Scratch = Annotated[
     ),
 ]
 
+AcceptNoise = Annotated[
+    bool,
+    typer.Option(
+        "--accept-noise",
+        help="Train even if answers will be hardly more than noise.",
+    ),
+]
+
 
 def fit(
     data: Annotated[Path, typer.Argument(help="The sensitive rows: CSV or Parquet.")],
     schema: Annotated[Path, typer.Option(help="The public schema.")],
     name: Annotated[str, typer.Option(help="What to call the model.")] = "model",
     release: Release = False,
+    lasting: Lasting = False,
+    relation: Relation = RELATIONS[0],
     public: Public = None,
     epsilon: Annotated[
-        float, typer.Option(help="Privacy cost of one answer, or of the release.")
+        float,
+        typer.Option(
+            help="Privacy cost of one answer, of the release, or of all answers that "
+            "last."
+        ),
     ] = 1.0,
     budget: BudgetOption = None,
     delta: DeltaOption = None,
@@ -96,6 +125,7 @@ def fit(
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a model of this name.")
     ] = False,
+    accept_noise: AcceptNoise = False,
     home: HomeOption = HOME,
     as_json: AsJson = False,
 ) -> None:
@@ -104,6 +134,8 @@ def fit(
     Example: reticent fit adult.csv --schema adult.json --name income --epsilon 1
 
     Example: reticent fit adult.csv --schema adult.json --release --epsilon 1
+
+    Example: reticent fit adult.csv --schema adult.json --lasting --epsilon 1
 
     Example: reticent fit adult.csv --schema adult.json --public queries.csv
     """
@@ -117,11 +149,14 @@ def fit(
         change_budget=change_budget,
         learner=learner,
         release=release,
+        lasting=lasting,
+        relation=relation,
         public=public,
         shards=shards,
         jobs=jobs,
         scratch=scratch,
         replace=replace,
+        accept_noise=accept_noise,
         verbose=sys.stderr.isatty(),
     )
     declared = Schema.read(schema)
@@ -134,7 +169,12 @@ def _report(output: Output, place: Home, model: Any, options: FitOptions) -> Non
     known = DatasetBudget(place, options.dataset).balance()
     answers = per_client = None
     lines = [str(model.certificate_)]
-    if options.releases or known is None:
+    if options.lasting:
+        lines.append(
+            f"{options.name}: this total was charged to the dataset "
+            f"{options.dataset!r}. Its answers are free, and there is no limit to them."
+        )
+    elif options.releases or known is None:
         lines.append(
             f"{options.name}: released, and charged to the dataset "
             f"{options.dataset!r}. Its answers are free."
@@ -144,11 +184,15 @@ def _report(output: Output, place: Home, model: Any, options: FitOptions) -> Non
         answers = known.answers_left(charge)
         more = "answers" if known.spent == NO_SPEND else "more answers"
         lines.insert(0, f"{options.name}: {model.shard_choice_.reason}.")
+        lines.insert(1, f"Expected from public facts: {model.expectation_}.")
         lines.append(f"A budget of {known.cap.budget} covers {answers} {more}.")
         client = place.settings().client_budget
         per_client = None if client is None else client.cap().answers_left(charge)
         if per_client is not None and per_client < answers:
             lines.append(f"One client may have at most {per_client} of them.")
+    risk = place.settings().second_place_risk()
+    if risk is not None:
+        output.note(f"warning: {risk}")
     lines.append(f"Serve it with: reticent serve --home {place.path}")
     found = {
         "model": options.name,
@@ -156,8 +200,17 @@ def _report(output: Output, place: Home, model: Any, options: FitOptions) -> Non
         "certificate": model.certificate_.as_dict(),
         "shards": getattr(model, "n_shards_", None),
         "units": model.n_units_,
+        "expectation": _expected(model),
         "answers": answers,
         "answers_per_client": per_client,
         "budget": None if known is None else known.as_dict(),
     }
     output.result(found, lines)
+
+
+def _expected(model: Any) -> dict[str, Any] | None:
+    """Return how good answers can be, from public facts; None for a release."""
+    found = getattr(model, "expectation_", None)
+    if found is None:
+        return None
+    return {"best": found.best, "chance": found.chance, "kept": found.kept}

@@ -23,6 +23,10 @@ def create(
     model: Annotated[
         list[str] | None, typer.Option(help="A model it may ask; all if left out.")
     ] = None,
+    days: Annotated[
+        int | None,
+        typer.Option(min=1, help="How long it holds; without limit if left out."),
+    ] = None,
     home: HomeOption = HOME,
     as_json: AsJson = False,
 ) -> None:
@@ -34,6 +38,7 @@ def create(
         client,
         Role.ADMIN if admin else Role.ANALYST,
         models=tuple(model) if model else None,
+        days=days,
     )
     Output(as_json).result({"key": key, **record.as_dict()}, [key])
 
@@ -42,7 +47,7 @@ def create(
 def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
     """List keys by their public part."""
     with Home.existing(home).settings().open_keyring() as keyring:
-        records = keyring.store.all()
+        records = keyring.records()
     rows: list[tuple[str, ...]] = [("key", "client", "role", "state")]
     rows += [
         (r.id, r.client, r.role.value, "revoked" if r.revoked else "active")

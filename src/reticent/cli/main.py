@@ -13,6 +13,7 @@ from reticent._sklearn import InvalidParameterError as SklearnError
 from reticent.cli.audit import audit
 from reticent.cli.certificate import certificate_app
 from reticent.cli.demo import demo
+from reticent.cli.evaluate import evaluate
 from reticent.cli.fit import fit
 from reticent.cli.keys import keys_app
 from reticent.cli.ledger import ledger_app
@@ -21,6 +22,7 @@ from reticent.cli.plan import plan
 from reticent.cli.predict import predict
 from reticent.cli.schema import schema_app
 from reticent.cli.serve import serve
+from reticent.cli.tune import tune
 from reticent.errors import InvalidParameterError, ReticentError
 
 # Typer keeps its parser's exceptions to itself; a bad parameter is one of them.
@@ -36,7 +38,9 @@ app = typer.Typer(
 app.add_typer(schema_app, name="schema")
 app.command("plan")(plan)
 app.command("fit")(fit)
+app.command("tune")(tune)
 app.command("predict")(predict)
+app.command("evaluate")(evaluate)
 app.command("serve")(serve)
 app.add_typer(keys_app, name="keys")
 app.add_typer(ledger_app, name="ledger")

@@ -38,8 +38,11 @@ def serve(
     settings = place.settings()
     _check_port(host, port)
     output = Output(as_json)
+    risk = settings.second_place_risk()
+    if risk is not None:
+        output.note(f"warning: {risk}")
     with settings.open_keyring() as keyring:
-        admins = [r for r in keyring.store.all() if r.role is Role.ADMIN]
+        admins = [r for r in keyring.records() if r.role is Role.ADMIN]
     key = None if admins else place.new_key("admin", Role.ADMIN)[0]
     address = f"http://{host}:{port}"
     lines = [f"serving {', '.join(sorted(settings.models))} at {address}"]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
+from reticent._arrays import Ints
 from reticent._sklearn import MatrixLike
 from reticent.ensembles.fusion.base import Doubts
 from reticent.ensembles.fusion.encoding import Encoded
@@ -48,6 +49,8 @@ class _Ensemble:
         self.n_shards = len(self.models)  # failed ones included; public
         self.columns = columns
         self.n_jobs = n_jobs
+        #: What failed shards raised while they were trained, for the curator only.
+        self.failures: dict[int, str] = {}
         if fusion is not None:
             only_arrays = all(self.models[shard] is None for shard in fusion.shards)
         self._only_arrays = only_arrays
@@ -78,16 +81,16 @@ class _Ensemble:
             raise InternalError("this ensemble has no fused arrays.")
         return self.fusion
 
-    def _unfused_shards(self) -> NDArray[np.int64]:
+    def _unfused_shards(self) -> Ints:
         return np.setdiff1d(np.arange(self.n_shards), self._present_fusion().shards)
 
     def _settled_doubts(
         self,
         encoded: Encoded,
         doubts: Doubts,
-        ask: Callable[[int], NDArray[np.int64]],
-        settle: Callable[[NDArray[np.int64], int], NDArray[np.int64]],
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        ask: Callable[[int], Ints],
+        settle: Callable[[Ints, int], Ints],
+    ) -> Iterator[tuple[Ints, Ints]]:
         """Yield doubtful rows of the batch with the answer of the model in question.
 
         Models are asked about the whole batch: the last bits of a product, and so a
@@ -167,7 +170,7 @@ class ClassifierEnsemble(_Ensemble):
         )
         self._fixed = fixed_ballots(self.n_shards, len(self.labels))
 
-    def votes(self, X: MatrixLike, *, fused: bool = True) -> NDArray[np.int64]:
+    def votes(self, X: MatrixLike, *, fused: bool = True) -> Ints:
         """Count the shards that vote for each label.
 
         Parameters
@@ -213,9 +216,7 @@ class ClassifierEnsemble(_Ensemble):
             self._add_ballots(counts, X, others[~failed])
         return counts
 
-    def probability_sums(
-        self, X: MatrixLike, *, fused: bool = True
-    ) -> NDArray[np.int64]:
+    def probability_sums(self, X: MatrixLike, *, fused: bool = True) -> Ints:
         """Add up the class probabilities of all shards, in whole steps.
 
         Parameters
@@ -241,7 +242,7 @@ class ClassifierEnsemble(_Ensemble):
         n_classes = len(self.labels)
         sums = np.zeros((n_rows(X), n_classes), dtype=np.int64)
 
-        def ask(shard: int) -> NDArray[np.int64]:
+        def ask(shard: int) -> Ints:
             given = model_probabilities(self.models[shard], X, self.labels)
             return probability_steps(given)
 
@@ -267,16 +268,14 @@ class ClassifierEnsemble(_Ensemble):
             sums += steps
         return sums
 
-    def _fixed_counts(self, shards: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _fixed_counts(self, shards: Ints) -> Ints:
         return np.bincount(self._fixed[shards], minlength=len(self.labels))
 
-    def _ballots(self, shard: int, X: MatrixLike) -> NDArray[np.int64]:
+    def _ballots(self, shard: int, X: MatrixLike) -> Ints:
         ballots = model_ballots(self.models[shard], X, self.labels)
         return np.where(ballots == NO_BALLOT, self._fixed[shard], ballots)
 
-    def _add_ballots(
-        self, counts: NDArray[np.int64], X: MatrixLike, shards: Iterable[Any]
-    ) -> None:
+    def _add_ballots(self, counts: Ints, X: MatrixLike, shards: Iterable[Any]) -> None:
         everyone = np.arange(len(counts))
         for _, ballots in self._each(lambda shard: self._ballots(shard, X), shards):
             counts[everyone, ballots] += 1
@@ -321,7 +320,7 @@ class RegressorEnsemble(_Ensemble):
             n_jobs=n_jobs,
         )
 
-    def output_sums(self, X: MatrixLike, *, fused: bool = True) -> NDArray[np.int64]:
+    def output_sums(self, X: MatrixLike, *, fused: bool = True) -> Ints:
         """Add up the clipped outputs of all shards, in steps of the public range.
 
         Parameters
@@ -347,7 +346,7 @@ class RegressorEnsemble(_Ensemble):
         X = self.columns.read(X)
         sums = np.zeros(n_rows(X), dtype=np.int64)
 
-        def ask(shard: int) -> NDArray[np.int64]:
+        def ask(shard: int) -> Ints:
             return output_steps(model_outputs(self.models[shard], X), self.bounds)
 
         encoded = self._encoded(X, fused)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
+from reticent._arrays import Ints
 from reticent._sklearn import MatrixLike, check_parameters, safe_indexing
 from reticent.ensembles.model_answers import n_rows
 from reticent.ensembles.spool import DealtRows
@@ -324,8 +325,6 @@ def _unseeded_parameters(estimator: Any) -> list[str]:
     )
 
 
-def _draw_seeds(
-    n_shards: int, n_parameters: int, source: RandomSource
-) -> NDArray[np.int64]:
+def _draw_seeds(n_shards: int, n_parameters: int, source: RandomSource) -> Ints:
     bounds = np.full(n_shards * n_parameters, _SEED_BOUND)
     return source.below(bounds).astype(np.int64).reshape(n_shards, n_parameters)

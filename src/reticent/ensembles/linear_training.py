@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
+from reticent._arrays import Floats
 from reticent.ensembles.fusion.encoding import Encoding
 from reticent.ensembles.fusion.fusion import Fusion
 from reticent.ensembles.fusion.linear import MAGNITUDE_LIMIT, FusedLinear
@@ -62,7 +63,7 @@ def _unknowns(n_columns: int, n_classes: int | None) -> int:
 
 def train_linear(
     recipe: LinearRecipe,
-    Z: NDArray[np.float64],
+    Z: Floats,
     targets: NDArray[Any],
     partition: Partition,
     *,
@@ -146,7 +147,7 @@ def train_spooled(
 
 def _train_shards(
     recipe: LinearRecipe,
-    Z: NDArray[np.float64],
+    Z: Floats,
     targets: NDArray[Any],
     partition: Partition,
     n_classes: int | None,
@@ -182,20 +183,14 @@ def _joined(
 
 
 def _train_group(
-    recipe: LinearRecipe,
-    Z: NDArray[np.float64],
-    targets: NDArray[Any],
-    group: Group,
+    recipe: LinearRecipe, Z: Floats, targets: NDArray[Any], group: Group
 ) -> dict[int, FoldedModel]:
     with np.errstate(all="ignore"):  # what overflows is in a shard, and stays there
         return _solve_group(recipe, Z, targets, group)
 
 
 def _solve_group(
-    recipe: LinearRecipe,
-    Z: NDArray[np.float64],
-    targets: NDArray[Any],
-    group: Group,
+    recipe: LinearRecipe, Z: Floats, targets: NDArray[Any], group: Group
 ) -> dict[int, FoldedModel]:
     design, target = stack(Z, targets, group, signed=recipe.loss == "squared")
     filled = np.array([len(rows) for rows in group.rows], dtype=np.float64)
@@ -232,11 +227,8 @@ def _solve_group(
 
 
 def _solve_ridge(
-    recipe: LinearRecipe,
-    design: NDArray[np.float64],
-    target: NDArray[np.float64],
-    filled: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    recipe: LinearRecipe, design: Floats, target: Floats, filled: Floats
+) -> Floats:
     """Solve the normal equations of all shards; return (shards, scores, columns)."""
     ones = design[:, :, -1:]
     values = design[:, :, :-1]

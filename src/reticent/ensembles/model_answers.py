@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.ensembles.suppressed_output import without_warnings
 from reticent.estimators import NO_BALLOT, Labels, canonical_table, unshared_copy
@@ -16,40 +17,38 @@ Answer = TypeVar("Answer")
 Number = TypeVar("Number", np.int64, np.float64)
 
 
-def model_ballots(model: Any, X: MatrixLike, labels: Labels) -> NDArray[np.int64]:
+def model_ballots(model: Any, X: MatrixLike, labels: Labels) -> Ints:
     """Return the label index that `model` predicts for each row.
 
     It is `NO_BALLOT` where the model raised, or answered with a label that is not
     public. Errors and warnings of the model are suppressed.
     """
 
-    def ask(rows: MatrixLike) -> NDArray[np.int64]:
+    def ask(rows: MatrixLike) -> Ints:
         return labels.indices(_one_per_row(model.predict(rows), rows))
 
     empty = np.full(n_rows(X), NO_BALLOT, dtype=np.int64)
     return empty if model is None else _fill(empty, ask, X)
 
 
-def model_outputs(model: Any, X: MatrixLike) -> NDArray[np.float64]:
+def model_outputs(model: Any, X: MatrixLike) -> Floats:
     """Return the number that `model` predicts for each row, NaN where it fails."""
 
-    def ask(rows: MatrixLike) -> NDArray[np.float64]:
+    def ask(rows: MatrixLike) -> Floats:
         return _one_per_row(model.predict(rows), rows).astype(np.float64)
 
     empty = np.full(n_rows(X), np.nan)
     return empty if model is None else _fill(empty, ask, X)
 
 
-def model_probabilities(
-    model: Any, X: MatrixLike, labels: Labels
-) -> NDArray[np.float64]:
+def model_probabilities(model: Any, X: MatrixLike, labels: Labels) -> Floats:
     """Return the class probabilities of `model` in the order of the public labels.
 
     A label that the model has not seen has probability 0. Rows where the model fails
     are NaN.
     """
 
-    def ask(rows: MatrixLike) -> NDArray[np.float64]:
+    def ask(rows: MatrixLike) -> Floats:
         given = np.asarray(model.predict_proba(rows), dtype=np.float64)
         place = labels.indices(getattr(model, "classes_", labels.classes))
         if given.shape != (n_rows(rows), len(place)) or (place == NO_BALLOT).any():
@@ -78,7 +77,7 @@ def _one_per_row(answers: Any, X: MatrixLike) -> NDArray[Any]:
 
 def by_halves(
     ask: Callable[[MatrixLike], Answer], X: MatrixLike
-) -> Iterator[tuple[NDArray[np.int64], Answer]]:
+) -> Iterator[tuple[Ints, Answer]]:
     """Yield groups of rows with what `ask` returns for them; drop rows that raise.
 
     An exception on many rows may be due to one, so the two halves are asked again:
@@ -112,6 +111,6 @@ def _fill(
     return answers
 
 
-def _some_rows(X: MatrixLike, rows: NDArray[np.int64]) -> Any:
+def _some_rows(X: MatrixLike, rows: Ints) -> Any:
     # Types that cells do not show were dropped before, or are public.
     return canonical_table(safe_indexing(X, rows), public_types=True)

@@ -11,8 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, softmax
+
+from reticent._arrays import Floats
 
 # Armijo's condition: accept a step that gains this share of what the slope predicts.
 _SHARE = 1e-4
@@ -35,12 +36,7 @@ class StackedLogisticLoss:
     penalty: float
     fit_intercept: bool
 
-    def value(
-        self,
-        design: NDArray[np.float64],
-        target: NDArray[np.float64],
-        weights: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+    def value(self, design: Floats, target: Floats, weights: Floats) -> Floats:
         """Return the loss of each problem; `weights` is (problems, scores, columns)."""
         scores = design @ weights.swapaxes(1, 2)
         if scores.shape[2] == 1:
@@ -54,11 +50,8 @@ class StackedLogisticLoss:
         return losses.sum(axis=1) + self.penalty / 2 * squares.sum(axis=1)
 
     def gradient(
-        self,
-        design: NDArray[np.float64],
-        target: NDArray[np.float64],
-        weights: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, design: Floats, target: Floats, weights: Floats
+    ) -> tuple[Floats, Floats]:
         """Return gradients, and the predicted shares of the scores in each row."""
         scores = design @ weights.swapaxes(1, 2)
         share = expit(scores) if scores.shape[2] == 1 else softmax(scores, axis=2)
@@ -67,9 +60,7 @@ class StackedLogisticLoss:
         gradient[:, :, :n_penalised] += self.penalty * weights[:, :, :n_penalised]
         return gradient, share
 
-    def hessian(
-        self, design: NDArray[np.float64], share: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def hessian(self, design: Floats, share: Floats) -> Floats:
         """Return the matrices of second derivatives, scores outermost."""
         n_problems, n_rows, n_columns = design.shape
         n_scores = share.shape[2]
@@ -94,18 +85,18 @@ class StackedLogisticLoss:
         size = n_scores * n_columns
         return hessian.reshape(n_problems, size, size)
 
-    def _n_penalised(self, weights: NDArray[np.float64]) -> int:
+    def _n_penalised(self, weights: Floats) -> int:
         return weights.shape[2] - self.fit_intercept
 
 
 def minimise(
     loss: StackedLogisticLoss,
-    design: NDArray[np.float64],
-    target: NDArray[np.float64],
+    design: Floats,
+    target: Floats,
     *,
     tol: float,
     max_iter: int,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Minimise every problem's loss from zero; return (problems, scores, columns).
 
     Stops a problem when no entry of its gradient exceeds `tol` per row, when no step
@@ -136,12 +127,12 @@ def minimise(
 
 def _searched(
     loss: StackedLogisticLoss,
-    design: NDArray[np.float64],
-    target: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    step: NDArray[np.float64],
-    slope: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    design: Floats,
+    target: Floats,
+    weights: Floats,
+    step: Floats,
+    slope: Floats,
+) -> Floats:
     """Return each step, halved until the loss falls by a share of what the slope says.
 
     A problem whose matrix could not be solved, or whose loss does not fall, does not
@@ -163,9 +154,7 @@ def _searched(
     return np.where(length[:, None, None] > 0, length[:, None, None] * step, 0)
 
 
-def solve_each(
-    matrices: NDArray[np.float64], right: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def solve_each(matrices: Floats, right: Floats) -> Floats:
     """Solve a stack of positive definite systems, NaN where one is singular.
 
     Rows and columns are scaled by powers of two, which rounds nothing, to diagonals

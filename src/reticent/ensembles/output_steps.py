@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Bools, Floats, Ints
 from reticent.estimators import check_bounds
 
 # Our choice: 2^24 steps are finer than the noise of any mechanism that averages fewer
@@ -16,7 +16,7 @@ OUTPUT_STEPS = 1 << 24
 _POSITION_ERROR = 2.0**-25
 
 
-def probability_steps(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
+def probability_steps(probabilities: Floats) -> Ints:
     """Round each row to non-negative whole numbers that add up to `OUTPUT_STEPS`.
 
     Parameters
@@ -39,9 +39,7 @@ def probability_steps(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
     return _between(np.rint(_cuts(probabilities)))
 
 
-def sure_probability_steps(
-    probabilities: NDArray[np.float64], errors: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def sure_probability_steps(probabilities: Floats, errors: Floats) -> tuple[Ints, Bools]:
     """Return `probability_steps`, and whether errors could have changed them.
 
     Parameters
@@ -64,7 +62,7 @@ def sure_probability_steps(
     return _between(np.rint(cuts)), np.asarray(sure.all(axis=-1))
 
 
-def _cuts(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+def _cuts(probabilities: Floats) -> Floats:
     """Return where the unit interval is cut into the shares, in steps.
 
     Cuts are rounded instead of shares: they are far from rounding boundaries where a
@@ -85,7 +83,7 @@ def _cuts(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     return OUTPUT_STEPS * shares[..., :-1]
 
 
-def _between(cuts: NDArray[np.float64]) -> NDArray[np.int64]:
+def _between(cuts: Floats) -> Ints:
     """Return the numbers of steps between whole cuts."""
     whole = cuts.astype(np.int64)
     steps = np.empty((*cuts.shape[:-1], cuts.shape[-1] + 1), dtype=np.int64)
@@ -95,9 +93,7 @@ def _between(cuts: NDArray[np.float64]) -> NDArray[np.int64]:
     return steps
 
 
-def output_steps(
-    outputs: NDArray[np.float64], bounds: tuple[float, float]
-) -> NDArray[np.int64]:
+def output_steps(outputs: Floats, bounds: tuple[float, float]) -> Ints:
     """Clip outputs to public bounds and count the steps from the lower one.
 
     Parameters
@@ -122,10 +118,8 @@ def output_steps(
 
 
 def sure_output_steps(
-    outputs: NDArray[np.float64],
-    errors: NDArray[np.float64],
-    bounds: tuple[float, float],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    outputs: Floats, errors: Floats, bounds: tuple[float, float]
+) -> tuple[Ints, Bools]:
     """Return `output_steps`, and whether errors could have changed them.
 
     Parameters
@@ -155,9 +149,7 @@ def sure_output_steps(
     return steps.astype(np.int64), position < 0.5 - _POSITION_ERROR
 
 
-def _position(
-    outputs: NDArray[np.float64], bounds: tuple[float, float]
-) -> NDArray[np.float64]:
+def _position(outputs: Floats, bounds: tuple[float, float]) -> Floats:
     """Return where clipped outputs lie between the bounds, in steps."""
     low, high = check_bounds(bounds)
     # Halved, the width of any two finite bounds is finite.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.estimators import Partition
 
 # Shards are stacked in groups whose designs and Hessians have this many floats, so that
@@ -25,13 +26,13 @@ class Group:
     """Shards to be stacked: same number of rows, same labels present."""
 
     shards: list[int]
-    rows: list[NDArray[np.int64]]
+    rows: list[Ints]
     n_rows: int
-    present: NDArray[np.int64] | None
+    present: Ints | None
 
 
 def group_shards(
-    Z: NDArray[np.float64],
+    Z: Floats,
     targets: NDArray[Any],
     partition: Partition,
     n_classes: int | None,
@@ -61,8 +62,8 @@ def group_shards(
 
 
 def stack(
-    Z: NDArray[np.float64], targets: NDArray[Any], group: Group, *, signed: bool
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    Z: Floats, targets: NDArray[Any], group: Group, *, signed: bool
+) -> tuple[Floats, Floats]:
     """Return designs with a column of ones, and targets, rows filled up with zeros."""
     n_columns = Z.shape[1]
     n_scores = 1 if group.present is None else count_scores(len(group.present))
@@ -82,9 +83,7 @@ def stack(
     return design, target
 
 
-def standardise(
-    design: NDArray[np.float64], filled: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def standardise(design: Floats, filled: Floats) -> tuple[Floats, Floats]:
     """Standardise each shard's columns in place; return centres and scales."""
     n_problems, _, n_columns = design.shape
     centre = np.empty((n_problems, n_columns - 1))

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.ensembles.row_files import RowFile
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import Partition, UnitCounter, UnitIds, deal_units
@@ -67,9 +68,7 @@ class RowSpool:
         """Number of privacy units so far."""
         return self.n_rows if self._counter is None else self._counter.n_units
 
-    def append(
-        self, X: NDArray[Any], targets: NDArray[np.float64], units: UnitIds = None
-    ) -> None:
+    def append(self, X: NDArray[Any], targets: Floats, units: UnitIds = None) -> None:
         """Add a batch of rows with their targets, and their units or None."""
         if self._rows is None:
             single = X.dtype == np.float32
@@ -136,9 +135,7 @@ class RowSpool:
         for start in range(0, self.n_rows, step):
             yield start, min(start + step, self.n_rows)
 
-    def _shards(
-        self, shard_of_unit: NDArray[np.int64], start: int, stop: int
-    ) -> NDArray[np.int64]:
+    def _shards(self, shard_of_unit: Ints, start: int, stop: int) -> Ints:
         if self._positions is None:
             return shard_of_unit[start:stop]
         return np.asarray(shard_of_unit[self._positions.read(start, stop)[:, 0]])
@@ -158,7 +155,7 @@ class DealtRows:
     """
 
     def __init__(
-        self, rows: RowFile, targets: RowFile, sizes: NDArray[np.int64], n_units: int
+        self, rows: RowFile, targets: RowFile, sizes: Ints, n_units: int
     ) -> None:
         self._rows = rows
         self._targets = targets
@@ -167,7 +164,7 @@ class DealtRows:
         self.n_shards = len(sizes)
         self.n_columns = rows.width
 
-    def shard(self, shard: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    def shard(self, shard: int) -> tuple[NDArray[Any], Floats]:
         """Return the rows and targets of one shard, in the order of the table."""
         if not 0 <= shard < self.n_shards:
             raise InvalidParameterError(
@@ -175,9 +172,7 @@ class DealtRows:
             )
         return self._read(shard, shard + 1)
 
-    def groups(
-        self,
-    ) -> Iterator[tuple[int, NDArray[Any], NDArray[np.float64], Partition]]:
+    def groups(self) -> Iterator[tuple[int, NDArray[Any], Floats, Partition]]:
         """Yield runs of whole shards that fit in memory together.
 
         Each run is its first shard's number, the rows, their targets, and the shard
@@ -195,6 +190,6 @@ class DealtRows:
             yield first, X, targets, Partition(owner, len(owner), last - first)
             first = last
 
-    def _read(self, first: int, last: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    def _read(self, first: int, last: int) -> tuple[NDArray[Any], Floats]:
         start, stop = int(self._ends[first]), int(self._ends[last])
         return self._rows.read(start, stop), self._targets.read(start, stop)[:, 0]

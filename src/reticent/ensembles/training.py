@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from reticent._sklearn import MatrixLike
 from reticent.ensembles.ensemble import ClassifierEnsemble, RegressorEnsemble
-from reticent.ensembles.fitting import fit_shards, fit_spooled
+from reticent.ensembles.fitting import FittedShards, fit_shards, fit_spooled
 from reticent.ensembles.fusion.fusion import Fusion
 from reticent.ensembles.linear_training import (
     fused_recipe,
@@ -86,7 +86,9 @@ def train_ensemble(
         n_jobs=n_jobs,
         verbose=verbose,
     )
-    return _ensemble(task, shards.models, shards.columns, None, n_jobs)
+    return _with_failures(
+        _ensemble(task, shards.models, shards.columns, None, n_jobs), shards
+    )
 
 
 def train_ensemble_spooled(
@@ -114,7 +116,12 @@ def train_ensemble_spooled(
         n_jobs=n_jobs,
         verbose=verbose,
     )
-    return _ensemble(task, shards.models, columns, None, n_jobs)
+    return _with_failures(_ensemble(task, shards.models, columns, None, n_jobs), shards)
+
+
+def _with_failures(ensemble: Ensemble, shards: FittedShards) -> Ensemble:
+    ensemble.failures = dict(shards.failures)
+    return ensemble
 
 
 def _n_classes(task: Task) -> int | None:

@@ -49,7 +49,6 @@ from reticent.estimators.linear.rows import (
 )
 from reticent.estimators.linear.solvers import (
     BallProblem,
-    Float,
     Risk,
     minimise_risk,
     one_pass,
@@ -57,6 +56,23 @@ from reticent.estimators.linear.solvers import (
 )
 from reticent.estimators.linear.stability import erm_sensitivity, psgd_sensitivity
 from reticent.estimators.linear.targets import TargetRange, check_bounds
+from reticent.estimators.partitions.codes import (
+    STEPS,
+    CodedColumn,
+    CodedColumns,
+    Codes,
+    ColumnFacts,
+)
+from reticent.estimators.partitions.prior import (
+    PartitionModel,
+    UnitRows,
+    fit_prior,
+    noisy_shares,
+    plan_partitions,
+)
+from reticent.estimators.partitions.rounds import RELATIONS, RoundBudget, Rounds
+from reticent.estimators.partitions.sums import part_scores
+from reticent.estimators.partitions.trees import Partitions, Shares
 from reticent.estimators.progress import with_progress
 from reticent.estimators.tables import (
     as_table,
@@ -80,13 +96,18 @@ __all__ = [
     "NO_BALLOT",
     "POSITIVE",
     "POSITIVE_OR_AUTO",
+    "RELATIONS",
     "ROUND_OFF",
+    "STEPS",
     "BallExamples",
     "BallProblem",
     "BoundedLoss",
     "CertifiedCoefficients",
+    "CodedColumn",
+    "CodedColumns",
+    "Codes",
+    "ColumnFacts",
     "Columns",
-    "Float",
     "Labels",
     "LinearClassifier",
     "LinearExamples",
@@ -94,13 +115,19 @@ __all__ = [
     "LinearModel",
     "LinearRegressor",
     "Partition",
+    "PartitionModel",
+    "Partitions",
     "ReleasedLinear",
     "ReleasedLinearClassifier",
     "ReleasedLinearRegressor",
     "Risk",
+    "RoundBudget",
+    "Rounds",
+    "Shares",
     "TargetRange",
     "UnitCounter",
     "UnitIds",
+    "UnitRows",
     "as_table",
     "automatic_regularization",
     "bounded_rows",
@@ -112,14 +139,18 @@ __all__ = [
     "classification_loss",
     "deal_units",
     "erm_sensitivity",
+    "fit_prior",
     "fixed_ballots",
     "is_auto",
     "minimise_risk",
     "needs_no_validation",
+    "noisy_shares",
     "numbers_by_shard",
     "one_pass",
     "one_pass_error",
+    "part_scores",
     "partition_rows",
+    "plan_partitions",
     "psgd_sensitivity",
     "regression_loss",
     "require_one_row_per_unit",

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats
+
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating, Decimal, Fraction)
 
 
@@ -64,7 +66,7 @@ def own_cells(values: NDArray[Any]) -> NDArray[Any]:
     return as_objects([deepcopy(cell) for cell in values.ravel()]).reshape(values.shape)
 
 
-def numbers_only(values: NDArray[Any]) -> NDArray[np.float64]:
+def numbers_only(values: NDArray[Any]) -> Floats:
     """Return cells as numbers, all of them NaN if one is not a number.
 
     Text that can be read as a number is one, as in scikit-learn's conversion.

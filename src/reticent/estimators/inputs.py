@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
+from reticent._arrays import Floats
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators.labels import Labels
@@ -78,7 +79,7 @@ def _all_known(labels: Labels, y: NDArray[Any]) -> bool:
     return bool(((y == first) | (y == second)).all())
 
 
-def checked_targets(y: Any) -> NDArray[np.float64]:
+def checked_targets(y: Any) -> Floats:
     """Return regression targets as finite floats."""
     values = column_or_1d(y, warn=True)
     values = check_array(values, ensure_2d=False, dtype=np.float64, input_name="y")

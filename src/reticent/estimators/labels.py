@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Ints
 from reticent.errors import InvalidParameterError
 
 # Stands for a model's vote on a row if it gave no valid label.
@@ -40,7 +41,7 @@ class Labels:
     def __len__(self) -> int:
         return len(self.classes)
 
-    def indices(self, answers: Any) -> NDArray[np.int64]:
+    def indices(self, answers: Any) -> Ints:
         """Return the place of each answer in the list, `NO_BALLOT` for other answers.
 
         Raises
@@ -60,7 +61,7 @@ class Labels:
         )
 
 
-def fixed_ballots(n_shards: int, n_classes: int) -> NDArray[np.int64]:
+def fixed_ballots(n_shards: int, n_classes: int) -> Ints:
     """Return the label that each shard votes for when its model fails.
 
     The label is the shard's number modulo the number of labels: it does not depend

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from reticent._arrays import Floats
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidDataError
 from reticent.estimators.cells import canonical_cells, numbers_only, own_cells
@@ -148,7 +149,7 @@ def as_frame(X: Any, library: str) -> Any:
     return make_frame(library, list(X.columns), columns, len(X))
 
 
-def numbers_by_shard(X: NDArray[Any], partition: Partition) -> NDArray[np.float64]:
+def numbers_by_shard(X: NDArray[Any], partition: Partition) -> Floats:
     """Return an array as numbers; a shard with a cell that is not one becomes all NaN.
 
     The result for a row depends on the rows of its own shard only.

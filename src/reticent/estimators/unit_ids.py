@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Ints
 from reticent.errors import InvalidDataError
 
 # The first characters of a text that stands for a number or a date.
@@ -89,7 +90,7 @@ def keys_of(distinct: NDArray[Any]) -> list[Hashable]:
     return [unit_key(unit) for unit in distinct]
 
 
-def whole_numbers(ids: NDArray[Any]) -> NDArray[np.int64]:
+def whole_numbers(ids: NDArray[Any]) -> Ints:
     """Return ids in floating point as whole numbers, if all of them are exact."""
     if np.isnan(ids).any():
         raise missing_id()

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Ints
 from reticent._numbers import whole
 from reticent.errors import InvalidDataError, TooFewRecordsError
 from reticent.estimators.cells import as_objects
@@ -40,11 +41,11 @@ class Partition:
     of units in two shards differ by at most one.
     """
 
-    shard_of_row: NDArray[np.int64]
+    shard_of_row: Ints
     n_units: int
     n_shards: int
 
-    def rows_by_shard(self) -> list[NDArray[np.int64]]:
+    def rows_by_shard(self) -> list[Ints]:
         """Return the rows of each shard, in the order of the table.
 
         In the order of the table and not of the deal, so that a replaced unit in
@@ -121,7 +122,7 @@ def partition_rows(
     )
 
 
-def deal_units(n_units: int, n_shards: int, source: RandomSource) -> NDArray[np.int64]:
+def deal_units(n_units: int, n_shards: int, source: RandomSource) -> Ints:
     """Return the shard of each of `n_units` positions, sizes as equal as possible."""
     n_shards = whole("partition_rows", "n_shards", n_shards, least=1)
     if not n_units >= n_shards:
@@ -141,7 +142,7 @@ def deal_units(n_units: int, n_shards: int, source: RandomSource) -> NDArray[np.
     return shards
 
 
-def unit_positions(units: UnitIds, n_rows: int) -> tuple[NDArray[np.int64], int]:
+def unit_positions(units: UnitIds, n_rows: int) -> tuple[Ints, int]:
     """Return the position of each row's unit, and the number of units.
 
     Positions count ids in the order of their first appearance.
@@ -170,18 +171,18 @@ class UnitCounter:
         """Number of different units so far."""
         return len(self._seen)
 
-    def positions(self, units: UnitIds, n_rows: int) -> NDArray[np.int64]:
+    def positions(self, units: UnitIds, n_rows: int) -> Ints:
         """Return the position of each row's unit among all units so far."""
         return self.count(*_grouped(units, n_rows))
 
-    def count(self, local: NDArray[np.int64], distinct: NDArray[Any]) -> Any:
+    def count(self, local: Ints, distinct: NDArray[Any]) -> Any:
         """Return positions of rows whose ids are `distinct[local]`."""
         seen = self._seen
         known = [seen.setdefault(key, len(seen)) for key in keys_of(distinct)]
         return np.array(known, dtype=np.int64)[local]
 
 
-def _grouped(units: UnitIds, n_rows: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _grouped(units: UnitIds, n_rows: int) -> tuple[Ints, NDArray[Any]]:
     """Return each row's place among the distinct ids, and these in order of appearance.
 
     Some of them may still belong to one unit, such as "7" and "07".
@@ -213,7 +214,7 @@ def _as_ids(units: Any) -> NDArray[Any]:
     return as_objects(list(units))
 
 
-def _grouped_objects(ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _grouped_objects(ids: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
     """Group by type and value: 2.0**53 equals 2**53, but only one of them is exact."""
     seen: dict[Any, int] = {}
     local = np.empty(len(ids), dtype=np.int64)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Bools, Floats, Ints
 from reticent.errors import InvalidDataError
 from reticent.generalization.caller_code import Failed, run_withholding_errors
 from reticent.mechanisms import RandomSource
@@ -17,16 +18,14 @@ GRID_BITS = 20
 GRID = 2.0**-GRID_BITS
 
 #: Maps positions of rows to a query's values there.
-Call: TypeAlias = Callable[[NDArray[np.int64]], Any]
+Call: TypeAlias = Callable[[Ints], Any]
 
 _BLOCK = 256
 # Matrix products may round differently: one value in ten thousand may flip.
 _FLIPS = 1e-4
 
 
-def unit_values(
-    values: Any, positions: NDArray[np.int64], n_units: int
-) -> NDArray[np.int64]:
+def unit_values(values: Any, positions: Ints, n_units: int) -> Ints:
     """Return each unit's average as a whole number of grid steps.
 
     Parameters
@@ -52,9 +51,7 @@ def unit_values(
     return np.rint(bounded * 2.0**GRID_BITS).astype(np.int64)
 
 
-def unit_totals(
-    values: Any, positions: NDArray[np.int64], n_units: int
-) -> NDArray[np.int64]:
+def unit_totals(values: Any, positions: Ints, n_units: int) -> Ints:
     """Return the sum of `unit_values` over units, for each query."""
     table = _checked(values, len(positions))
     if table.dtype == np.bool_ and n_units == len(positions):
@@ -119,17 +116,15 @@ def values_or_zero(
     return values
 
 
-def _halves(n_rows: int, source: RandomSource | None) -> list[NDArray[np.int64]]:
+def _halves(n_rows: int, source: RandomSource | None) -> list[Ints]:
     if source is None:
         return []
     order = source.permutation(n_rows)
     return [order[: n_rows // 2], order[n_rows // 2 :]]
 
 
-def _values_or_zero(
-    call: Call, rows: NDArray[np.int64], shape: tuple[int, ...]
-) -> NDArray[Any]:
-    def ask(rows: NDArray[np.int64]) -> NDArray[Any] | Failed:
+def _values_or_zero(call: Call, rows: Ints, shape: tuple[int, ...]) -> NDArray[Any]:
+    def ask(rows: Ints) -> NDArray[Any] | Failed:
         return run_withholding_errors(
             lambda: checked_shape(call(rows), len(rows), shape)
         )
@@ -157,7 +152,7 @@ def checked_shape(values: Any, n_rows: int, shape: tuple[int, ...]) -> NDArray[A
     return table
 
 
-def _differs(first: NDArray[Any], again: NDArray[Any]) -> NDArray[np.bool_]:
+def _differs(first: NDArray[Any], again: NDArray[Any]) -> Bools:
     """Return which values differ by more than rounding."""
     if first.dtype == np.bool_ and again.dtype == np.bool_:
         return np.asarray(first != again)
@@ -186,9 +181,7 @@ def _checked(values: Any, n_rows: int) -> NDArray[Any]:
     return table
 
 
-def _averaged(
-    values: NDArray[np.float64], positions: NDArray[np.int64], n_units: int
-) -> NDArray[np.float64]:
+def _averaged(values: Floats, positions: Ints, n_units: int) -> Floats:
     sums = np.zeros((n_units, *values.shape[1:]))
     np.add.at(sums, positions, values)
     counts = np.bincount(positions, minlength=n_units).astype(np.float64)

@@ -6,8 +6,8 @@ import hashlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Ints
 from reticent._numbers import whole
 from reticent._sklearn import safe_indexing
 from reticent.errors import InvalidDataError, InvalidParameterError, TooFewRecordsError
@@ -50,7 +50,7 @@ class GuardedRows:
                     "out or leave `units` out."
                 )
             n_rows = self._group(n_rows)
-        self.positions: NDArray[np.int64]
+        self.positions: Ints
         if self.rows_per_unit > 1:
             self.positions = np.arange(n_rows) // self.rows_per_unit
             self.n_units = n_rows // self.rows_per_unit
@@ -66,7 +66,7 @@ class GuardedRows:
         """Number of rows that belong to a unit."""
         return len(self.positions)
 
-    def rows(self, places: NDArray[np.int64] | None = None) -> tuple[Any, Any]:
+    def rows(self, places: Ints | None = None) -> tuple[Any, Any]:
         """Return a copy of some rows and their labels, or of all.
 
         The caller's code gets copies, so that it cannot change the data of later

@@ -1,9 +1,8 @@
 """A small state in a ledger that any number of handles share.
 
-Each version of the state is a ledger entry without a loss, under its own key. A key is
-charged once, so of all handles that read version k and want to write version k + 1 one
-wins, and the others read again: compare-and-swap. An entry is written completely or not
-at all, so a crash loses only what nobody has seen.
+Each version of the state is a record of a `RecordLog`. Of all handles that read
+version k and want to write version k + 1 one wins, and the others read again:
+compare-and-swap.
 """
 
 from __future__ import annotations
@@ -14,31 +13,14 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from reticent._text import checked_name
-from reticent.errors import (
-    BudgetExhaustedError,
-    InvalidParameterError,
-    LedgerError,
-    NotDeployableError,
-)
-from reticent.ledger import (
-    AccountId,
-    AccountScope,
-    Cap,
-    Charge,
-    Ledger,
-    Outcome,
-    Request,
-)
+from reticent.errors import InvalidParameterError, LedgerError, NotDeployableError
+from reticent.ledger import AccountId, AccountScope, Ledger, RecordLog
 
 T = TypeVar("T")
 State: TypeAlias = dict[str, Any]
 
-_RELATION = "notes"
-_MANY = 1e9
 
-
-class StateLog:
+class StateLog(RecordLog):
     """Numbered records under one name, each written once and never changed.
 
     They hold what a holdout or session has spent, and no noise. A leaderboard without
@@ -54,51 +36,23 @@ class StateLog:
     """
 
     def __init__(self, ledger: Ledger, name: str) -> None:
-        self._ledger = ledger
-        self._name = checked_name(f"name={name!r}", name, longest=80)
-        self._account = AccountId(AccountScope.DATASET, f"{name} notes")
-        ledger.open_account(self._account, Cap.basic(epsilon=_MANY, relation=_RELATION))
+        super().__init__(ledger, name, AccountId(AccountScope.DATASET, f"{name} notes"))
 
-    def __len__(self) -> int:
-        spent = self._ledger.balance(self._account).spent
-        if spent.epsilon:
-            raise BudgetExhaustedError(
-                f"the ledger was written off, so what {self._name!r} spent is no "
-                "longer known. Use another name, and data that nobody has used."
-            )
-        return spent.answers
+    def write(self, index: int, state: State) -> bool:
+        """Write the state with this number; return whether this writer was the first.
 
-    def write(self, index: int, record: State) -> bool:
-        """Write the record with this number; return whether this writer was the first.
-
-        Two writers may want to write equal records, so each gets a random mark by which
+        Two writers may want to write equal states, so each gets a random mark by which
         its writer recognises it.
         """
-        marked = {**record, "mark": secrets.token_hex(16)}
+        marked = {**state, "mark": secrets.token_hex(16)}
         text = json.dumps(marked, sort_keys=True, allow_nan=False).encode()
-        return self._ledger.post(self._request(index), [text]).answers == (text,)
+        return self.post(index, text) == text
 
-    def read(self, index: int) -> State:
-        """Return the record with this number, which must exist."""
-        # A key that was charged before returns the answer stored with it.
-        receipt = self._ledger.charge(self._request(index))
-        (text,) = receipt.answers
-        if receipt.outcome is not Outcome.ANSWERED or text is None:
-            raise LedgerError(
-                f"record {index} of {self._name!r} has no text, so its state is "
-                "unknown. Use another name."
-            )
-        record = dict(json.loads(text))
-        record.pop("mark", None)
-        return record
-
-    def _request(self, index: int) -> Request:
-        return Request(
-            key=f"{self._name}/note/{index}",
-            accounts=(self._account,),
-            charge=Charge.loss(epsilon=0.0, certificate="note", relation=_RELATION),
-            queries=(b"note",),
-        )
+    def state(self, index: int) -> State:
+        """Return the state with this number, which must exist."""
+        state = dict(json.loads(self.read(index)))
+        state.pop("mark", None)
+        return state
 
 
 class SharedState:
@@ -128,7 +82,7 @@ class SharedState:
         version, state = self._known
         newest = len(self._log)
         if newest != version:
-            version, state = newest, self._log.read(newest - 1)
+            version, state = newest, self._log.state(newest - 1)
             self._known = version, state
         return version, state
 
@@ -184,7 +138,7 @@ def open_state_log(
     log = StateLog(ledger, name)
     if not len(log):
         log.write(0, opening)
-    if log.read(0) != json.loads(json.dumps(opening)):
+    if log.state(0) != json.loads(json.dumps(opening)):
         raise LedgerError(
             f"name={name!r} was opened with other data or parameters; a promise cannot "
             "change after the first use of the data. Use another name."

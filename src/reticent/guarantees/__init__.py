@@ -7,15 +7,24 @@ it prints its derivation as a tree and survives a round trip through JSON.
 from reticent.guarantees.amplify import (
     any_on_subsample,
     average_of_shards,
+    chance_after_poisoning,
     group,
     parallel_composition,
+    poisoned_units,
     subsample,
     to_replace_one,
+)
+from reticent.guarantees.bounded_range import (
+    largest_range,
+    range_composition,
+    range_epsilon,
+    range_running_total,
 )
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.compose import (
     CLOSED_FORMS,
+    QUICK_METHODS,
     answers_within,
     basic_composition,
     compose,
@@ -53,6 +62,7 @@ from reticent.guarantees.gaussian import (
     gaussian_to_approx,
     gaussian_to_zcdp,
     individual_filter,
+    individual_filter_replacing,
     pure_to_gaussian,
     zeroing_to_replacing,
 )
@@ -136,6 +146,7 @@ __all__ = [
     "OTHER_CHARGES",
     "PUBLIC_BOUNDS",
     "PUBLIC_LABELS",
+    "QUICK_METHODS",
     "SEEDED_NOISE",
     "SLACK_OF_DELTA",
     "TOTALS_OF_DELTA",
@@ -178,6 +189,7 @@ __all__ = [
     "bounded_range_to_pure",
     "bounded_range_to_stability",
     "bounded_range_to_zcdp",
+    "chance_after_poisoning",
     "claim",
     "compose",
     "compose_compressions",
@@ -204,11 +216,14 @@ __all__ = [
     "gaussian_to_zcdp",
     "group",
     "individual_filter",
+    "individual_filter_replacing",
     "laplace_noise",
+    "largest_range",
     "parallel_composition",
     "perfect_to_pair",
     "perfect_to_robust",
     "pld_composition",
+    "poisoned_units",
     "post_process",
     "prediction_to_expected",
     "prediction_to_risk_multiple",
@@ -218,6 +233,9 @@ __all__ = [
     "pure_to_perfect",
     "pure_to_robust",
     "pure_to_zcdp",
+    "range_composition",
+    "range_epsilon",
+    "range_running_total",
     "recheck",
     "repeat",
     "replace_stable",

@@ -7,13 +7,17 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from reticent._numbers import ceil_float, exact, up, whole
+from scipy.special import ndtr, ndtri
+
+from reticent._numbers import ceil_float, down_nonnegative, exact, real, up, whole
+from reticent._search import doubled_until, last_whole_that_holds
 from reticent.errors import RelationMismatchError, RuleError
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.convert import (
     NEIGHBOURS,
     epsilon_delta,
     exponential_sum,
+    sigmoid,
 )
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import AddRemove, ReplaceOne, Scope
@@ -27,6 +31,9 @@ from reticent.guarantees.types import (
     Sensitivity,
     UniformStability,
 )
+
+# No dataset has more units.
+_MOST_UNITS = 10**12
 
 
 @rule(
@@ -106,6 +113,109 @@ def group(premise: Certificate[Any], *, size: int) -> Conclusion[Any]:
         )
     wider = replace(relation, group=together)
     return Conclusion(for_group("G7", premise.guarantee, size), wider, premise.scope)
+
+
+def chance_after_poisoning(
+    certificate: Certificate[Any], chance: float, units: int
+) -> float:
+    r"""Bound the probability of an answer after an attacker replaced some units (G7).
+
+    Parameters
+    ----------
+    certificate : Certificate
+        What the answer promises: pure, bounded-range, approximate or Gaussian DP.
+    chance : float
+        Probability of the answer on the clean data.
+    units : int
+        How many units the attacker controls.
+
+    Returns
+    -------
+    float
+        The answer is at least this probable on the poisoned data; rounded down. The
+        clean data is a neighbour of the poisoned data in a group of that size.
+
+    Guarantee
+    ---------
+    *Proof.* Let `(e, d)` be the group's promise. Its definition for the answer and for
+    all others gives the larger of ``e^{-e} (p - d)`` and ``1 - e^e (1 - p) - d``. For
+    bounded range the odds fall by at most `e^e`; for Gaussian DP the normal quantile
+    falls by at most `mu`. []
+
+    Examples
+    --------
+    >>> from reticent.guarantees import BoundedRange, ReplaceOne, Scope, claim
+    >>> vote = claim(BoundedRange(0.5), ReplaceOne(900), Scope.ANSWER, statement="soft")
+    >>> round(chance_after_poisoning(vote, 0.95, 4), 3)
+    0.72
+    """
+    chance = real("poisoning", "chance", chance)
+    units = whole("poisoning", "units", units, least=0)
+    if not 0 <= chance <= 1:
+        raise RuleError(f"chance={chance!r} must be a probability.")
+    if units == 0 or chance == 0:
+        return chance
+    promise = group(certificate, size=units).guarantee
+    if isinstance(promise, ZCDP):
+        raise RuleError(
+            f"poisoning needs (epsilon, delta)- or Gaussian DP; got {promise}. Convert "
+            "it with zcdp_to_approx."
+        )
+    if isinstance(promise, GaussianDP):
+        return down_nonnegative(float(ndtr(ndtri(chance) - promise.mu)) * (1 - 1e-12))
+    epsilon, delta = epsilon_delta(promise)
+    if isinstance(promise, BoundedRange):
+        odds = math.log(chance) - math.log1p(-chance) if chance < 1 else math.inf
+        return down_nonnegative(sigmoid(odds - epsilon) * (1 - 1e-14))
+    if epsilon > 700:
+        return 0.0
+    same = math.exp(-epsilon) * (chance - delta)
+    others = 1 - math.exp(epsilon) * (1 - chance) - delta
+    return down_nonnegative(max(same, others - 1e-15))
+
+
+def poisoned_units(
+    certificate: Certificate[Any], chance: float, *, least: float = 0.5
+) -> int:
+    """Return how many poisoned units an answer withstands (G7; S2 Sec. 1).
+
+    Parameters
+    ----------
+    certificate : Certificate
+        What one answer promises.
+    chance : float
+        Probability of the answer on the clean data. It is as secret as the data.
+    least : float, default=0.5
+        What the probability of the answer must not fall below.
+
+    Returns
+    -------
+    int
+        The largest number of units, whatever they are replaced by; 0 if not even one.
+
+    Examples
+    --------
+    >>> from reticent.guarantees import PureDP, ReplaceOne, Scope, claim
+    >>> one = claim(PureDP(0.1), ReplaceOne(900), Scope.ANSWER, statement="an answer")
+    >>> poisoned_units(one, 0.95)
+    23
+    """
+    least = real("poisoning", "least", least)
+    if not 0 < least <= 1:
+        raise RuleError(f"least={least!r} must be above 0 and at most 1.")
+
+    def withstands(units: int) -> bool:
+        try:
+            return chance_after_poisoning(certificate, chance, units) >= least
+        except RuleError:  # more than all units, or a delta above one
+            return units == 0
+
+    if not withstands(0) or not withstands(1):
+        return 0
+    _, high = doubled_until(
+        lambda units: units > _MOST_UNITS or not withstands(units), 1
+    )
+    return last_whole_that_holds(withstands, high // 2, high)
 
 
 @rule(

@@ -2,29 +2,37 @@
 
 `compose` tries every method that fits and returns the smallest; the rule on the
 result names the method. Basic composition and zCDP also hold when each step's
-parameters are chosen after seeing earlier answers (see `totals`); the exact and the
-PLD method need parameters fixed in advance, though the steps themselves may adapt.
+parameters are chosen after seeing earlier answers (see `totals`). The others need
+parameters fixed in advance, though the steps themselves may adapt; value iteration over
+bounded-range steps (see `bounded_range`) needs only their number and largest range.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
 from reticent._numbers import ceil_float, exact, probability, whole
 from reticent._search import doubled_until, last_whole_that_holds
-from reticent.errors import RelationMismatchError, RuleError
+from reticent.errors import RuleError
+from reticent.guarantees.bounded_range import affordable, range_answers
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.concentrated import step_rho as step_rho
 from reticent.guarantees.concentrated import zcdp_epsilon
 from reticent.guarantees.convert import NEIGHBOURS, epsilon_delta
 from reticent.guarantees.loss import Step, delta_left, pld_epsilon, pure_epsilon
+from reticent.guarantees.premises import (
+    answers_in,
+    delta_beyond,
+    joined,
+    no_delta_left,
+    own_slack,
+)
 from reticent.guarantees.rule import Conclusion, rule, rules
-from reticent.guarantees.subject import Scope
 from reticent.guarantees.types import ZCDP, ApproxDP, BoundedRange, PureDP
 
 _STEPS = (PureDP, BoundedRange, ApproxDP, ZCDP)
@@ -35,76 +43,10 @@ _MOST_ANSWERS = 10**12
 
 #: Methods of composition that are fast enough for the path of a request.
 CLOSED_FORMS = ("basic", "exact", "zcdp")
-_METHODS = (*CLOSED_FORMS, "pld")
-
-
-def joined(
-    rule_id: str,
-    premises: Sequence[Certificate[Any]],
-    counts: Sequence[int],
-    answers: int | None,
-) -> tuple[list[int], Any, Scope]:
-    """Check that premises belong together; return counts, relation and scope."""
-    if not premises:
-        raise RuleError(f"rule {rule_id} needs at least one certificate; got none.")
-    if len(counts) != len(premises):
-        raise RuleError(
-            f"rule {rule_id} needs one count a premise; got {len(counts)} counts for "
-            f"{len(premises)} premises."
-        )
-    first = premises[0].relation
-    for premise in premises[1:]:
-        if premise.relation != first:
-            raise RelationMismatchError(
-                f"rule {rule_id} needs one relation; got '{first}' and "
-                f"'{premise.relation}'. Convert an add/remove certificate with "
-                "to_replace_one(), or refit on the same units."
-            )
-    numbers = [whole(f"rule {rule_id}", "count", count) for count in counts]
-    if answers is not None and answers != answers_in(premises, numbers):
-        raise RuleError(
-            f"rule {rule_id} needs answers={answers_in(premises, numbers)} for these "
-            f"premises and counts; got answers={answers!r}."
-        )
-    models = all(premise.scope is Scope.MODEL for premise in premises)
-    return numbers, first, Scope.MODEL if models else Scope.INTERFACE
-
-
-def answers_in(
-    premises: Sequence[Certificate[Any]], counts: Sequence[int]
-) -> int | None:
-    """Return how many answers there are in all, if every premise says its number."""
-    covered = [each for p in premises if (each := p.answer_count()) is not None]
-    if len(covered) < len(premises):
-        return None
-    return sum(each * count for each, count in zip(covered, counts, strict=True))
-
-
-def own_slack(premises: Sequence[Certificate[Any]], counts: Sequence[int]) -> Fraction:
-    """Sum the steps' own deltas."""
-    return sum(
-        (
-            exact(premise.guarantee.delta) * count
-            for premise, count in zip(premises, counts, strict=True)
-            if isinstance(premise.guarantee, ApproxDP)
-        ),
-        Fraction(0),
-    )
-
-
-def _left(rule_id: str, delta: float, slack: Fraction) -> float:
-    """Return how much of `delta` a method may use beyond the steps' own deltas."""
-    target = exact(probability(f"rule {rule_id}", "delta", delta))
-    if not slack < target:
-        raise _no_delta_left(rule_id, delta, slack)
-    return math.nextafter(float(target - slack), 0.0)
-
-
-def _no_delta_left(rule_id: str, delta: float, slack: Fraction) -> RuleError:
-    return RuleError(
-        f"rule {rule_id} needs a delta above the {float(slack):.3g} that the steps "
-        f"bring themselves; got delta={delta!r}."
-    )
+#: With value iteration (G25): a fraction of a second, and kept for the next time.
+QUICK_METHODS = (*CLOSED_FORMS, "range")
+_METHODS = (*QUICK_METHODS, "pld")
+_RULES = {method: f"G22-{method}" for method in _METHODS} | {"range": "G25"}
 
 
 @rule(
@@ -163,7 +105,7 @@ def exact_composition(
     probability("rule G22-exact", "delta", delta)
     left = delta_left(delta, slack, count)
     if not left > 0:
-        raise _no_delta_left("G22-exact", delta, exact(slack) * count)
+        raise no_delta_left("G22-exact", delta, exact(slack) * count)
     total = ApproxDP(pure_epsilon(step, count, left), delta)
     return Conclusion(total, relation, scope)
 
@@ -203,7 +145,7 @@ def zcdp_composition(
         if slack > 0:
             raise RuleError("rule G22-zcdp needs delta= when a step has a delta.")
         return Conclusion(ZCDP(rho), relation, scope)
-    left = _left("G22-zcdp", delta, slack)
+    left = delta_beyond("G22-zcdp", delta, slack)
     return Conclusion(ApproxDP(zcdp_epsilon(rho, left), delta), relation, scope)
 
 
@@ -264,13 +206,16 @@ def compose(
     delta : float, default=0.0
         Total slack to aim for. With 0 the epsilons (and deltas) are added up, or the
         rhos if a step is known by its zCDP alone.
-    methods : sequence of {"basic", "exact", "zcdp", "pld"}
-        What to try. "exact" takes equal steps; "pld" at most 10,000 steps.
+    methods : sequence of {"basic", "exact", "zcdp", "range", "pld"}
+        What to try. "exact" takes equal steps; "range" steps of bounded range, up to
+        some thousands; "pld" at most 10,000 steps, and none that "range" takes, which
+        is better.
 
     Returns
     -------
     Certificate
-        Its `rule` names the method: "G22-basic", "G22-exact", "G22-zcdp", "G22-pld".
+        Its `rule` names the method: "G22-basic", "G22-exact", "G22-zcdp", "G25" (value
+        iteration) or "G22-pld".
     """
     tally: dict[Certificate[Any], int] = {}
     for certificate, run in groupby(certificates, key=_Same):
@@ -324,11 +269,10 @@ def _compose(
         return rules[method].apply(*premises, counts=counts, answers=answers)
     probability("compose", "delta", delta)
     found = [
-        rules[f"G22-{method}"].apply(
+        rules[_RULES[method]].apply(
             *premises, counts=counts, answers=answers, **_target(method, delta)
         )
-        for method in methods
-        if _fits(method, premises, counts, delta)
+        for method in _of_use(methods, premises, counts, delta)
     ]
     if not found:
         raise RuleError(
@@ -340,6 +284,18 @@ def _compose(
 
 def _target(method: str, delta: float) -> dict[str, float]:
     return {} if method == "basic" else {"delta": delta}
+
+
+def _of_use(
+    methods: Sequence[str],
+    premises: Sequence[Certificate[Any]],
+    counts: Sequence[int],
+    delta: float,
+) -> list[str]:
+    """Return the methods that fit, without those that another surely beats."""
+    if "range" in methods and _fits("range", premises, counts, delta):
+        methods = [method for method in methods if method != "pld"]
+    return [m for m in methods if _fits(m, premises, counts, delta)]
 
 
 def _fits(
@@ -356,6 +312,11 @@ def _fits(
         return False
     if method == "exact":
         return len(premises) == 1 and not concentrated
+    if method == "range":
+        losses = [p.guarantee for p in premises]
+        if not losses or not all(isinstance(loss, BoundedRange) for loss in losses):
+            return False
+        return affordable(max(loss.epsilon for loss in losses), sum(counts), delta)
     if method == "pld":
         small = sum(counts) <= _PLD_STEPS and len(premises) <= _PLD_KINDS
         if not small or concentrated or sum(counts) == 1:
@@ -367,18 +328,14 @@ def _fits(
 def answers_within(certificate: Certificate[Any], budget: Budget) -> int:
     """Return how many answers of one mechanism a budget covers.
 
-    The best of the closed forms (basic, exact, zCDP) is used, so this is fast enough
-    for the path of a request; a plan may gain a little more from PLD.
+    The best of the closed forms (basic, exact, zCDP) is used, and value iteration for
+    steps of bounded range, a fraction of a second; a plan may gain a little more from
+    PLD.
     """
 
-    def fits(times: int) -> bool:
+    def fits(times: int, methods: Sequence[str] = CLOSED_FORMS) -> bool:
         try:
-            total = repeat(
-                certificate,
-                times,
-                delta=budget.delta,
-                methods=CLOSED_FORMS,
-            )
+            total = repeat(certificate, times, delta=budget.delta, methods=methods)
         except RuleError:
             return False
         return budget.covers(total.guarantee)
@@ -386,4 +343,21 @@ def answers_within(certificate: Certificate[Any], budget: Budget) -> int:
     low, high = doubled_until(lambda times: times > _MOST_ANSWERS or not fits(times), 1)
     if high > _MOST_ANSWERS and fits(_MOST_ANSWERS):
         return _MOST_ANSWERS
-    return last_whole_that_holds(fits, low, min(high, _MOST_ANSWERS))
+    number = last_whole_that_holds(fits, low, min(high, _MOST_ANSWERS))
+    loss = certificate.guarantee
+    if isinstance(loss, BoundedRange) and budget.delta > 0 and loss.epsilon > 0:
+        # Found on one grid, checked on that of the total.
+        more = range_answers(loss.epsilon, budget.epsilon, budget.delta)
+        return _last_near(lambda times: fits(times, QUICK_METHODS), more, number)
+    return number
+
+
+def _last_near(fits: Callable[[int], bool], guess: int, known: int) -> int:
+    """Return the last number that fits, near a guess; a `known` one fits surely."""
+    inside, outside = max(guess, known), max(guess, known) + 1
+    gap = 1
+    while inside > known and not fits(inside):
+        inside, outside, gap = max(known, inside - gap), inside, 2 * gap
+    while outside - inside == 1 and fits(outside):
+        inside, outside = outside, outside + 1
+    return last_whole_that_holds(fits, inside, outside)

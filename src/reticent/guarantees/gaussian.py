@@ -23,7 +23,14 @@ from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.convert import NEIGHBOURS, keep
 from reticent.guarantees.gaussian_curve import gaussian_epsilon
 from reticent.guarantees.rule import Conclusion, rule
-from reticent.guarantees.subject import ReplaceOne, Scope, ZeroOut
+from reticent.guarantees.subject import (
+    PUBLIC_LABELS,
+    SEEDED_NOISE,
+    Assumption,
+    ReplaceOne,
+    Scope,
+    ZeroOut,
+)
 from reticent.guarantees.types import (
     ZCDP,
     ApproxDP,
@@ -44,7 +51,14 @@ from reticent.guarantees.types import (
     gives=GaussianDP,
     adaptivity="fully adaptive",
 )
-def individual_filter(*, n: int, mu: float, scope: str) -> Conclusion[GaussianDP]:
+def individual_filter(
+    *,
+    n: int,
+    mu: float,
+    scope: str,
+    labels_from_data: bool = False,
+    seeded: bool = False,
+) -> Conclusion[GaussianDP]:
     r"""Certify all rounds of a sum in which each unit pays for what it contributes.
 
     Round `t` releases :math:`\sum_i f_t(u_i) + N(0, \sigma_t^2)` over the active
@@ -68,7 +82,51 @@ def individual_filter(*, n: int, mu: float, scope: str) -> Conclusion[GaussianDP
     noise to a grid on which the sums lie, is post-processing.
     """
     mu = positive("rule G24", "mu", mu)
-    return Conclusion(GaussianDP(mu), ZeroOut(n), Scope(scope))
+    assumed = _assumed(labels_from_data, seeded)
+    return Conclusion(GaussianDP(mu), ZeroOut(n), Scope(scope), assumed)
+
+
+def _assumed(labels_from_data: bool, seeded: bool) -> frozenset[Assumption]:
+    return Assumption.collect((PUBLIC_LABELS, labels_from_data), (SEEDED_NOISE, seeded))
+
+
+@rule(
+    "G24-rounds",
+    name="individual accounting, replacing one unit",
+    statement="a unit pays (norm / scale)^2 in rounds whose contributions never point "
+    "apart and twice that in all others; a unit is active while its sum, this round "
+    "included, is at most mu^2 / 2; the whole transcript is mu-GDP, however long",
+    source="FeldmanZrnic2021; proof in individual_filter_replacing",
+    gives=GaussianDP,
+    adaptivity="fully adaptive",
+)
+def individual_filter_replacing(
+    *,
+    n: int,
+    mu: float,
+    scope: str,
+    labels_from_data: bool = False,
+    seeded: bool = False,
+) -> Conclusion[GaussianDP]:
+    r"""Certify rounds of both kinds under one filter, if one unit is replaced.
+
+    Contributions of a round *never point apart* if any two that units may make to it
+    have a non-negative inner product, as one-hot votes and histograms do. The caller's
+    code enforces this, and the rest of what G24 asks.
+
+    Guarantee
+    ---------
+    ``GaussianDP(mu)`` for the whole transcript if one of `n` units is replaced.
+    *Proof.* Let the unit contribute :math:`a_t` in one dataset and :math:`b_t` in the
+    other. The means of round `t` differ by :math:`a_t - b_t`. Its square is at most
+    :math:`2|a_t|^2 + 2|b_t|^2` always, and at most :math:`|a_t|^2 + |b_t|^2` where the
+    inner product is not negative. So :math:`\sum_t |a_t - b_t|^2/\sigma_t^2` is at most
+    what the two units pay together, :math:`\mu^2`, on every transcript. The proof of
+    G24 goes on from there.
+    """
+    mu = positive("rule G24-rounds", "mu", mu)
+    assumed = _assumed(labels_from_data, seeded)
+    return Conclusion(GaussianDP(mu), ReplaceOne(n), Scope(scope), assumed)
 
 
 @rule(

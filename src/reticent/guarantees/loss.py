@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import binom
 
+from reticent._arrays import Floats
 from reticent._numbers import up
 from reticent._search import last_that_holds
 from reticent.guarantees.convert import sigmoid
@@ -71,9 +71,7 @@ def pure_delta(epsilon: float, step: float, count: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def _largest_losses(
-    step: float, count: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _largest_losses(step: float, count: int) -> tuple[Floats, Floats]:
     """Return the largest losses of `count` pure steps and their probabilities."""
     hits = np.arange(max(0, count - _FEW_ATOMS), count + 1)
     losses = np.asarray((2.0 * hits - count) * step, dtype=np.float64)
@@ -109,7 +107,7 @@ def delta_left(delta: float, slack: float, count: int) -> float:
         return math.nextafter(float(left), -math.inf)
 
 
-def range_masses(step: float, cells: int) -> NDArray[np.float64]:
+def range_masses(step: float, cells: int) -> Floats:
     """Return the loss distribution of a bounded-range step on a grid, rounded up.
 
     The worst pair has ``Q`` uniform on [0, 1] and ``dP/dQ = c/(c + (1-c)x)^2`` with

@@ -60,14 +60,10 @@ from reticent._numbers import (
 from reticent.errors import RuleError
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
-from reticent.guarantees.compose import (
-    answers_in,
-    basic_composition,
-    joined,
-    own_slack,
-)
+from reticent.guarantees.compose import basic_composition
 from reticent.guarantees.concentrated import rho_within, step_rho, zcdp_epsilon
 from reticent.guarantees.convert import NEIGHBOURS, epsilon_delta
+from reticent.guarantees.premises import answers_in, joined, own_slack
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import Assumption
 from reticent.guarantees.types import ZCDP, ApproxDP, BoundedRange, PureDP

@@ -15,8 +15,11 @@ from reticent.home.accounts import (
 from reticent.home.api_keys import KeyRecord, Keyring, KeyStore, MemoryKeys, Role
 from reticent.home.consensus_sessions import ConsensusSession
 from reticent.home.dataset_budgets import DatasetBudget
+from reticent.home.evaluations import METRICS, evaluate_model, evaluation_history
+from reticent.home.fit_options import LEARNERS, RELATIONS, FitOptions
 from reticent.home.home import DEFAULT_HOME, Home
 from reticent.home.key_tables import SQLKeys
+from reticent.home.lasting_sessions import LastingSession
 from reticent.home.model_settings import (
     BudgetSettings,
     ConsensusSettings,
@@ -33,11 +36,14 @@ from reticent.home.served_models import (
     request_key,
 )
 from reticent.home.settings import Settings
-from reticent.home.train_and_store import LEARNERS, FitOptions, train_and_store
+from reticent.home.train_and_store import train_and_store
+from reticent.home.tune_and_store import Tuning, tune_and_store
 
 __all__ = [
     "DEFAULT_HOME",
     "LEARNERS",
+    "METRICS",
+    "RELATIONS",
     "BudgetSettings",
     "ConsensusSession",
     "ConsensusSettings",
@@ -47,6 +53,7 @@ __all__ = [
     "KeyRecord",
     "KeyStore",
     "Keyring",
+    "LastingSession",
     "MemoryKeys",
     "ModelSettings",
     "Registry",
@@ -54,12 +61,15 @@ __all__ = [
     "SQLKeys",
     "ServedModel",
     "Settings",
+    "Tuning",
     "answer_rows",
     "cap_of",
     "charge_release",
     "check_prices",
     "client_account",
     "dataset_account",
+    "evaluate_model",
+    "evaluation_history",
     "open_accounts",
     "open_client",
     "open_registry",
@@ -67,4 +77,5 @@ __all__ = [
     "registry_of",
     "request_key",
     "train_and_store",
+    "tune_and_store",
 ]

@@ -14,6 +14,7 @@ from reticent.errors import (
     NotDeployableError,
     RuleError,
 )
+from reticent.guarantees import Certificate, GaussianDP, gaussian_to_zcdp
 from reticent.home.model_settings import BudgetSettings
 from reticent.home.served_models import (
     Registry,
@@ -23,6 +24,7 @@ from reticent.home.served_models import (
 )
 from reticent.home.settings import Settings
 from reticent.ledger import AccountId, Balance, Cap, Charge, Ledger, Receipt, Request
+from reticent.prediction import begin_log, charge_total, total_key
 from reticent.storage import StoredModel
 
 log = logging.getLogger("reticent.home")
@@ -40,12 +42,15 @@ def charge_release(ledger: Ledger, model: StoredModel) -> Receipt:
     gets the model. `reticent.home.train_and_store` does; a service refuses a released
     model that was not charged.
 
+    A model whose answers last is charged its total, and its log begins in this ledger.
+    Never charge it in a second ledger: its records would be spent again from there.
+
     Parameters
     ----------
     ledger : Ledger
         In which the account of the model's dataset is open.
     model : StoredModel
-        A model whose certificate is about the model itself.
+        A model whose certificate is about the model itself, or all of its answers.
 
     Raises
     ------
@@ -57,17 +62,47 @@ def charge_release(ledger: Ledger, model: StoredModel) -> Receipt:
             f"a model of kind={model.kind!r} is not released: each of its answers is "
             "charged."
         )
+    account = dataset_account(model.dataset.name)
+    if model.lasting is not None:
+        charge = payable(ledger.balance(account), total_charges(model.certificate))
+        receipt = charge_total(ledger, account, model.lasting.identity, charge)
+        begin_log(model.lasting, ledger)
+        return receipt
     return ledger.charge(
         Request(
             key=_release_key(model),
-            accounts=(dataset_account(model.dataset.name),),
+            accounts=(account,),
             charge=Charge.of(model.certificate),
             queries=(b"the model",),
         )
     )
 
 
+def total_charges(certificate: Certificate[Any]) -> list[Charge]:
+    """Return the ways in which a total can be charged, those that cost least first.
+
+    Gaussian DP is best added up as zCDP; where an account has no room for the way
+    back, the total is charged as it is printed.
+    """
+    found = [Charge.of(certificate)]
+    for node in certificate.walk():
+        if isinstance(node.guarantee, GaussianDP):
+            found.insert(0, Charge.of(gaussian_to_zcdp(node)))
+            break
+    return found
+
+
+def payable(balance: Balance, charges: list[Charge]) -> Charge:
+    """Return the first charge that an account can pay, else the last."""
+    for charge in charges:
+        if price_problem(balance.cap, charge) is None and balance.answers_left(charge):
+            return charge
+    return charges[-1]
+
+
 def _release_key(model: StoredModel) -> str:
+    if model.lasting is not None:
+        return total_key(model.lasting.identity)
     return f"/release/{model.id}"
 
 
@@ -100,6 +135,8 @@ def open_accounts(ledger: Ledger, registry: Registry, settings: Settings) -> Non
     for model in registry:
         if model.charge is None:
             _check_release(ledger, model)
+        if model.lasting is not None:
+            model.lasting.open(ledger)
 
 
 def _check_release(ledger: Ledger, model: ServedModel) -> None:

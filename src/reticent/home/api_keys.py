@@ -6,17 +6,24 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
+import math
 import re
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
 
+from reticent._clock import seconds
+from reticent._numbers import whole
 from reticent._text import checked_name
 from reticent.errors import InvalidParameterError
 
+log = logging.getLogger("reticent.home")
+# How a digest begins that covers the times of a key, too.
+_DIGEST = "2:"
 _FORM = re.compile(r"rk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 
@@ -43,13 +50,16 @@ class KeyRecord:
         What it is for.
     models : tuple of str or None
         The models it may ask; None for all.
+    created, expires : int, int or None
+        When it was made and until when it holds, in seconds since 1970.
     digest : str
         Keyed hash of the secret part together with all of the above: a record whose
         role is edited in the database matches no key any more.
-    created : int
-        When, in seconds since 1970.
     revoked : bool
         Whether it was revoked.
+    seal : str
+        Keyed hash of all of the above, for those who do not see the secret part. A
+        record with another seal is trusted by nobody.
     """
 
     id: str
@@ -58,7 +68,9 @@ class KeyRecord:
     models: tuple[str, ...] | None
     digest: str
     created: int
+    expires: int | None = None
     revoked: bool = False
+    seal: str = field(default="", compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, without the hash."""
@@ -68,6 +80,7 @@ class KeyRecord:
             "role": self.role.value,
             "models": None if self.models is None else list(self.models),
             "created": self.created,
+            "expires": self.expires,
             "revoked": self.revoked,
         }
 
@@ -87,8 +100,12 @@ class KeyStore(Protocol):
         """Return a record by the key's public part."""
         ...
 
-    def revoke(self, key_id: str) -> bool:
-        """Revoke a key for good; return whether there is one."""
+    def replace(self, record: KeyRecord) -> bool:
+        """Put a record in the place of that with its id; say whether there is one."""
+        ...
+
+    def take_over(self, seal: Callable[[KeyRecord], KeyRecord]) -> None:
+        """Bring records that an older version kept without a seal under one."""
         ...
 
     def all(self) -> list[KeyRecord]:
@@ -114,12 +131,15 @@ class MemoryKeys:
         """Return a record by the key's public part."""
         return self._records.get(key_id)
 
-    def revoke(self, key_id: str) -> bool:
-        """Revoke a key for good; return whether there is one."""
-        known = self._records.get(key_id)
+    def replace(self, record: KeyRecord) -> bool:
+        """Put a record in the place of that with its id; say whether there is one."""
+        known = self._records.get(record.id)
         if known is not None:
-            self._records[key_id] = replace(known, revoked=True)
+            self._records[record.id] = record
         return known is not None
+
+    def take_over(self, seal: Callable[[KeyRecord], KeyRecord]) -> None:
+        """Do nothing: no older version kept records in memory."""
 
     def all(self) -> list[KeyRecord]:
         """Return all records, oldest first."""
@@ -147,7 +167,10 @@ class Keyring:
     ---------
     A key is 256 bits of the operating system's randomness. Neither the key nor
     anything that grants access is stored. It is recognised by comparing hashes in
-    constant time; an unknown, a wrong and a revoked key look the same from outside.
+    constant time; an unknown, a wrong, a revoked and an expired key look the same from
+    outside. Whoever edits a record without the pepper makes the key useless. Somebody
+    who can write the database and kept a record from before its revocation can put
+    that record back.
     """
 
     def __init__(
@@ -163,6 +186,7 @@ class Keyring:
         self._cache_seconds = cache_seconds
         self._clock = clock
         self._known: dict[str, tuple[float, KeyRecord, bytes]] = {}
+        store.take_over(self._sealed)
 
     def create(
         self,
@@ -170,8 +194,19 @@ class Keyring:
         role: Role = Role.ANALYST,
         *,
         models: tuple[str, ...] | None = None,
+        days: int | None = None,
     ) -> tuple[str, KeyRecord]:
-        """Make a key; its text is returned once and never kept."""
+        """Make a key; its text is returned once and never kept.
+
+        Parameters
+        ----------
+        client, role, models
+            See `KeyRecord`.
+        days : int or None, default=None
+            How long it holds; None for no limit.
+        """
+        if days is not None:
+            whole("a key", "days", days)
         if models is not None and not models:
             raise InvalidParameterError("models must name at least one model, or none.")
         key_id, secret = secrets.token_hex(8), secrets.token_bytes(32)
@@ -181,10 +216,11 @@ class Keyring:
             client=checked_name("client", client),
             role=role,
             models=None if models is None else tuple(sorted(set(models))),
-            digest="",
-            created=int(time.time()),
+            digest=_DIGEST,
+            created=(now := seconds()),
+            expires=None if days is None else now + 86_400 * days,
         )
-        record = replace(record, digest=self._digest(record, text))
+        record = self._sealed(replace(record, digest=self._digest(record, text)))
         self.store.add(record)
         return f"rk_{key_id}_{text}", record
 
@@ -199,7 +235,7 @@ class Keyring:
         return known[1] if hmac.compare_digest(known[2], self._quick(key)) else None
 
     def recognise(self, key: str) -> KeyRecord | None:
-        """Return the record of a key that is right and not revoked. Reads the store."""
+        """Return the record of a key that is right and holds. Reads the store."""
         form = _FORM.fullmatch(key)
         if form is None:
             return None
@@ -207,23 +243,50 @@ class Keyring:
         # The same work is done for keys that do not exist.
         wanted = record if record is not None else _NOBODY
         right = hmac.compare_digest(self._digest(wanted, form[2]), wanted.digest)
-        if record is None or record.revoked or not right:
+        if record is None or not (right and self._holds(record)):
             self._known.pop(form[1], None)
             return None
-        until = self._clock() + self._cache_seconds
+        left = math.inf if record.expires is None else record.expires - seconds()
+        until = self._clock() + min(self._cache_seconds, left)
         self._known[form[1]] = (until, record, self._quick(key))
         return record
 
     def revoke(self, key_id: str) -> bool:
-        """Revoke a key, at once in this process."""
-        done = self.store.revoke(key_id)
+        """Revoke a key, at once in this process; return whether there is one."""
+        record = self.store.find(key_id)
+        done = record is not None and self.store.replace(
+            self._sealed(replace(record, revoked=True))
+        )
         self._known.pop(key_id, None)
         return done
 
     def current(self, key_id: str) -> KeyRecord | None:
-        """Return the record of a key that is not revoked, by its public part."""
+        """Return the record of a key that holds, by its public part."""
         record = self.store.find(key_id)
-        return None if record is None or record.revoked else record
+        return record if record is not None and self._holds(record) else None
+
+    def records(self) -> list[KeyRecord]:
+        """Return all records, oldest first; leave out those that somebody edited."""
+        found = self.store.all()
+        genuine = [record for record in found if self._is_genuine(record)]
+        if len(genuine) < len(found):
+            fields = {"records": len(found) - len(genuine)}
+            log.warning(
+                "API keys were edited in the database", extra={"fields": fields}
+            )
+        return genuine
+
+    def _holds(self, record: KeyRecord) -> bool:
+        """Return whether a record is as we wrote it, not revoked and not expired."""
+        over = record.expires is not None and record.expires <= seconds()
+        return self._is_genuine(record) and not record.revoked and not over
+
+    def _is_genuine(self, record: KeyRecord) -> bool:
+        return hmac.compare_digest(self._sealed(record).seal, record.seal)
+
+    def _sealed(self, record: KeyRecord) -> KeyRecord:
+        facts = [*_facts(record), record.created, record.expires, record.revoked]
+        return replace(record, seal=self._keyed(["seal", *facts, record.digest]))
 
     def _quick(self, key: str) -> bytes:
         # For the cache alone. Unlike hmac it keeps the interpreter's lock, and so
@@ -231,11 +294,20 @@ class Keyring:
         return hashlib.blake2b(key.encode("ascii"), key=self._pepper).digest()
 
     def _digest(self, record: KeyRecord, secret: str) -> str:
-        facts = [record.id, record.client, record.role.value, record.models, secret]
+        if not record.digest.startswith(_DIGEST):  # of a key that an older version made
+            return self._keyed([*_facts(record), secret])
+        times = [record.created, record.expires]
+        return _DIGEST + self._keyed(["digest", *_facts(record), *times, secret])
+
+    def _keyed(self, facts: list[Any]) -> str:
         message = json.dumps(facts, separators=(",", ":")).encode()
         return hmac.new(self._pepper, message, hashlib.sha256).hexdigest()
 
 
+def _facts(record: KeyRecord) -> list[Any]:
+    return [record.id, record.client, record.role.value, record.models]
+
+
 _NOBODY = KeyRecord(
-    id="0" * 16, client="-", role=Role.ANALYST, models=None, digest="-", created=0
+    id="0" * 16, client="-", role=Role.ANALYST, models=None, digest=_DIGEST, created=0
 )

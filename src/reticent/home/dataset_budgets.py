@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,19 +10,30 @@ from typing import Any
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
 from reticent.guarantees import (
     ZCDP,
+    ApproxDP,
     BoundedRange,
     Budget,
     Certificate,
     PureDP,
     ReplaceOne,
     Scope,
+    ZeroOut,
     claim,
+    gaussian_ratio,
     rho_within,
 )
 from reticent.home.accounts import price_problem
 from reticent.home.home import Home
 from reticent.home.served_models import dataset_account
-from reticent.ledger import AccountScope, Balance, Cap, Charge, SQLLedger
+from reticent.home.settings import Settings
+from reticent.ledger import (
+    NO_SPEND,
+    AccountScope,
+    Balance,
+    Cap,
+    Charge,
+    SQLLedger,
+)
 
 #: The budget of a dataset that has none yet and for which none is given.
 EPSILON, DELTA = 50.0, 1e-6
@@ -47,12 +58,16 @@ class DatasetBudget:
         """Return what is enforced: the account in the ledger, else the settings."""
         if not self.home.config.exists():
             return None
+        settings = self.home.settings()
+        with settings.open_ledger() as ledger:
+            return self._known(ledger, settings)
+
+    def _known(self, ledger: SQLLedger, settings: Settings) -> Balance | None:
         account = dataset_account(self.dataset)
-        with self.ledger() as ledger:
-            for balance in ledger.balances():
-                if balance.account == account:
-                    return balance
-        noted = self.home.settings().datasets.get(self.dataset)
+        for balance in ledger.balances():
+            if balance.account == account:
+                return balance
+        noted = settings.datasets.get(self.dataset)
         return None if noted is None else Balance(account, noted.cap())
 
     def settle(
@@ -120,10 +135,88 @@ class DatasetBudget:
     def open(self, budget: Budget, relation: str) -> Balance:
         """Write the budget into the settings and open the account, if they are new."""
         self.home.open_dataset(self.dataset, budget)
-        known = self.balance()
-        cap = Cap.within(budget, relation=relation) if known is None else known.cap
-        with self.ledger() as ledger:
+        settings = self.home.settings()
+        with settings.open_ledger() as ledger:
+            known = self._known(ledger, settings)
+            cap = Cap.within(budget, relation=relation) if known is None else known.cap
             return ledger.open_account(dataset_account(self.dataset), cap)
+
+    def check_total(
+        self, epsilon: float, delta: float, relation: str, budget: Budget
+    ) -> None:
+        """Refuse a total that the dataset cannot pay, before anything is trained.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            The total of all answers.
+        relation : {"replace-one", "zero-out"}
+            What it is about.
+        budget : Budget
+            The dataset's, if it has none yet.
+        """
+        if not delta > 0:
+            raise InvalidParameterError(
+                f"lasting answers need a budget with delta > 0; got delta={delta:g}. "
+                "Give --delta 1e-6, or less than one over the number of people."
+            )
+        neighbours = ZeroOut(1) if relation == ZeroOut.name else ReplaceOne(1)
+        losses: tuple[Any, ...] = (
+            ZCDP(gaussian_ratio(epsilon, delta) ** 2 / 2),
+            ApproxDP(epsilon, delta),
+        )
+        charges = [
+            Charge.of(claim(loss, neighbours, Scope.INTERFACE, statement="planned"))
+            for loss in losses
+        ]
+        account = dataset_account(self.dataset)
+        known = self._opened()
+        caps = (
+            [Cap.within(budget, relation=relation, charge=charge) for charge in charges]
+            if known is None
+            else [known.cap] * len(charges)
+        )
+        spent = NO_SPEND if known is None else known.spent
+        for cap, charge in zip(caps, charges, strict=True):
+            if (
+                price_problem(cap, charge) is None
+                and Balance(account, cap, spent).answers_left(charge) >= 1
+            ):
+                return
+        problem = price_problem(caps[-1], charges[-1]) or "too little is left of it."
+        raise BudgetExhaustedError(
+            f"the budget of the dataset {self.dataset!r} can never pay for all answers "
+            f"of this model: {problem}"
+        )
+
+    def open_total(self, budget: Budget, charges: Sequence[Charge]) -> Balance:
+        """Open the account, if it is new, so that it can pay one of these charges."""
+        self.home.open_dataset(self.dataset, budget)
+        known = self._opened()
+        if known is not None:
+            return known
+        caps = [
+            Cap.within(budget, relation=charge.relation, charge=charge)
+            for charge in charges
+        ]
+        fitting = [
+            cap
+            for cap, charge in zip(caps, charges, strict=True)
+            if cap.answers_left(charge) >= 1
+        ]
+        with self.ledger() as ledger:
+            return ledger.open_account(
+                dataset_account(self.dataset), (fitting or caps)[0]
+            )
+
+    def _opened(self) -> Balance | None:
+        """Return the account in the ledger; None if it is not open."""
+        if not self.home.config.exists():
+            return None
+        account = dataset_account(self.dataset)
+        with self.ledger() as ledger:
+            found = [each for each in ledger.balances() if each.account == account]
+        return found[0] if found else None
 
     @contextmanager
     def ledger(self) -> Iterator[SQLLedger]:

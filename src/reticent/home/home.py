@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,16 +11,28 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from reticent._files import check_own_folder
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Budget
 from reticent.home.accounts import open_accounts, open_client
 from reticent.home.api_keys import KeyRecord, Role
+from reticent.home.second_place import default_second_place, move_checkpoints
 from reticent.home.served_models import ServedModel, open_registry
 from reticent.home.settings import Settings, read_settings
 from reticent.ledger import SQLLedger
-from reticent.signing import new_key, read_key_file, write_key_file
+from reticent.signing import (
+    HMAC,
+    new_key,
+    read_key_file,
+    secret_bytes,
+    write_key_file,
+)
 
 DEFAULT_HOME = ".reticent"
+# Where checkpoints were kept before they had a place outside the home.
+_OLD_CHECKPOINTS = "checkpoints.json"
+
+log = logging.getLogger("reticent.home")
 
 
 @dataclass(frozen=True)
@@ -30,20 +43,24 @@ class Home:
     ----------
     path : Path
         The directory, mode 700.
+    second_place : Path or None, default=None
+        Where the checkpoints of a new home go; None for `default_second_place`.
     """
 
     path: Path
+    second_place: Path | None = None
 
     @classmethod
-    def at(cls, path: str | os.PathLike[str]) -> Home:
+    def at(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        second_place: str | os.PathLike[str] | None = None,
+    ) -> Home:
         """Return the home at `path`, made if it is not there."""
-        home = cls(Path(path))
+        home = cls(Path(path), None if second_place is None else Path(second_place))
         home.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if home.path.stat().st_mode & 0o077:
-            raise InvalidParameterError(
-                f"{str(home.path)!r} keeps secrets and others can enter it; run "
-                f"chmod 700 {home.path}."
-            )
+        home._check()
         for name in ("secret", "signing"):
             if not home.key_file(name).exists():
                 write_key_file(home.key_file(name), new_key())
@@ -59,7 +76,14 @@ class Home:
                 f"--home {str(home.path)!r} holds no model yet; make one with "
                 "'reticent fit'."
             )
+        home._check()
         return home
+
+    def _check(self) -> None:
+        """Refuse a home that others can enter."""
+        check_own_folder(
+            self.path, "the home", secret=True, error=InvalidParameterError
+        )
 
     @property
     def models(self) -> Path:
@@ -81,7 +105,32 @@ class Home:
 
     def settings(self) -> Settings:
         """Return the settings, those of the environment included."""
+        self._move_second_place()
         return Settings.load(self.config)
+
+    def _move_second_place(self) -> None:
+        """Take the checkpoints out of a home that an older version made."""
+        inside = self.path.resolve() / _OLD_CHECKPOINTS
+        found = read_settings(self.config)
+        if found.get("checkpoints") != str(inside):
+            return
+        outside = self._default_second_place()
+        move_checkpoints(inside, outside)
+        self._write({**found, "checkpoints": str(outside)})
+        log.warning(
+            "the checkpoints of %s moved to %s, so that a restored backup of the home "
+            "is noticed; %s is no longer used.",
+            self.path,
+            outside,
+            inside,
+        )
+
+    def _default_second_place(self) -> Path:
+        """Return where checkpoints go, and make the folder."""
+        secret = secret_bytes(read_key_file(self.key_file("secret")), HMAC)
+        place = default_second_place(self.path, secret)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return place
 
     def open_dataset(self, dataset: str, budget: Budget) -> None:
         """Write the budget of a dataset into the settings, unless it has one."""
@@ -105,14 +154,19 @@ class Home:
         self._write(found)
 
     def new_key(
-        self, client: str, role: Role, *, models: tuple[str, ...] | None = None
+        self,
+        client: str,
+        role: Role,
+        *,
+        models: tuple[str, ...] | None = None,
+        days: int | None = None,
     ) -> tuple[str, KeyRecord]:
         """Make an API key and open the account that it is charged to."""
         settings = self.settings()
         with settings.open_ledger() as ledger:
             open_client(ledger, settings.client_budget, client)
         with settings.open_keyring() as keyring:
-            return keyring.create(client, role, models=models)
+            return keyring.create(client, role, models=models, days=days)
 
     @contextmanager
     def open_model(
@@ -138,6 +192,7 @@ class Home:
             open_accounts(ledger, registry, settings)
             open_client(ledger, settings.client_budget, client)
             yield ledger, registry.models[name]
+            registry.close()
 
     def _write(self, found: dict[str, Any]) -> None:
         scratch = self.config.with_suffix(".new")
@@ -151,7 +206,9 @@ class Home:
             "models": {},
             "datasets": {},
             "ledger": f"sqlite:///{here / 'ledger.db'}",
-            "checkpoints": str(here / "checkpoints.json"),
+            "checkpoints": str(
+                (self.second_place or self._default_second_place()).absolute()
+            ),
             "secret_file": str(here / "secret.key"),
             "model_key_file": str(here / "signing.key"),
             # The service listens on this machine alone unless told otherwise.

@@ -3,36 +3,55 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
+    Connection,
     Executable,
-    Integer,
     MetaData,
-    String,
     Table,
+    Text,
+    inspect,
     select,
     update,
 )
 from sqlalchemy import insert as insert_into
 from sqlalchemy.engine import Row
-from sqlalchemy.schema import CreateTable
+from sqlalchemy.schema import DropTable
 
 from reticent.home.api_keys import KeyRecord, Role
 from reticent.ledger import LedgerDatabase
 
 _metadata = MetaData()
+# The ledger's migrations make this table.
 _keys = Table(
+    "ledger_keys",
+    _metadata,
+    Column("id", Text, primary_key=True),
+    Column("client", Text),
+    Column("role", Text),
+    Column("models", Text),
+    Column("created", BigInteger),
+    Column("expires", BigInteger),
+    Column("revoked", BigInteger),
+    Column("digest", Text),
+    Column("seal", Text),
+)
+# Where an older version kept records, without seals.
+_old_keys = Table(
     "service_keys",
     _metadata,
-    Column("id", String(16), primary_key=True),
-    Column("client", String(64), nullable=False),
-    Column("role", String(16), nullable=False),
-    Column("models", String, nullable=True),
-    Column("digest", String(64), nullable=False),
-    Column("created", Integer, nullable=False),
-    Column("revoked", Boolean, nullable=False),
+    Column("id", Text, primary_key=True),
+    Column("client", Text),
+    Column("role", Text),
+    Column("models", Text),
+    Column("digest", Text),
+    Column("created", BigInteger),
+    Column("revoked", Boolean),
 )
 
 
@@ -47,30 +66,25 @@ class SQLKeys:
 
     def __init__(self, url: str) -> None:
         self._database = LedgerDatabase(url)
-        self._write(CreateTable(_keys, if_not_exists=True))
 
     def add(self, record: KeyRecord) -> None:
         """Keep a new record durably."""
-        row = {
-            "id": record.id,
-            "client": record.client,
-            "role": record.role.value,
-            "models": None if record.models is None else json.dumps(record.models),
-            "digest": record.digest,
-            "created": record.created,
-            "revoked": record.revoked,
-        }
-        self._write(insert_into(_keys).values(row))
+        self._write(insert_into(_keys).values(_row(record)))
 
     def find(self, key_id: str) -> KeyRecord | None:
         """Return a record by the key's public part."""
         found = self._read(select(_keys).where(_keys.c.id == key_id))
         return found[0] if found else None
 
-    def revoke(self, key_id: str) -> bool:
-        """Revoke a key for good; return whether there is one."""
-        change = update(_keys).where(_keys.c.id == key_id).values(revoked=True)
-        return self._write(change) == 1
+    def replace(self, record: KeyRecord) -> bool:
+        """Put a record in the place of that with its id; say whether there is one."""
+        here = update(_keys).where(_keys.c.id == record.id)
+        return self._write(here.values(_row(record))) == 1
+
+    def take_over(self, seal: Callable[[KeyRecord], KeyRecord]) -> None:
+        """Move records of an older version under seals, in one transaction."""
+        if self._database.read(_has_old_keys):
+            self._database.write(lambda connection: _move(connection, seal))
 
     def all(self) -> list[KeyRecord]:
         """Return all records, oldest first."""
@@ -86,20 +100,58 @@ class SQLKeys:
         )
 
     def _read(self, statement: Executable) -> list[KeyRecord]:
-        rows = self._database.read(
-            lambda connection: connection.execute(statement).all()
+        return self._database.read(
+            lambda connection: [
+                record
+                for row in connection.execute(statement)
+                if (record := _record(row)) is not None
+            ]
         )
-        return [_record(row) for row in rows]
 
 
-def _record(row: Row[tuple[object, ...]]) -> KeyRecord:
-    models = row.models
-    return KeyRecord(
-        id=row.id,
-        client=row.client,
-        role=Role(row.role),
-        models=None if models is None else tuple(json.loads(models)),
-        digest=row.digest,
-        created=row.created,
-        revoked=bool(row.revoked),
-    )
+def _has_old_keys(connection: Connection) -> bool:
+    return inspect(connection).has_table(_old_keys.name)
+
+
+def _move(connection: Connection, seal: Callable[[KeyRecord], KeyRecord]) -> None:
+    if not _has_old_keys(connection):
+        return  # another process was quicker
+    for row in connection.execute(select(_old_keys)).all():
+        record = _record(row)
+        if record is not None:
+            connection.execute(insert_into(_keys).values(_row(seal(record))))
+    connection.execute(DropTable(_old_keys))
+
+
+def _row(record: KeyRecord) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "client": record.client,
+        "role": record.role.value,
+        "models": None if record.models is None else json.dumps(record.models),
+        "created": record.created,
+        "expires": record.expires,
+        "revoked": int(record.revoked),
+        "digest": record.digest,
+        "seal": record.seal,
+    }
+
+
+def _record(row: Row[Any]) -> KeyRecord | None:
+    """Read a row; None if somebody edited it into something that is no record."""
+    known = row._mapping
+    try:
+        models = known["models"]
+        return KeyRecord(
+            id=known["id"],
+            client=known["client"],
+            role=Role(known["role"]),
+            models=None if models is None else tuple(json.loads(models)),
+            created=known["created"],
+            expires=known.get("expires"),
+            revoked=bool(known["revoked"]),
+            digest=known["digest"],
+            seal=known.get("seal", ""),
+        )
+    except (TypeError, ValueError):
+        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -54,12 +55,19 @@ class BudgetSettings:
 
     def cap(self) -> Cap:
         """Return the cap that this budget sets."""
-        numbers: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta}
-        if self.method == "zcdp":
-            return Cap.zcdp(**numbers, slack=self.slack or 0.0)
-        if self.method == "either" or (self.method == "auto" and self.delta > 0):
-            return Cap.either(**numbers, slack=self.slack)
-        return Cap.basic(**numbers)
+        return _cap(self, repr(self))
+
+
+# Settings are read often, and each time their caps are checked. The text tells zero
+# from minus zero, which are equal and of which one is refused.
+@lru_cache
+def _cap(budget: BudgetSettings, _: str) -> Cap:
+    numbers: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta}
+    if budget.method == "zcdp":
+        return Cap.zcdp(**numbers, slack=budget.slack or 0.0)
+    if budget.method == "either" or (budget.method == "auto" and budget.delta > 0):
+        return Cap.either(**numbers, slack=budget.slack)
+    return Cap.basic(**numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,22 +108,34 @@ class ModelSettings:
     path : path
         Its directory, made by `reticent.storage.save_model`.
     remember : bool
-        Whether a query asked before gets the same answer again, free for whoever
-        has paid for it.
+        Whether a query that a client asked before gets the same answer again, free.
+    share : bool
+        Whether answers are remembered across clients: what one has asked costs the
+        dataset nothing when another asks it. A client can then find out which rows
+        others asked, from what the dataset was charged. Off, no client's charges or
+        answers depend on what others asked, except that all share the budgets.
     budget : BudgetSettings or None
         A cap of its own, beside those of its dataset and of the client.
     consensus : ConsensusSettings or None
         Answer by consensus instead of by one charged vote per answer.
+    abstain_below : float
+        Where answers last: abstain from those with less evidence than this.
     """
 
     path: Path
     remember: bool = True
+    share: bool = False
     budget: BudgetSettings | None = None
     consensus: ConsensusSettings | None = None
+    abstain_below: float = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.remember, bool):
-            raise InvalidParameterError("remember must be true or false.")
+        for name in ("remember", "share"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidParameterError(f"{name} must be true or false.")
+        if type(self.abstain_below) not in (int, float):
+            raise InvalidParameterError("abstain_below must be a number.")
+        nonnegative("a model", "abstain_below", self.abstain_below)
         put(self, "path", Path(self.path))
         put(self, "budget", made(BudgetSettings, "budget", self.budget))
         consensus = made(ConsensusSettings, "consensus", self.consensus)

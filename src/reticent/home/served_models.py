@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
+from reticent._clock import milliseconds
+from reticent._text import checked_name
 from reticent.errors import IdempotencyKeyError, NotDeployableError
 from reticent.guarantees import Certificate
 from reticent.home.consensus_sessions import ConsensusSession
+from reticent.home.lasting_sessions import LastingSession, lasting_session
 from reticent.home.model_settings import ModelSettings
 from reticent.home.settings import Settings
 from reticent.ledger import (
@@ -31,6 +34,7 @@ from reticent.prediction import PaidAnswers, answer
 from reticent.schemas import Table
 from reticent.storage import StoredModel
 
+_MADE = "/r/"  # follows the client's name in keys that we make
 _KEY = re.compile(r"[!-~]{1,100}")
 # Buffered, so that a request does not cost a system call.
 _bits = SystemSource()
@@ -42,8 +46,8 @@ def dataset_account(name: str) -> AccountId:
 
 
 def client_account(name: str) -> AccountId:
-    """Return the account of a client."""
-    return AccountId(AccountScope.CLIENT, name)
+    """Return the account of a client; refuse what is not a plain name."""
+    return AccountId(AccountScope.CLIENT, checked_name("client", name))
 
 
 def request_key(client: str, given: str | None = None) -> str:
@@ -60,8 +64,7 @@ def request_key(client: str, given: str | None = None) -> str:
         The idempotency key that the client chose; None makes a new one.
     """
     if given is None:
-        moment = time.time_ns() // 1_000_000
-        return f"{client}/r/{moment:012x}{_bits.bytes(16).hex()}"
+        return f"{client}{_MADE}{milliseconds():012x}{_bits.bytes(16).hex()}"
     if not _KEY.fullmatch(given):
         raise IdempotencyKeyError(
             "an idempotency key must be 1 to 100 visible ASCII characters."
@@ -86,8 +89,12 @@ class ServedModel:
         Whose accounts pay, besides the client's.
     memory : str or None
         Names the answers that are remembered.
+    share : bool
+        Whether all clients share them, see `ModelSettings`.
     consensus : ConsensusSession or None
         Answers by consensus, where that is configured.
+    lasting : LastingSession or None
+        Answers without end, if one total covers all of them.
     """
 
     name: str
@@ -96,6 +103,8 @@ class ServedModel:
     accounts: tuple[AccountId, ...]
     memory: str | None
     consensus: ConsensusSession | None = None
+    share: bool = False
+    lasting: LastingSession | None = None
 
     def __post_init__(self) -> None:
         # What every answer needs is there before the first request.
@@ -129,6 +138,8 @@ class ServedModel:
             raise NotDeployableError(f"answers of model {self.name!r} are free.")
         queries = tuple(self.stored.queries(table))
         accounts, memory = (*self.accounts, client_account(client)), self.memory
+        if memory is not None and not self.share:
+            memory = sha256(f"{memory}\n{client}".encode()).hexdigest()
         if self.consensus is not None:
             accounts, memory = (self.consensus.account,), self.consensus.memory
         return Request(
@@ -137,19 +148,23 @@ class ServedModel:
             charge=self.price,
             queries=queries,
             memory=memory,
+            # A key that we made occurs once; one that the client chose may come back.
+            record=not key.startswith(f"{client}{_MADE}"),
         )
 
     @cached_property
     def loss(self) -> dict[str, Any]:
-        """What is charged, and for what: each answer, a session, or nothing."""
-        if self.price is None:
+        """What is charged, and for what: an answer, a session, all answers, nothing."""
+        price, per = self.price, "answer" if self.consensus is None else "session"
+        if self.lasting is not None:
+            price, per = Charge.of(self.certificate), "total"
+        if price is None:
             return {"per": "nothing", "epsilon": 0.0, "delta": 0.0, "rho": 0.0}
-        per = "answer" if self.consensus is None else "session"
         return {
             "per": per,
-            "epsilon": _float(self.price.epsilon, EPSILON_UNITS),
-            "delta": _float(self.price.delta, DELTA_UNITS),
-            "rho": _float(self.price.rho, RHO_UNITS),
+            "epsilon": _float(price.epsilon, EPSILON_UNITS),
+            "delta": _float(price.delta, DELTA_UNITS),
+            "rho": _float(price.rho, RHO_UNITS),
         }
 
     @cached_property
@@ -216,6 +231,8 @@ def answer_rows(
     AnswerLostError
         If the key was charged before and its answer was lost.
     """
+    if model.lasting is not None:
+        return model.lasting.answer(table, client)
     if model.charge is None:
         return PaidAnswers(model.draw(table))
     if model.consensus is not None:
@@ -245,6 +262,12 @@ class Registry:
     def __iter__(self) -> Iterator[ServedModel]:
         return iter(self.models.values())
 
+    def close(self) -> None:
+        """Keep what makes the next start quick; call it before the ledger closes."""
+        for model in self:
+            if model.lasting is not None:
+                model.lasting.close()
+
     def certificates(self) -> dict[str, tuple[Certificate[Any], frozenset[str]]]:
         """Return every certificate with the models that rest on it."""
         found: dict[str, tuple[Certificate[Any], frozenset[str]]] = {}
@@ -273,6 +296,11 @@ def registry_of(stored: Mapping[str, StoredModel], settings: Settings) -> Regist
     relations = {
         model.charge.relation for model in models.values() if model.charge is not None
     }
+    relations |= {
+        Charge.of(model.certificate).relation
+        for model in models.values()
+        if model.lasting is not None
+    }
     if len(relations) > 1:
         raise NotDeployableError(
             f"the models' charges are under different relations "
@@ -294,6 +322,9 @@ def _served(
             f"model {name!r} is on the dataset {dataset.name!r}, which has no budget. "
             f"Set datasets.{dataset.name}.epsilon."
         )
+    if stored.lasting is not None:
+        session = lasting_session(stored, name, wanted, settings)
+        return ServedModel(name, stored, None, (), None, lasting=session)
     if not stored.charged:
         return ServedModel(name, stored, None, (), None)
     accounts = [dataset_account(dataset.name)]
@@ -311,4 +342,5 @@ def _served(
         tuple(accounts),
         place if remembers else None,
         consensus,
+        share=wanted is not None and wanted.share,
     )

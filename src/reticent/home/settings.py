@@ -14,12 +14,14 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from reticent._text import checked_name
+from reticent._files import check_own_file, check_own_folder
+from reticent._text import checked_name, strict_json
 from reticent.errors import InvalidParameterError
 from reticent.home.api_keys import Keyring, KeyStore
 from reticent.home.key_tables import SQLKeys
 from reticent.home.model_settings import BudgetSettings, ModelSettings, made, put
-from reticent.ledger import SQLLedger, end_process
+from reticent.home.second_place import second_place_risk
+from reticent.ledger import ChainVerification, SQLLedger, end_process
 from reticent.signing import HMAC, key_from, secret_bytes
 from reticent.storage import StoredModel, load_model
 
@@ -68,8 +70,8 @@ class Settings:
         ``sqlite:///path`` or ``postgresql://...``: where spending, answers and API
         keys are kept.
     checkpoints : path or "none"
-        The second place for signed checkpoints; with "none" nobody notices a restored
-        backup of the ledger.
+        The second place for signed checkpoints, outside the ledger's folder and best
+        on another disk; with "none" nobody notices a restored backup of the ledger.
     checkpoint_every : int
         Entries from one checkpoint to the next.
     start : {"full", "tail"}
@@ -222,6 +224,10 @@ class Settings:
         """Where checkpoints go, None if nowhere."""
         return None if str(self.checkpoints) == "none" else self.checkpoints
 
+    def second_place_risk(self) -> str | None:
+        """Say what goes unnoticed with checkpoints where they are; None if nothing."""
+        return second_place_risk(self.ledger, self.second_place)
+
     def load_model(self, name: str) -> StoredModel:
         """Load one of the models; refuse one that must not be used."""
         encryption = key_from(
@@ -245,6 +251,16 @@ class Settings:
             on_fatal=end_process,
         )
 
+    def write_off(self, reason: str) -> ChainVerification:
+        """Count every budget as spent, see `SQLLedger.write_off`."""
+        second = self.second_place
+        return SQLLedger.write_off(
+            self.ledger,
+            reason=reason,
+            checkpoints=second,
+            signer=None if second is None else self.derived("checkpoints"),
+        )
+
     def keyring(self, store: KeyStore) -> Keyring:
         """Return what makes and recognises the API keys in a store."""
         seconds = self.key_cache_seconds
@@ -261,26 +277,31 @@ class Settings:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Return what a TOML or JSON file holds; refuse secrets that others can read."""
+    """Return what a TOML or JSON file holds; refuse one that is not ours alone."""
     if path.suffix not in {".toml", ".json"}:
         raise InvalidParameterError(f"{str(path)!r} must be a .toml or a .json file.")
+    check_own_folder(
+        path.parent, "the folder of the settings", error=InvalidParameterError
+    )
     if not path.is_file():
         raise InvalidParameterError(f"the settings file {str(path)!r} is not there.")
     try:
         text = path.read_text(encoding="utf-8")
-        found = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        found = tomllib.loads(text) if path.suffix == ".toml" else strict_json(text)
+    except InvalidParameterError as error:
+        raise InvalidParameterError(
+            f"the settings file {str(path)!r} is not valid json: {error}"
+        ) from None
     except ValueError:
         found = None
     if not isinstance(found, dict):
         raise InvalidParameterError(
             f"the settings file {str(path)!r} is not valid {path.suffix[1:]}."
         )
-    secrets = [name for name in _SECRETS if name in found]
-    if secrets and path.stat().st_mode & 0o077:
-        raise InvalidParameterError(
-            f"{str(path)!r} holds {secrets[0]!r} and others can read it; set its mode "
-            "to 600."
-        )
+    secret = any(name in found for name in _SECRETS)
+    check_own_file(
+        path, "the settings file", secret=secret, error=InvalidParameterError
+    )
     return found
 
 
@@ -314,9 +335,10 @@ def _read(name: str, text: str, default: Any) -> Any:
 def _value(text: str) -> Any:
     """Return what a text says as JSON, else the text."""
     try:
-        return json.loads(text)
+        json.loads(text)
     except ValueError:
         return text
+    return strict_json(text)
 
 
 def _laid_over(known: Any, inner: list[str], value: Any) -> Any:

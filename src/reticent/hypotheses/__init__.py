@@ -7,9 +7,10 @@ function.
 
 from reticent.hypotheses.base import MAX_LABELINGS, HypothesisClass, Minimum, Projection
 from reticent.hypotheses.conjunctions import Conjunction, Conjunctions
+from reticent.hypotheses.covers import cover_of, net_error
 from reticent.hypotheses.dimensions import sauer_shelah
 from reticent.hypotheses.finite import FiniteClass, FiniteProjection, Member
-from reticent.hypotheses.halfspaces import Halfspace, Halfspaces, LayeredHalfspace
+from reticent.hypotheses.halfspaces import Halfspaces, LayeredHalfspace
 from reticent.hypotheses.intervals import Intervals, IntervalUnion
 from reticent.hypotheses.linear import ConvexMinimum, LinearBall, LinearFunction
 from reticent.hypotheses.losses import (
@@ -21,6 +22,7 @@ from reticent.hypotheses.losses import (
 )
 from reticent.hypotheses.oracles.costs import COST_TOTAL_BITS, Costs, signed_costs
 from reticent.hypotheses.oracles.points import distinct_rows, point_matrix
+from reticent.hypotheses.oracles.separation import Halfspace
 from reticent.hypotheses.oracles.solver_output import without_solver_output
 from reticent.hypotheses.oracles.sorted_columns import SortedColumns, Tally
 from reticent.hypotheses.rectangles import Rectangle, Rectangles
@@ -60,7 +62,9 @@ __all__ = [
     "Tally",
     "Threshold",
     "Thresholds",
+    "cover_of",
     "distinct_rows",
+    "net_error",
     "point_matrix",
     "sauer_shelah",
     "signed_costs",

@@ -16,16 +16,6 @@ from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses.dimensions import checked_count, sauer_shelah
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
 
-__all__ = [
-    "MAX_LABELINGS",
-    "ClassOfFeatures",
-    "HypothesisClass",
-    "Minimum",
-    "ProgrammedClass",
-    "Projection",
-    "refuse_long_list",
-]
-
 H = TypeVar("H")
 
 # Ten million representatives take a few hundred megabytes; larger lists are refused.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Bools, Ints
 from reticent.errors import InvalidParameterError
 from reticent.hypotheses.base import (
     MAX_LABELINGS,
@@ -25,8 +26,6 @@ from reticent.hypotheses.oracles.integer_programs import (
 )
 from reticent.hypotheses.oracles.labelings import distinct_labelings, ones_cost, pack
 from reticent.hypotheses.oracles.points import binary_matrix, distinct_rows
-
-__all__ = ["Conjunction", "ConjunctionProjection", "Conjunctions"]
 
 # For more labelings than this, an integer program finds the minimum faster.
 _ENUMERATED = 100_000
@@ -133,13 +132,11 @@ class Conjunctions(ProgrammedClass[Conjunction]):
         record = self._closures(points, best)[0]
         return Minimum(_conjunction(record), costs.value(value), exact)
 
-    def _literals(self, points: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _literals(self, points: Bools) -> Bools:
         """Return the truth of each literal at each point, literals by points."""
         return np.concatenate([points.T, ~points.T]) if self.negations else points.T
 
-    def _closures(
-        self, points: NDArray[np.bool_], packed: NDArray[np.uint8]
-    ) -> NDArray[Any]:
+    def _closures(self, points: Bools, packed: NDArray[np.uint8]) -> NDArray[Any]:
         """Return for each labeling all the literals that are true on its ones."""
         d = points.shape[1]
         fields = [("positive", np.bool_, (d,)), ("negated", np.bool_, (d,))]
@@ -149,9 +146,7 @@ class Conjunctions(ProgrammedClass[Conjunction]):
             records[name][:, index % d] = ~(packed & ~literal).any(axis=1)
         return records
 
-    def _solve(
-        self, points: NDArray[np.bool_], ones: NDArray[np.int64]
-    ) -> tuple[NDArray[np.bool_], bool]:
+    def _solve(self, points: Bools, ones: Ints) -> tuple[Bools, bool]:
         """Return labels of a proven minimiser at `points`, and if costs were exact.
 
         A binary variable says whether a literal is taken, a continuous one is the label
@@ -184,9 +179,7 @@ class Conjunctions(ProgrammedClass[Conjunction]):
         require_proof(int(cost @ label), solution.bound)
         return label, exact
 
-    def _labelings(
-        self, points: NDArray[np.bool_], limit: int
-    ) -> NDArray[np.uint8] | None:
+    def _labelings(self, points: Bools, limit: int) -> NDArray[np.uint8] | None:
         """Intersect literals in all ways, packed and sorted; None beyond `limit`."""
         found = pack(np.ones((1, len(points)), dtype=bool))
         for literal in pack(self._literals(points)):
@@ -208,7 +201,7 @@ class ConjunctionProjection(Projection[Conjunction]):
         """Return the label of every representative at every row of `X`."""
         return self._labels(self._rows(X))
 
-    def _labels(self, rows: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    def _labels(self, rows: Bools) -> NDArray[np.uint8]:
         # How many literals fail at each row: two small matrix products.
         positive = self.hypotheses["positive"].astype(np.float32)
         negated = self.hypotheses["negated"].astype(np.float32)
@@ -216,7 +209,7 @@ class ConjunctionProjection(Projection[Conjunction]):
         failed += negated @ rows.T.astype(np.float32)
         return (failed == 0).astype(np.uint8)
 
-    def _rows(self, X: Any) -> NDArray[np.bool_]:
+    def _rows(self, X: Any) -> Bools:
         return binary_matrix(X, self.points.shape[1])
 
     def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:

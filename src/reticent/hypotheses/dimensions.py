@@ -8,8 +8,6 @@ from typing import Any
 
 from reticent.errors import InvalidParameterError
 
-__all__ = ["alternations", "checked_count", "cover_count", "sauer_shelah", "stump_vc"]
-
 
 def sauer_shelah(m: int, vc_dimension: int) -> int:
     r"""Bound the labelings of `m` points by a class: :math:`\sum_{i \le d} \binom mi`.

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Floats
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses.base import HypothesisClass, Minimum, Projection
 from reticent.hypotheses.dimensions import sauer_shelah
@@ -18,9 +19,7 @@ from reticent.hypotheses.oracles.costs import Costs, signed_costs
 from reticent.hypotheses.oracles.labelings import first_of_each, ones_cost, pack
 from reticent.hypotheses.oracles.points import distinct_rows, point_matrix
 
-__all__ = ["FiniteClass", "FiniteProjection", "Member"]
-
-Predictor = Callable[[NDArray[np.float64]], ArrayLike]
+Predictor = Callable[[Floats], ArrayLike]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class FiniteClass(HypothesisClass[Member]):
         return min(len(self), sauer_shelah(m, self.vc_dimension))
 
     def _labels(
-        self, rows: NDArray[np.float64], members: Sequence[int] | None = None
+        self, rows: Floats, members: Sequence[int] | None = None
     ) -> NDArray[np.uint8]:
         if self._table is not None:
             found = self._table.labels[:, self._table.positions(rows)]
@@ -154,14 +153,14 @@ class FiniteClass(HypothesisClass[Member]):
 class _Table:
     """Labels on a finite domain, which is sorted."""
 
-    domain: NDArray[np.float64]
+    domain: Floats
     labels: NDArray[np.uint8]
 
-    def row(self, index: int, rows: NDArray[np.float64]) -> NDArray[np.uint8]:
+    def row(self, index: int, rows: Floats) -> NDArray[np.uint8]:
         found: NDArray[np.uint8] = self.labels[index, self.positions(rows)]
         return found
 
-    def positions(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
+    def positions(self, rows: Floats) -> NDArray[np.intp]:
         """Find each row in the domain."""
         if rows.shape[1] != self.domain.shape[1]:
             raise InvalidDataError(
@@ -188,7 +187,7 @@ class FiniteProjection(Projection[Member]):
         """Return the label of every representative at every row of `X`."""
         return self._family._labels(point_matrix(X), self.hypotheses["index"].tolist())
 
-    def _rows(self, X: Any) -> NDArray[np.float64]:
+    def _rows(self, X: Any) -> Floats:
         return point_matrix(X, self.points.shape[1])
 
     def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
@@ -200,9 +199,7 @@ class FiniteProjection(Projection[Member]):
         return Member(int(record["index"]))
 
 
-def _checked_labels(
-    predictor: Predictor, rows: NDArray[np.float64]
-) -> NDArray[np.uint8]:
+def _checked_labels(predictor: Predictor, rows: Floats) -> NDArray[np.uint8]:
     labels = np.asarray(predictor(rows))
     if labels.shape != (len(rows),) or not ((labels == 0) | (labels == 1)).all():
         raise InvalidDataError(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses.base import (
     Minimum,
@@ -34,8 +35,6 @@ from reticent.hypotheses.oracles.separation import (
     best_halfspace,
     positive_side,
 )
-
-__all__ = ["Halfspace", "HalfspaceProjection", "Halfspaces", "LayeredHalfspace"]
 
 # Most sides of points that are enumerated, some seconds; beyond, an integer program.
 _ENUMERATED = 300_000_000
@@ -186,7 +185,7 @@ class HalfspaceProjection(Projection["LayeredHalfspace | Halfspace"]):
         parts = evaluate(self.hypotheses, self._rows(X))
         return np.concatenate([part.labels() for part in parts])
 
-    def _rows(self, X: Any) -> NDArray[np.float64]:
+    def _rows(self, X: Any) -> Floats:
         return point_matrix(X, self.points.shape[1])
 
     def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
@@ -199,9 +198,7 @@ class HalfspaceProjection(Projection["LayeredHalfspace | Halfspace"]):
         return _as_hypothesis(record)
 
 
-def _cheapest_cell(
-    points: NDArray[np.float64], ones: NDArray[np.int64]
-) -> tuple[Any, int]:
+def _cheapest_cell(points: Floats, ones: Ints) -> tuple[Any, int]:
     """Return the first record of least cost, in the order of `project`."""
     best: tuple[Any, int] | None = None
     for part in cells(points):

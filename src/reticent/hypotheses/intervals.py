@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Bools, Ints
 from reticent.errors import InvalidParameterError
 from reticent.hypotheses.base import Minimum, refuse_long_list
 from reticent.hypotheses.dimensions import alternations, checked_count
@@ -19,8 +20,6 @@ from reticent.hypotheses.oracles.sorted_columns import (
     ColumnBlocks,
     SortedColumns,
 )
-
-__all__ = ["IntervalProjection", "IntervalUnion", "Intervals"]
 
 _STARTS = {"0": (0,), "1": (1,), "either": (0, 1)}
 
@@ -220,7 +219,7 @@ class IntervalProjection(LineProjection[IntervalUnion]):
             sign = -sign
         return totals
 
-    def _slots(self) -> list[tuple[int, NDArray[np.bool_]]]:
+    def _slots(self) -> list[tuple[int, Bools]]:
         n_ends = self.hypotheses["n_ends"]
         longest = int(n_ends.max())
         return [(slot, n_ends > slot) for slot in range(longest)]
@@ -232,14 +231,14 @@ class IntervalProjection(LineProjection[IntervalUnion]):
         )
 
 
-def _least_after(values: NDArray[np.int64], otherwise: Any) -> NDArray[np.int64]:
+def _least_after(values: Ints, otherwise: Any) -> Ints:
     """Return the least of `otherwise` and all values strictly to the right."""
     padded = np.append(values[1:], otherwise)
-    least: NDArray[np.int64] = np.minimum.accumulate(padded[::-1])[::-1]
+    least: Ints = np.minimum.accumulate(padded[::-1])[::-1]
     return least
 
 
-def _records(start: int, ends: NDArray[np.int64], k: int) -> NDArray[Any]:
+def _records(start: int, ends: Ints, k: int) -> NDArray[Any]:
     dtype = [
         ("start", np.uint8),
         ("n_ends", np.int32),

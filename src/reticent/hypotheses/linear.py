@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._arrays import Floats
 from reticent._search import geometric_mean, last_that_holds
 from reticent.errors import InvalidDataError, InvalidParameterError, SolverError
 from reticent.hypotheses.losses import ConvexLoss
 from reticent.hypotheses.oracles.points import point_matrix
-
-__all__ = ["ConvexMinimum", "LinearBall", "LinearFunction"]
-
-Float = NDArray[np.float64]
 
 _MOST_STEPS = 500
 
@@ -86,10 +83,10 @@ class LinearBall:
                 "needed."
             )
 
-    def predict(self, hypothesis: LinearFunction, X: ArrayLike) -> Float:
+    def predict(self, hypothesis: LinearFunction, X: ArrayLike) -> Floats:
         """Return the value at each row; it does not depend on the other rows."""
         rows = point_matrix(X, len(hypothesis.coefficients))
-        found: Float = np.einsum("ij,j->i", rows, np.array(hypothesis.coefficients))
+        found: Floats = np.einsum("ij,j->i", rows, np.array(hypothesis.coefficients))
         return found
 
     def minimise(
@@ -166,12 +163,12 @@ class LinearBall:
 class _Objective:
     """The smooth convex objective with gradient and Hessian."""
 
-    rows: Float
-    y: Float
-    weights: Float
+    rows: Floats
+    y: Floats
+    weights: Floats
     loss: ConvexLoss
-    quadratic: Float  # the Hessian of the two penalties
-    tilt: Float
+    quadratic: Floats  # the Hessian of the two penalties
+    tilt: Floats
     terms: int  # how many summands a gradient entry has
 
     @classmethod
@@ -209,20 +206,20 @@ class _Objective:
             raise InvalidDataError("weights must be >= 0 for a convex objective.")
         return cls(rows, targets, each / n_rows, loss, quadratic, shift, n_rows)
 
-    def _blocks(self) -> Iterator[tuple[Float, Float, Float]]:
+    def _blocks(self) -> Iterator[tuple[Floats, Floats, Floats]]:
         """Yield rows, targets and weights, few enough to stay in the cache."""
         for start in range(0, len(self.rows), _CACHED_ROWS):
             some = slice(start, start + _CACHED_ROWS)
             yield self.rows[some], self.y[some], self.weights[some]
 
-    def value(self, w: Float) -> float:
+    def value(self, w: Floats) -> float:
         loss = sum(
             float(weights @ self.loss.value(rows @ w, y))
             for rows, y, weights in self._blocks()
         )
         return float(loss + w @ self.quadratic @ w / 2 + self.tilt @ w)
 
-    def gradient(self, w: Float) -> tuple[Float, float]:
+    def gradient(self, w: Floats) -> tuple[Floats, float]:
         """Return the gradient and a bound on the norm of its rounding error."""
         d = len(w)
         found, summed, moved = np.zeros((3, d))
@@ -240,7 +237,7 @@ class _Objective:
         error = _ROUND_OFF * (count * (summed + rest) + (d + _ROUNDINGS) * moved)
         return found, float(np.linalg.norm(error))
 
-    def hessian(self, w: Float) -> Float:
+    def hessian(self, w: Floats) -> Floats:
         found = self.quadratic.copy()
         for rows, y, weights in self._blocks():
             curve = weights * self.loss.curvature(rows @ w, y)
@@ -269,7 +266,9 @@ def _newton(objective: _Objective, radius: float, target: float) -> ConvexMinimu
     )
 
 
-def _ball_minimiser(hessian: Float, gradient: Float, w: Float, radius: float) -> Float:
+def _ball_minimiser(
+    hessian: Floats, gradient: Floats, w: Floats, radius: float
+) -> Floats:
     """Minimise the quadratic model at `w` over the ball, by its secular equation."""
     curve, axes = np.linalg.eigh(hessian)
     curve = np.maximum(curve, 0.0)
@@ -288,26 +287,26 @@ def _ball_minimiser(hessian: Float, gradient: Float, w: Float, radius: float) ->
 
 
 def _backtrack(
-    objective: _Objective, w: Float, step: Float, slope: float
-) -> Float | None:
+    objective: _Objective, w: Floats, step: Floats, slope: float
+) -> Floats | None:
     """Halve the step until the objective falls enough; None if it does not."""
     here = objective.value(w)
     slack = 8 * _ROUND_OFF * (abs(here) + 1e-300)
     length = 1.0
     while length > 1e-12:
-        there: Float = w + length * step
+        there: Floats = w + length * step
         if objective.value(there) <= here + 1e-4 * length * slope + slack:
             return there
         length /= 2
     return None
 
 
-def _into_ball(w: Float, radius: float) -> Float:
+def _into_ball(w: Floats, radius: float) -> Floats:
     norm = float(np.linalg.norm(w))
     return w if norm <= radius else w * (radius / norm)
 
 
-def _vector(name: str, values: ArrayLike, length: int) -> Float:
+def _vector(name: str, values: ArrayLike, length: int) -> Floats:
     found = np.asarray(values)
     if found.shape != (length,) or found.dtype.kind not in "biuf":
         raise InvalidDataError(

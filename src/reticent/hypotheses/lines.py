@@ -20,8 +20,6 @@ from reticent.hypotheses.oracles.sorted_columns import (
     cost_at_or_above,
 )
 
-__all__ = ["LineClass", "LineProjection", "line_blocks"]
-
 H = TypeVar("H")
 
 

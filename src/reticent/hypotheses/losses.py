@@ -6,32 +6,22 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from reticent._arrays import Floats
 from reticent.errors import InvalidParameterError
-
-__all__ = [
-    "ConvexLoss",
-    "HuberLoss",
-    "LogisticLoss",
-    "SmoothedHingeLoss",
-    "SquaredLoss",
-]
-
-Float = NDArray[np.float64]
 
 
 class ConvexLoss(Protocol):
     """A loss that is convex and continuously differentiable in the prediction."""
 
-    def value(self, prediction: Float, y: Float) -> Float:
+    def value(self, prediction: Floats, y: Floats) -> Floats:
         """Return the loss of each prediction."""
 
-    def slope(self, prediction: Float, y: Float) -> Float:
+    def slope(self, prediction: Floats, y: Floats) -> Floats:
         """Return the derivative in the prediction."""
 
-    def curvature(self, prediction: Float, y: Float) -> Float:
+    def curvature(self, prediction: Floats, y: Floats) -> Floats:
         """Return a second derivative; on kinks of the slope any one-sided value."""
 
 
@@ -44,15 +34,15 @@ class SquaredLoss:
     def __post_init__(self) -> None:
         _positive("scale", self.scale)
 
-    def value(self, prediction: Float, y: Float) -> Float:
+    def value(self, prediction: Floats, y: Floats) -> Floats:
         """Return the loss of each prediction."""
         return self.scale * (prediction - y) ** 2
 
-    def slope(self, prediction: Float, y: Float) -> Float:
+    def slope(self, prediction: Floats, y: Floats) -> Floats:
         """Return the derivative in the prediction."""
         return 2 * self.scale * (prediction - y)
 
-    def curvature(self, prediction: Float, y: Float) -> Float:
+    def curvature(self, prediction: Floats, y: Floats) -> Floats:
         """Return the second derivative."""
         return np.full(prediction.shape, 2 * self.scale)
 
@@ -68,17 +58,17 @@ class HuberLoss:
         _positive("width", self.width)
         _positive("scale", self.scale)
 
-    def value(self, prediction: Float, y: Float) -> Float:
+    def value(self, prediction: Floats, y: Floats) -> Floats:
         """Return the loss of each prediction."""
         size = np.abs(prediction - y)
         near = np.minimum(size, self.width)
         return self.scale * near * (size - near / 2)
 
-    def slope(self, prediction: Float, y: Float) -> Float:
+    def slope(self, prediction: Floats, y: Floats) -> Floats:
         """Return the derivative in the prediction."""
         return self.scale * np.clip(prediction - y, -self.width, self.width)
 
-    def curvature(self, prediction: Float, y: Float) -> Float:
+    def curvature(self, prediction: Floats, y: Floats) -> Floats:
         """Return the second derivative, 0 outside the width."""
         return self.scale * (np.abs(prediction - y) <= self.width).astype(np.float64)
 
@@ -92,19 +82,19 @@ class LogisticLoss:
     def __post_init__(self) -> None:
         _positive("scale", self.scale)
 
-    def value(self, prediction: Float, y: Float) -> Float:
+    def value(self, prediction: Floats, y: Floats) -> Floats:
         """Return the loss of each prediction."""
         return self.scale * np.logaddexp(0.0, -(2 * y - 1) * prediction)
 
-    def slope(self, prediction: Float, y: Float) -> Float:
+    def slope(self, prediction: Floats, y: Floats) -> Floats:
         """Return the derivative in the prediction."""
         sign = 2 * y - 1
-        found: Float = -self.scale * sign * expit(-sign * prediction)
+        found: Floats = -self.scale * sign * expit(-sign * prediction)
         return found
 
-    def curvature(self, prediction: Float, y: Float) -> Float:
+    def curvature(self, prediction: Floats, y: Floats) -> Floats:
         """Return the second derivative."""
-        found: Float = self.scale * expit(prediction) * expit(-prediction)
+        found: Floats = self.scale * expit(prediction) * expit(-prediction)
         return found
 
 
@@ -119,19 +109,19 @@ class SmoothedHingeLoss:
         _positive("width", self.width)
         _positive("scale", self.scale)
 
-    def value(self, prediction: Float, y: Float) -> Float:
+    def value(self, prediction: Floats, y: Floats) -> Floats:
         """Return the loss of each prediction."""
         short = np.maximum(1 - (2 * y - 1) * prediction, 0.0)
         near = np.minimum(short, self.width)
         return self.scale * near * (short - near / 2) / self.width
 
-    def slope(self, prediction: Float, y: Float) -> Float:
+    def slope(self, prediction: Floats, y: Floats) -> Floats:
         """Return the derivative in the prediction."""
         sign = 2 * y - 1
         short = np.clip(1 - sign * prediction, 0.0, self.width)
         return -self.scale * sign * short / self.width
 
-    def curvature(self, prediction: Float, y: Float) -> Float:
+    def curvature(self, prediction: Floats, y: Floats) -> Floats:
         """Return the second derivative, 0 outside the rounded part."""
         short = 1 - (2 * y - 1) * prediction
         inside = (short >= 0) & (short <= self.width)

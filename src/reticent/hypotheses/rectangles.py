@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Floats
 from reticent.errors import InvalidDataError
 from reticent.hypotheses.base import (
     HypothesisClass,
@@ -18,8 +19,6 @@ from reticent.hypotheses.base import (
 from reticent.hypotheses.oracles.cheapest_box import cheapest_box
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
 from reticent.hypotheses.oracles.points import distinct_rows, point_matrix
-
-__all__ = ["Rectangle", "RectangleProjection", "Rectangles"]
 
 _FIELDS = [(name, np.float64) for name in ("left", "right", "bottom", "top")]
 
@@ -118,11 +117,7 @@ class RectangleProjection(Projection[Rectangle]):
     """
 
     def __init__(
-        self,
-        points: NDArray[np.float64],
-        xs: NDArray[np.float64],
-        ys: NDArray[np.float64],
-        boxes: NDArray[np.intp],
+        self, points: Floats, xs: Floats, ys: Floats, boxes: NDArray[np.intp]
     ) -> None:
         self.points = points
         self._xs, self._ys, self._boxes = xs, ys, boxes
@@ -142,7 +137,7 @@ class RectangleProjection(Projection[Rectangle]):
         inside &= (box["bottom"] <= y) & (y <= box["top"])
         return inside.astype(np.uint8)
 
-    def _rows(self, X: Any) -> NDArray[np.float64]:
+    def _rows(self, X: Any) -> Floats:
         return point_matrix(X, 2)
 
     def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
@@ -168,7 +163,7 @@ class RectangleProjection(Projection[Rectangle]):
 _EMPTY_SIDES = asdict(_EMPTY)
 
 
-def _bins(lines: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.intp]:
+def _bins(lines: Floats, values: Floats) -> NDArray[np.intp]:
     """Return odd numbers for values on a line, even ones for values in between."""
     return np.searchsorted(lines, values, "left") + np.searchsorted(
         lines, values, "right"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import InvalidDataError
 from reticent.hypotheses.base import (
     ClassOfFeatures,
@@ -27,8 +28,6 @@ from reticent.hypotheses.oracles.sorted_columns import (
     as_tally,
     cost_at_or_above,
 )
-
-__all__ = ["Stump", "StumpProjection", "Stumps"]
 
 _FIELDS = [
     ("feature", np.int32),
@@ -138,7 +137,7 @@ class StumpProjection(Projection[Stump]):
     The records have `feature`, `cut`, `below` and `above`.
     """
 
-    def __init__(self, points: NDArray[np.float64], splits: Splits) -> None:
+    def __init__(self, points: Floats, splits: Splits) -> None:
         self.points = points
         self._splits = splits
         # Splits are sorted by feature; these are the ends of each feature's run.
@@ -173,7 +172,7 @@ class StumpProjection(Projection[Stump]):
             upper, record["above"][:, np.newaxis], record["below"][:, np.newaxis]
         )
 
-    def _rows(self, X: Any) -> NDArray[np.float64]:
+    def _rows(self, X: Any) -> Floats:
         return point_matrix(X, self.points.shape[1])
 
     def _cost_of_ones(self, rows: NDArray[Any], costs: Costs) -> NDArray[Any]:
@@ -183,9 +182,7 @@ class StumpProjection(Projection[Stump]):
         )
         return self._totals(above, costs)
 
-    def _per_feature(
-        self, cost: Callable[[int, NDArray[np.float64]], NDArray[np.int64]]
-    ) -> NDArray[np.int64]:
+    def _per_feature(self, cost: Callable[[int, Floats], Ints]) -> Ints:
         """Return the cost of the upper part of every split."""
         above = np.empty(len(self._splits), dtype=np.int64)
         for feature, (start, stop) in enumerate(
@@ -195,7 +192,7 @@ class StumpProjection(Projection[Stump]):
                 above[start:stop] = cost(feature, self._splits.cut[start:stop])
         return above
 
-    def _totals(self, above: NDArray[np.int64], costs: Costs) -> NDArray[np.int64]:
+    def _totals(self, above: Ints, costs: Costs) -> Ints:
         """Lay the costs out in the order of the records."""
         total = int(costs.ones.sum())
         totals = np.empty(len(self.hypotheses), dtype=np.int64)
@@ -235,7 +232,7 @@ class StumpProjection(Projection[Stump]):
         return Stump(feature, cut, below, above)
 
 
-def _sorted_blocks(rows: NDArray[np.float64], costs: Costs) -> Iterator[ColumnBlocks]:
+def _sorted_blocks(rows: Floats, costs: Costs) -> Iterator[ColumnBlocks]:
     for column in rows.T:
         values = np.ascontiguousarray(column)
         order = np.argsort(values)

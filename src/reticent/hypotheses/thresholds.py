@@ -18,8 +18,6 @@ from reticent.hypotheses.oracles.sorted_columns import (
     SortedColumns,
 )
 
-__all__ = ["Threshold", "ThresholdProjection", "Thresholds"]
-
 _STARTS = {"up": (0,), "down": (1,), "either": (0, 1)}
 
 

@@ -39,6 +39,7 @@ from reticent.learners.public.separator_bounds import (
 )
 from reticent.learners.public.student import StudentClassifier
 from reticent.learners.public.teaching_sets import identification_set, teaching_size
+from reticent.learners.search.search import PrivateSearch
 from reticent.learners.selection.exponential import ExponentialMechanismClassifier
 from reticent.learners.selection.optimal import (
     OptimalAlgorithm,
@@ -50,6 +51,11 @@ from reticent.learners.selection.optimal import (
 from reticent.learners.selection.perfect_generalization import (
     PerfectlyGeneralizingClassifier,
     perfect_sample_size,
+)
+from reticent.learners.tabular.private_tabular import (
+    PrivateTabular,
+    PrivateTabularClassifier,
+    PrivateTabularRegressor,
 )
 
 __all__ = [
@@ -69,6 +75,10 @@ __all__ = [
     "OutputPerturbationRegressor",
     "PerfectlyGeneralizingClassifier",
     "PerturbedERMClassifier",
+    "PrivateSearch",
+    "PrivateTabular",
+    "PrivateTabularClassifier",
+    "PrivateTabularRegressor",
     "PublicCoverClassifier",
     "RRSPMClassifier",
     "RSPMClassifier",

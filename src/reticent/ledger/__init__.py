@@ -13,6 +13,7 @@ from reticent.ledger.entries import Entry
 from reticent.ledger.memory import MemoryLedger
 from reticent.ledger.operations import Draw
 from reticent.ledger.protocol import Ledger
+from reticent.ledger.record_log import RECORDS, RecordLog
 from reticent.ledger.requests import Outcome, Receipt, Request
 from reticent.ledger.sql.group_commit import end_process
 from reticent.ledger.sql.ledger import SQLLedger
@@ -32,6 +33,7 @@ __all__ = [
     "EPSILON_UNITS",
     "MAX_UNITS",
     "NO_SPEND",
+    "RECORDS",
     "RHO_UNITS",
     "AccountId",
     "AccountScope",
@@ -50,6 +52,7 @@ __all__ = [
     "Method",
     "Outcome",
     "Receipt",
+    "RecordLog",
     "Request",
     "SQLLedger",
     "Spend",

@@ -30,6 +30,7 @@ from reticent.ledger.units import (
     Spend,
     units_down,
     units_to_float,
+    units_up,
     whole,
 )
 
@@ -197,7 +198,7 @@ class Cap:
         return _either(relation, promise, total, kept, shown)
 
     @classmethod
-    def count(cls, total: Certificate[Any]) -> Cap:
+    def count(cls, total: Certificate[Any], *, totals: float = 0.0) -> Cap:
         """Cap the number of equal answers whose composition was fixed in advance.
 
         Parameters
@@ -206,6 +207,8 @@ class Cap:
             What the answers promise together: ``repeat(certificate, times,
             delta=...)``. Only answers with exactly that `certificate` are admitted,
             `times` of them.
+        totals : float, default=0.0
+            A delta beside the total's, for printed totals that hold at every moment.
         """
         loss, counts = Charge.of(total), total.parameter("counts")
         if not (
@@ -222,7 +225,8 @@ class Cap:
             method=Method.COUNT,
             relation=loss.relation,
             epsilon=loss.epsilon,
-            delta=loss.delta,
+            delta=loss.delta + units_up("totals", totals, DELTA_UNITS),
+            totals=units_down("totals", totals, DELTA_UNITS),
             answers=whole("answers", counts[0]),
             certificate=total.premises[0].id,
         )
@@ -345,7 +349,8 @@ class Cap:
         """Return canonical JSON."""
         data = {name: getattr(self, name) for name in _CAP_FIELDS}
         data["method"] = self.method.value
-        if self.method is Method.EITHER:  # the text of older caps must not change
+        # The text of older caps must not change.
+        if self.method is Method.EITHER or self.totals:
             data["totals"] = self.totals
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 

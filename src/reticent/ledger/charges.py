@@ -17,6 +17,7 @@ from reticent.guarantees import (
     Certificate,
     PureDP,
     ReplaceOne,
+    ZeroOut,
     step_rho,
 )
 from reticent.ledger.units import (
@@ -106,7 +107,7 @@ class Charge:
             )
         relation, loss = certificate.relation, certificate.guarantee
         if not (
-            isinstance(relation, (ReplaceOne, AddRemove))
+            isinstance(relation, (ReplaceOne, AddRemove, ZeroOut))
             and isinstance(loss, (PureDP, BoundedRange, ApproxDP, ZCDP))
         ):
             raise InvalidParameterError(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from reticent._files import check_own_file, check_own_folder
 from reticent.errors import LedgerError
 from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.caps import Cap
@@ -115,7 +116,8 @@ class FileCheckpoints:
     """A checkpoint in one file, replaced as a whole, readable by its owner only.
 
     Several processes may share it: a checkpoint with less progress does not replace
-    the file.
+    the file. A file or folder that others can change, that belongs to somebody else or
+    that is a symbolic link is refused.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -123,6 +125,8 @@ class FileCheckpoints:
 
     def read(self) -> bytes | None:
         """Return the checkpoint, or None if there never was one."""
+        check_own_folder(self._path.parent, "the checkpoint's folder")
+        check_own_file(self._path, "the checkpoint", secret=True)
         try:
             return self._path.read_bytes()
         except FileNotFoundError:
@@ -135,10 +139,10 @@ class FileCheckpoints:
     def write(self, data: bytes, *, progress: tuple[int, int], force: bool) -> None:
         """Keep a checkpoint durably, unless one with more progress is there."""
         with self._alone():
-            if not force and self._written() >= progress:
+            if not force and self.progress() >= progress:
                 return
             fresh = self._path.with_name(self._path.name + ".new")
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
             handle = os.open(fresh, flags, 0o600)
             try:
                 os.fchmod(handle, 0o600)
@@ -151,7 +155,7 @@ class FileCheckpoints:
             fresh.replace(self._path)
             self._sync_folder()
 
-    def _written(self) -> tuple[int, int]:
+    def progress(self) -> tuple[int, int]:
         """Return the progress of the checkpoint in the file, none if unreadable."""
         try:
             content = json.loads(json.loads(self._path.read_bytes())["checkpoint"])
@@ -164,7 +168,8 @@ class FileCheckpoints:
         import fcntl  # missing on some platforms that the rest of the ledger runs on
 
         lock = self._path.with_name(self._path.name + ".lock")
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        handle = os.open(lock, flags, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from reticent.errors import LedgerError
+from reticent.ledger.damage import refusing_damage
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -23,34 +23,22 @@ class LedgerDatabase:
     """
 
     def __init__(self, url: str) -> None:
-        from reticent.ledger.sql.engines import open_engine
+        from reticent.ledger.sql.store import Store
 
-        self._engine = open_engine(url)
+        # It makes the tables, or refuses those of somebody else.
+        with refusing_damage():
+            self._store = Store(url)
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` in one durable transaction, alone among all writers of SQLite."""
-        return self._transact(work, writes=True)
+        """Run `work` in one durable transaction, alone among all writers."""
+        with refusing_damage():
+            return self._store.write(work)
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work`, which only reads."""
-        return self._transact(work, writes=False)
+        with refusing_damage(), self._store.reading() as connection:
+            return work(connection)
 
     def close(self) -> None:
         """Close all connections."""
-        self._engine.dispose()
-
-    def _transact(self, work: Callable[[Connection], T], *, writes: bool) -> T:
-        from sqlalchemy.exc import DBAPIError
-
-        from reticent.ledger.sql.engines import describe_database_error, with_write_lock
-
-        try:
-            with self._engine.connect() as connection:
-                used = with_write_lock(connection) if writes else connection
-                with used.begin():
-                    return work(used)
-        except DBAPIError as error:
-            done = "written" if writes else "read"
-            raise LedgerError(
-                f"the database cannot be {done}: {describe_database_error(error)}"
-            ) from None
+        self._store.close()

@@ -8,11 +8,11 @@ SQL ledger share this code; they differ in where the state is read and written.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from reticent._clock import seconds
 from reticent.errors import (
     AccountNotOpenError,
     AccountOpenError,
@@ -190,7 +190,7 @@ def charge(state: LedgerState, request: Request) -> Receipt:
             raise BudgetExhaustedError(_refusal(balance, request, counts))
         costs[name] = cost
         charged[name] = Balance(balance.account, balance.cap, spent)
-    if not costs:
+    if not costs and not request.record:
         return _receipt(state, request, None, Outcome.ANSWERED, ())
     entry = state.append(
         CHARGE,
@@ -199,7 +199,7 @@ def charge(state: LedgerState, request: Request) -> Receipt:
             request.charge.certificate,
             request.fingerprint,
             request.charge.relation,
-            int(time.time()),  # for people to read; the sequence gives the order
+            seconds(),  # for people to read; the sequence gives the order
         ),
         request=request.key,
         costs=costs,

@@ -33,6 +33,9 @@ class Operation:
         What `draw` is told about the request.
     otherwise : str
         What the caller is told happened if the database was away.
+    settles : bool
+        Whether it stores answers that are drawn: they are paid for, so it is tried
+        again while the database is away, and goes on without its caller.
     """
 
     needs: Needs
@@ -40,6 +43,7 @@ class Operation:
     draw: Draw | None = None
     about: Any = None
     otherwise: str = "Nothing was charged."
+    settles: bool = False
 
 
 def opening_account(account: AccountId, cap: Cap) -> Operation:
@@ -91,6 +95,7 @@ def settling(receipt: Receipt, answers: Iterable[bytes]) -> Operation:
         Needs(charges={receipt.sequence or 0}),
         lambda state: decisions.settle(state, receipt, given),
         otherwise="The charge stays, and its answer is lost.",
+        settles=True,
     )
 
 

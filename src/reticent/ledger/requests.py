@@ -42,6 +42,9 @@ class Request:
     memory : str or None, default=None
         Dataset version and model version whose answers are remembered: a query asked
         before gets the same bytes again. None draws a new answer each time.
+    record : bool, default=True
+        Whether the key is recorded even if all answers are free, so that it cannot be
+        used for another request later. Unnecessary for a random key, used once.
     """
 
     key: str
@@ -49,6 +52,7 @@ class Request:
     charge: Charge
     queries: tuple[bytes, ...] = field(repr=False)
     memory: str | None = None
+    record: bool = True
     names: tuple[str, ...] = field(init=False, repr=False)
     hashes: tuple[str, ...] = field(init=False, repr=False)
     fingerprint: str = field(init=False, repr=False)

@@ -78,6 +78,7 @@ class ChainReplay:
         self.epoch = epoch
         self._accounts = dict(accounts or {})
         self._pending: Counter[str] = Counter()
+        self.marks = 0
         self._charges = 0
         self._answers = 0
 
@@ -100,6 +101,7 @@ class ChainReplay:
             self.sequence = sequence
             if kind == CHARGE:
                 self._charges += 1
+                self.marks += len(marks)
                 self._pending[charges] += 1
                 if len(self._pending) >= _MOST_PENDING:
                     self._add_up()

@@ -47,6 +47,8 @@ from reticent.mechanisms.gaussian_vote import (
     gaussian_vote_delta,
     gaussian_vote_scale,
 )
+from reticent.mechanisms.individual import UnitFilter
+from reticent.mechanisms.repetitions import Repetitions
 from reticent.mechanisms.response import Response, SoftmaxResponse
 from reticent.mechanisms.sampling.categorical import draw_categorical
 from reticent.mechanisms.sampling.exact import (
@@ -135,6 +137,7 @@ __all__ = [
     "RandomSource",
     "Reached",
     "RealResponse",
+    "Repetitions",
     "Response",
     "SeededSource",
     "SoftmaxResponse",
@@ -142,6 +145,7 @@ __all__ = [
     "SparseVector",
     "SystemSource",
     "TwoSidedResponse",
+    "UnitFilter",
     "audible",
     "average_vote",
     "average_vote_certificate",

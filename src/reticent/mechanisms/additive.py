@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import positive, probability, up, whole
 from reticent.errors import InvalidDataError, InvalidParameterError, RuleError
 from reticent.guarantees import (
@@ -60,13 +61,13 @@ class RealResponse:
         The same in the values' own units.
     """
 
-    steps: NDArray[np.int64]
+    steps: Ints
     grid: float
     scale_in_steps: float
     law: GridLaw
 
     @property
-    def location(self) -> NDArray[np.float64]:
+    def location(self) -> Floats:
         """The values before noise, rounded to the grid."""
         return np.asarray(self.steps.astype(np.float64) * self.grid)
 
@@ -75,7 +76,7 @@ class RealResponse:
         """Scale of the noise."""
         return self.scale_in_steps * self.grid
 
-    def log_probability(self, values: ArrayLike) -> NDArray[np.float64]:
+    def log_probability(self, values: ArrayLike) -> Floats:
         """Return the log-probability of each value; off the grid it is -inf."""
         steps = floats("values", np.asarray(values)) / self.grid
         log_law = (
@@ -86,7 +87,7 @@ class RealResponse:
         logs = log_law(steps - self.steps, self.scale_in_steps)
         return np.where(steps == np.rint(steps), logs, -np.inf)
 
-    def draw(self, source: RandomSource) -> NDArray[np.float64]:
+    def draw(self, source: RandomSource) -> Floats:
         """Draw noisy numbers, exactly from their law, with fresh randomness."""
         draw = (
             draw_discrete_laplace
@@ -124,6 +125,11 @@ class GridNoise:
     on_grid: bool
     certificate: Certificate[Any]
 
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise, before it is rounded to the grid."""
+        return math.sqrt(2) * self.scale if self.law is GridLaw.LAPLACE else self.scale
+
     def response(self, values: ArrayLike) -> RealResponse:
         """Return the law of noisy values.
 
@@ -148,7 +154,7 @@ class GridNoise:
         self._reach(whole_steps)
         return RealResponse(whole_steps, self.grid, self.scale / self.grid, self.law)
 
-    def _reach(self, steps: NDArray[np.int64]) -> None:
+    def _reach(self, steps: Ints) -> None:
         moved = self.certificate.premises[0].guarantee  # after rounding
         norm = "l1" if self.law is GridLaw.LAPLACE else "l2"
         reach(

@@ -8,8 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import real, up, whole
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import (
@@ -51,7 +52,7 @@ class AverageResponse(Response):
         The epsilon of the Laplace noise, exact when multiplied with counts.
     """
 
-    ones: NDArray[np.int64]
+    ones: Ints
     voters: int
     rate: float
 
@@ -63,7 +64,7 @@ class AverageResponse(Response):
     def __len__(self) -> int:
         return len(self.ones)
 
-    def draw(self, source: RandomSource) -> NDArray[np.int64]:
+    def draw(self, source: RandomSource) -> Ints:
         """Draw one label per row, exactly from its law, with fresh randomness."""
         # Draw the label of the smaller probability, whose interval is narrow.
         fewer = np.minimum(self.ones, self.voters - self.ones)
@@ -77,7 +78,7 @@ class AverageResponse(Response):
         chosen = draw_below(low, high, refine, source)
         return np.where(chosen, minority, 1 - minority)
 
-    def _log_probabilities(self) -> NDArray[np.float64]:
+    def _log_probabilities(self) -> Floats:
         fewer = np.minimum(self.ones, self.voters - self.ones)
         small = _smaller_half(fewer, self.voters, self.rate)
         pair = np.stack([np.log1p(-small), np.log(small)], axis=1)
@@ -94,9 +95,7 @@ class AverageResponse(Response):
         return [arithmetic.log(chance) for chance in chances]
 
 
-def _smaller_half(
-    votes: NDArray[np.int64], voters: int, rate: float
-) -> NDArray[np.float64]:
+def _smaller_half(votes: Ints, voters: int, rate: float) -> Floats:
     """Return the probability of a label with at most half of the votes.
 
     Both summands are then nonnegative, and the difference of exponentials is taken

@@ -7,8 +7,9 @@ import threading
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._arrays import Ints
 from reticent._numbers import positive, probability, up, whole
 from reticent._search import smallest_whole
 from reticent.errors import BudgetExhaustedError, InvalidDataError, RuleError
@@ -22,7 +23,7 @@ from reticent.mechanisms.votes import noise_assumptions
 UNSTABLE = -1
 
 
-def stability(votes: ArrayLike) -> NDArray[np.int64]:
+def stability(votes: ArrayLike) -> Ints:
     """Return ``max(0, ceil(gap / 2) - 1)`` for the two leading labels of each row.
 
     One moved vote changes it by at most 1; from 1 on, no moved vote changes the
@@ -133,7 +134,7 @@ class Consensus:
         """How many more queries may be asked."""
         return self.queries - self._asked
 
-    def answer(self, votes: ArrayLike) -> NDArray[np.int64]:
+    def answer(self, votes: ArrayLike) -> Ints:
         """Answer rows of votes in order, until unstable answers or queries run out.
 
         Returns

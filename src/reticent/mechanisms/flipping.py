@@ -11,8 +11,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import probability, whole
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.mechanisms.response import Response
@@ -24,7 +25,7 @@ from reticent.mechanisms.sampling.randomness import RandomSource
 
 
 @audible("flip")
-def flip_labels(labels: ArrayLike, p: float, source: RandomSource) -> NDArray[np.int64]:
+def flip_labels(labels: ArrayLike, p: float, source: RandomSource) -> Ints:
     """Flip each of many binary labels with probability exactly `p`.
 
     Parameters
@@ -44,7 +45,7 @@ def flip_labels(labels: ArrayLike, p: float, source: RandomSource) -> NDArray[np
 @audible("replace")
 def replace_labels(
     labels: ArrayLike, p: float, source: RandomSource, *, n_labels: int
-) -> NDArray[np.int64]:
+) -> Ints:
     """Replace each label by a uniform one with probability exactly `p`.
 
     Parameters
@@ -92,7 +93,7 @@ class FlippedResponse(Response):
     def __len__(self) -> int:
         return len(self.base)
 
-    def draw(self, source: RandomSource) -> NDArray[np.int64]:
+    def draw(self, source: RandomSource) -> Ints:
         """Draw one label per row, exactly from its law, with fresh randomness."""
         labels = self.base.draw(source)
         if self.uniform:
@@ -104,7 +105,7 @@ class FlippedResponse(Response):
         p = Fraction(self.p)
         return (p / self.n_labels, 1 - p) if self.uniform else (p, 1 - 2 * p)
 
-    def _log_probabilities(self) -> NDArray[np.float64]:
+    def _log_probabilities(self) -> Floats:
         floor, kept = (float(part) for part in self._mixture())
         with np.errstate(under="ignore"):
             return np.log(floor + kept * np.exp(self.base.log_probabilities))
@@ -146,7 +147,7 @@ def _flip_probability(p: float) -> float:
     return p
 
 
-def _indices(labels: ArrayLike, n_labels: int) -> NDArray[np.int64]:
+def _indices(labels: ArrayLike, n_labels: int) -> Ints:
     values = whole_numbers("labels", labels)
     if not ((values >= 0) & (values < n_labels)).all():
         raise InvalidDataError(f"labels must be indices below n_labels={n_labels}.")

@@ -8,8 +8,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import nonnegative, positive, probability, up
 from reticent._search import doubled_until, last_that_holds
 from reticent.errors import RuleError
@@ -54,7 +55,7 @@ class GaussianArgmaxResponse(Response):
         Scale of the discrete Gaussian noise on every count.
     """
 
-    votes: NDArray[np.int64]
+    votes: Ints
     scale: float
 
     @property
@@ -65,12 +66,12 @@ class GaussianArgmaxResponse(Response):
     def __len__(self) -> int:
         return len(self.votes)
 
-    def draw(self, source: RandomSource) -> NDArray[np.int64]:
+    def draw(self, source: RandomSource) -> Ints:
         """Draw one label per row, exactly from its law, with fresh randomness."""
         noisy = draw_discrete_gaussian(self.votes, self.scale, source)
         return np.asarray(noisy.argmax(axis=1))
 
-    def _log_probabilities(self) -> NDArray[np.float64]:
+    def _log_probabilities(self) -> Floats:
         if not len(self):
             return np.empty(self.votes.shape)
         rows, back = np.unique(self.votes, axis=0, return_inverse=True)
@@ -84,12 +85,7 @@ class GaussianArgmaxResponse(Response):
         return np.asarray(laws[back.ravel()])
 
     @staticmethod
-    def _row_law(
-        row: NDArray[np.int64],
-        reach: int,
-        log_pmf: NDArray[np.float64],
-        log_cdf: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+    def _row_law(row: Ints, reach: int, log_pmf: Floats, log_cdf: Floats) -> Floats:
         """Sum over the winning height: own noise hits it, the others stay below."""
         heights = np.arange(row.min() - reach, row.max() + reach + 1)
         centre = len(log_pmf) // 2
@@ -144,7 +140,7 @@ class GaussianArgmaxResponse(Response):
         return result
 
 
-def _log_cdf(log_pmf: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_cdf(log_pmf: Floats) -> Floats:
     """Return ``ln Pr[X <= k]`` for ``k = -c, ..., c - 1``, accurate at both ends."""
     centre = len(log_pmf) // 2
     below = np.logaddexp.accumulate(log_pmf[:centre])

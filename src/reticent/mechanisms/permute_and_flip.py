@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import InvalidParameterError
 from reticent.mechanisms.response import Response
 from reticent.mechanisms.sampling.exact import draw_bernoulli_exp
@@ -36,7 +36,7 @@ class PermuteAndFlipResponse(Response):
         Floats >= 0, exact, at least one zero in each row.
     """
 
-    gaps: NDArray[np.float64]
+    gaps: Floats
 
     @property
     def n_labels(self) -> int:
@@ -46,7 +46,7 @@ class PermuteAndFlipResponse(Response):
     def __len__(self) -> int:
         return len(self.gaps)
 
-    def draw(self, source: RandomSource) -> NDArray[np.int64]:
+    def draw(self, source: RandomSource) -> Ints:
         """Draw one label per row, exactly from its law, with fresh randomness."""
         accepted = draw_bernoulli_exp(self.gaps, source)
         # The first accepted label in a random order that knows nothing of acceptance
@@ -55,7 +55,7 @@ class PermuteAndFlipResponse(Response):
         rank = source.below(count.astype(np.uint64)).astype(np.int64)
         return np.asarray((accepted.cumsum(axis=1) > rank[:, None]).argmax(axis=1))
 
-    def _log_probabilities(self) -> NDArray[np.float64]:
+    def _log_probabilities(self) -> Floats:
         if self.n_labels > _MOST_LABELS:
             raise InvalidParameterError(
                 f"the law of permute-and-flip is computed for at most {_MOST_LABELS} "

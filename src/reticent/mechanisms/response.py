@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import MPMATH_LOCK, whole
 from reticent.mechanisms.sampling.categorical import draw_categorical
 from reticent.mechanisms.sampling.intervals import IntervalArithmetic, TooWideError
@@ -50,22 +51,22 @@ class Response(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def _log_probabilities(self) -> NDArray[np.float64]: ...
+    def _log_probabilities(self) -> Floats: ...
 
     @abstractmethod
     def _log_intervals(self, row: int, arithmetic: IntervalArithmetic) -> list[Any]: ...
 
     @abstractmethod
-    def draw(self, source: RandomSource) -> NDArray[np.int64]:
+    def draw(self, source: RandomSource) -> Ints:
         """Draw one label per row, exactly from its law, with fresh randomness."""
 
     @cached_property
-    def log_probabilities(self) -> NDArray[np.float64]:
+    def log_probabilities(self) -> Floats:
         """Natural logarithms of the probabilities, (n, n_labels)."""
         return frozen(self._log_probabilities())
 
     @cached_property
-    def probabilities(self) -> NDArray[np.float64]:
+    def probabilities(self) -> Floats:
         """Probabilities of the labels, (n, n_labels)."""
         with np.errstate(under="ignore"):
             return frozen(np.maximum(np.exp(self.log_probabilities), _SMALLEST))
@@ -113,7 +114,7 @@ class SoftmaxResponse(Response):
         Finite floats, taken for the real numbers that they are.
     """
 
-    log_weights: NDArray[np.float64]
+    log_weights: Floats
 
     @property
     def n_labels(self) -> int:
@@ -123,11 +124,11 @@ class SoftmaxResponse(Response):
     def __len__(self) -> int:
         return len(self.log_weights)
 
-    def draw(self, source: RandomSource) -> NDArray[np.int64]:
+    def draw(self, source: RandomSource) -> Ints:
         """Draw one label per row, exactly from its law, with fresh randomness."""
         return draw_categorical(self.log_weights, source)
 
-    def _log_probabilities(self) -> NDArray[np.float64]:
+    def _log_probabilities(self) -> Floats:
         lead = self.log_weights.argmax(axis=1)[:, None]
         gaps = self.log_weights - np.take_along_axis(self.log_weights, lead, axis=1)
         with np.errstate(under="ignore"):

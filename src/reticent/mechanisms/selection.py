@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._arrays import Ints
 from reticent._numbers import whole
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import (
@@ -100,7 +101,7 @@ def _rate(epsilon: float, bound: Any, sensitivity: Any) -> float:
     return exact_rate(epsilon, divisor=2 * sensitivity, bound=bound)
 
 
-def _scores(scores: ArrayLike, bound: Any) -> NDArray[np.int64]:
+def _scores(scores: ArrayLike, bound: Any) -> Ints:
     bound = whole("selection", "bound", bound, least=0)
     values = np.atleast_2d(whole_numbers("scores", scores))
     if values.ndim != 2 or not values.shape[1]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._arrays import Bools, Ints
 from reticent._numbers import exact, whole
 from reticent.errors import BudgetExhaustedError, InvalidDataError
 from reticent.guarantees import Conclusion, PureDP, ReplaceOne, Scope, rule
@@ -64,9 +65,7 @@ class SparseLine:
         """How many more times the answer may be yes."""
         return self.draws + (self.noisy is not None)
 
-    def answer(
-        self, queries: NDArray[np.int64], source: RandomSource
-    ) -> tuple[NDArray[np.bool_], SparseLine]:
+    def answer(self, queries: Ints, source: RandomSource) -> tuple[Bools, SparseLine]:
         """Answer in order, no further than the last yes, and return what is left."""
         settings = (self.threshold, self.scale)
         reach("sparse vector", queries[:, None], largest=1, settings=settings)
@@ -140,7 +139,7 @@ class SparseVector:
         """How many more times the answer may be yes."""
         return self._line.left
 
-    def ask(self, values: ArrayLike) -> NDArray[np.bool_]:
+    def ask(self, values: ArrayLike) -> Bools:
         """Answer queries in order, stopping after the last yes that is allowed.
 
         Parameters

@@ -11,8 +11,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Bools, Floats, Ints
 from reticent.mechanisms.response import Response
 from reticent.mechanisms.sampling.exact import EXP_ERROR, draw_below, exp_interval
 from reticent.mechanisms.sampling.fixed_point import exp_bounds
@@ -38,9 +38,9 @@ class TwoSidedResponse(Response):
         The epsilon of one stair, exact.
     """
 
-    minority: NDArray[np.int64]
-    exponents: NDArray[np.float64]
-    between: NDArray[np.bool_]
+    minority: Ints
+    exponents: Floats
+    between: Bools
     step: float
 
     @property
@@ -51,7 +51,7 @@ class TwoSidedResponse(Response):
     def __len__(self) -> int:
         return len(self.minority)
 
-    def draw(self, source: RandomSource) -> NDArray[np.int64]:
+    def draw(self, source: RandomSource) -> Ints:
         """Draw one label per row, exactly from its law, with fresh randomness."""
         low, high = exp_interval(self.exponents)
         base = np.where(self.between, 1 / (1 + np.exp(min(self.step, 700.0))), 0.5)
@@ -79,7 +79,7 @@ class TwoSidedResponse(Response):
         one = 1 << bits
         return (low << bits) // (one + other[1]), -((-high << bits) // (one + other[0]))
 
-    def _log_probabilities(self) -> NDArray[np.float64]:
+    def _log_probabilities(self) -> Floats:
         base = np.where(self.between, -np.logaddexp(0.0, self.step), -np.log(2.0))
         small = base - self.exponents
         with np.errstate(under="ignore"):

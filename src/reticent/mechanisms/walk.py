@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._arrays import Ints
 from reticent._numbers import up, whole
 from reticent.errors import InvalidDataError
 from reticent.guarantees import (
@@ -86,7 +87,7 @@ def two_step_response(positions: ArrayLike, epsilon: float, *, bound: int) -> Re
     )
 
 
-def _positions(positions: ArrayLike, bound: int) -> NDArray[np.int64]:
+def _positions(positions: ArrayLike, bound: int) -> Ints:
     bound = whole("walk", "bound", bound, least=0)
     walk = whole_numbers("positions", positions)
     if walk.ndim != 1:

@@ -11,6 +11,7 @@ from reticent.planning.classes import (
     WalkMethod,
 )
 from reticent.planning.consensus import ConsensusMethod, StableLinearMethod
+from reticent.planning.local import LocalMethod
 from reticent.planning.planned_method import PlannedMethod
 from reticent.planning.releasing import LinearReleaseMethod
 from reticent.planning.student import StudentMethod
@@ -22,6 +23,7 @@ _ALL: tuple[PlannedMethod, ...] = (
     AverageRegressionMethod(),
     ConsensusMethod(),
     StableLinearMethod(),
+    LocalMethod(),
     WalkMethod(),
     SelectionMethod(),
     RelabelingMethod(),

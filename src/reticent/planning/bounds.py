@@ -1,23 +1,33 @@
-"""Error bounds of the papers with explicit constants, and the sizes they need."""
+"""Error bounds of the papers with explicit constants."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from reticent._numbers import up
-from reticent._search import geometric_mean, last_that_holds, smallest_whole
+from reticent._search import geometric_mean, last_that_holds
+from reticent.errors import InvalidParameterError
 from reticent.guarantees import ApproxDP, stability
+from reticent.hypotheses import net_error
+from reticent.prediction import (
+    plan_for_privacy,
+    plan_relabeling,
+    relabeling_excess,
+    selection_excess,
+)
 
 # The failure probability of bounds; our choice: it adds little to errors and to bounds.
 _FAILURE = 0.001
+# Tables have fewer rows than this.
+_MOST_ROWS = 10**12
 
 # How a sample of m rows represents its distribution, for a class with at most growth(m)
 # labelings of m points:
 #
-# - every hypothesis consistent with it has error <= a, except with probability
-#   2 growth(2m) 2^(-a m / 2);
 # - it is an a-net (hypotheses that agree on it differ on at most a), except with
 #   probability 2 growth(2m)^2 2^(-a m / 2);
 # - all empirical errors are within t of the true ones, except with probability
@@ -29,59 +39,9 @@ def log_growth(hypotheses: Any, m: int) -> float:
     return math.log(hypotheses.growth(m))
 
 
-def consistent_size(hypotheses: Any, error: float, failure: float) -> int:
-    """Return how many rows make every consistent hypothesis good."""
-    return smallest_whole(
-        lambda m: (
-            math.log(2 / failure)
-            + log_growth(hypotheses, 2 * m)
-            - error * m / 2 * math.log(2)
-            <= 0
-        )
-    )
-
-
-def net_size(hypotheses: Any, error: float, failure: float) -> int:
-    """Return how many rows are a net."""
-    return smallest_whole(
-        lambda m: (
-            math.log(2 / failure)
-            + 2 * log_growth(hypotheses, 2 * m)
-            - error * m / 2 * math.log(2)
-            <= 0
-        )
-    )
-
-
 def uniform_gap(hypotheses: Any, n: int, failure: float) -> float:
     """Return how far any empirical error may be from the true one."""
     return math.sqrt(8 * (math.log(4 / failure) + log_growth(hypotheses, 2 * n)) / n)
-
-
-def uniform_size(hypotheses: Any, gap: float, failure: float) -> int:
-    """Return how many rows keep all empirical errors within `gap`."""
-    return smallest_whole(lambda n: uniform_gap(hypotheses, n, failure) <= gap)
-
-
-def vote_sizes(
-    hypotheses: Any, error: float, failure: float, epsilon: float
-) -> tuple[int, int]:
-    """Return shards and rows for S1 Thm 4.1: error at most `error`, if realizable."""
-    shards = math.ceil(6 * math.log(4 / error) / epsilon)
-    return shards, shards * consistent_size(hypotheses, error / 4, failure / shards)
-
-
-def average_sizes(
-    hypotheses: Any, error: float, failure: float, epsilon: float
-) -> tuple[int, int]:
-    """Return shards and rows for S1 Cor. 4.7: excess at most `error`.
-
-    The mean of the clipped noisy average is within half the noise's scale of the
-    average, so ``1/(error epsilon)`` shards do.
-    """
-    shards = math.ceil(1 / (error * epsilon))
-    rows = uniform_size(hypotheses, error / 4, failure / shards)
-    return shards, shards * rows
 
 
 def cover_bound(
@@ -134,44 +94,68 @@ def selection_bound(
     exponential mechanism adds ``2 ln|H_T| / (exponent n)``; the population adds two
     uniform gaps. A flip adds its probability.
     """
-    net = 2 * net_error(hypotheses, plan.subset)
-    chosen = 2 * log_growth(hypotheses, plan.subset) / (plan.exponent * n)
+    selected = selection_excess(hypotheses, n, plan)
     gap = 2 * uniform_gap(hypotheses, n, failure) if population else 0.0
-    return float(plan.flip + (1 - 2 * plan.flip) * (net + chosen + gap))
+    return float(plan.flip + (1 - 2 * plan.flip) * (selected + gap))
 
 
-def net_error(hypotheses: Any, m: int) -> float:
-    """Return the smallest error for which `m` rows are a net, but for that chance."""
+def relabeled_vote_error(
+    hypotheses: Any, n: int, epsilon: float, failure: float
+) -> float:
+    """Return the smallest error that S1 Thm 4.1 proves for the vote inside P7.
+
+    The vote must succeed for all hypotheses that may have relabeled the data at once,
+    so each shard is a net.
+    """
 
     def enough(error: float) -> bool:
+        shards = math.ceil(6 * math.log(4 / error) / epsilon)
+        rows = n // shards
         log_chance = (
-            math.log(2)
-            + 2 * log_growth(hypotheses, 2 * m)
-            - error * m / 2 * math.log(2)
+            math.log(2 * shards / failure)
+            + 2 * log_growth(hypotheses, max(1, 2 * rows))
+            - error / 8 * rows * math.log(2)
         )
-        return log_chance <= math.log(error)
+        return rows >= 1 and log_chance <= 0
 
     return _smallest_error(enough)
 
 
-def relabeling_bound(
-    hypotheses: Any, n: int, model: Any, failure: float, error: float
-) -> float:
-    """Return the excess error that S2's Lemma 8 proves for a fitted P7 predictor.
+@lru_cache(maxsize=64)
+def relabeling_wins_from(hypotheses: Any, epsilon: float, least: int) -> int | None:
+    """Return from how many rows on P7's bound is a tenth below P6's, if ever.
 
-    `error` is what the vote may add; the bound is infinite if there are too few shards,
-    or too few rows per shard, for that.
+    Each takes the best of a few flip probabilities. Every thousandfold of `least` is
+    tried up to 10^12; None if it is at none of them.
     """
-    shards, epsilon = model.n_shards_, model.law_.vote_epsilon
-    enough_votes = shards >= 6 * math.log(4 / error) / epsilon
-    rows = net_size(hypotheses, error / 4, failure / shards)
-    if not (enough_votes and n // shards >= rows):
-        return math.inf
-    plan, flip = model.law_.plan, model.law_.flip
-    net = 2 * net_error(hypotheses, plan.subset)
-    chosen = plan.eta * log_growth(hypotheses, plan.subset)
-    gap = 2 * uniform_gap(hypotheses, n, failure)
-    return float(flip + (1 - 2 * flip) * (net + chosen + gap + error))
+    n = max(10, least)
+    while n <= _MOST_ROWS:
+        kept = []
+        for method in (_relabeling_at, _selection_at):
+            found = [math.inf]
+            for flip in (1e-3, 0.05):
+                with suppress(InvalidParameterError):
+                    error = method(hypotheses, n, epsilon, flip)
+                    found.append(flip + (1 - 2 * flip) * error)
+            kept.append(min(found))
+        # Uniform gaps and the failure are the same for both.
+        if kept[0] < 0.9 * min(kept[1], 1.0):
+            return n
+        n *= 1000
+    return None
+
+
+def _relabeling_at(hypotheses: Any, n: int, epsilon: float, flip: float) -> float:
+    plan, _ = plan_relabeling(
+        n, epsilon, flip, hypotheses, labels_from_data=False, seeded=False
+    )
+    vote = relabeled_vote_error(hypotheses, n, 1 / (plan.eta * n), _FAILURE)
+    return relabeling_excess(hypotheses, plan) + vote
+
+
+def _selection_at(hypotheses: Any, n: int, epsilon: float, flip: float) -> float:
+    plan = plan_for_privacy(n, epsilon, flip, hypotheses)
+    return selection_excess(hypotheses, n, plan)
 
 
 def erm_excess_loss(
@@ -184,18 +168,6 @@ def erm_excess_loss(
     """
     base = 2 * radius * lipschitz / math.sqrt(n * epsilon / (1 + epsilon))
     return base * (1 + tolerance)
-
-
-def psgd_excess_loss(
-    lipschitz: float, curvature: float, reach: float, radius: float, n: int, eps: float
-) -> float:
-    """Return the excess loss of S1 Cor. 4.13, with the noise of the true stability.
-
-    `reach` bounds predictions; one unit moves them by ``2 reach / sqrt n``, twice what
-    S1 prints, and the square of the noise counts.
-    """
-    noise = curvature * (2 * reach / (eps * math.sqrt(n))) ** 2
-    return 2 * radius * lipschitz / math.sqrt(n) + noise
 
 
 def lower_bound(d: int, n: int, epsilon: float, delta: float = 0.0) -> float:

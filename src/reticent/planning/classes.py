@@ -123,7 +123,8 @@ class SelectionMethod(_ClassMethod):
     def proved(self, facts: Facts, settings: dict[str, Any]) -> float:
         """Return S2 Lemma 7 for the subset and exponent that these settings give."""
         family = hypotheses_for(facts).on(facts.features)
-        found = plan_for_privacy(facts.n, settings["epsilon"], settings["flip"])
+        epsilon, flip = settings["epsilon"], settings["flip"]
+        found = plan_for_privacy(facts.n, epsilon, flip, family)
         return bounds.expected(
             lambda failure: bounds.selection_bound(
                 family, facts.n, found, failure, population=True
@@ -152,9 +153,16 @@ class RelabelingMethod(_ClassMethod):
         return Sketch(
             {"epsilon": step, "features": facts.features},
             bound_says="S2 Thm 2; its constants say nothing at such sizes",
-            reason="asymptotically best for small classes; selection wins at sizes "
-            "tried so far",
         )
+
+    def reason(self, facts: Facts, sketch: Sketch) -> str:
+        """Say from how many rows on its bound is below that of selection."""
+        family = hypotheses_for(facts).on(facts.features)
+        step = min(sketch.settings["epsilon"], _ENOUGH)
+        wins = bounds.relabeling_wins_from(family, step, facts.n)
+        if wins is None:
+            return "its bound is above that of selection for all sizes up to 10^12 rows"
+        return f"its bound is below that of selection from about {wins:.0e} rows"
 
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the relabeling classifier; `hypotheses` may be set."""
@@ -177,13 +185,14 @@ class PublicCoverMethod(_ClassRelease):
     key = "public-cover"
     title = "release: exponential mechanism on a public cover"
     estimator = "reticent.learners.PublicCoverClassifier"
-    _most_points = 200  # more points cost time and add little
+    _sizes = (20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
+    _most_candidates = 1_000_000  # more take long to list
 
     def sketch(self, facts: Facts) -> Sketch | None:
         """State L1 on the cover; needs public rows."""
         if not (self.fits(facts) and facts.public):
             return None
-        points = min(facts.public, self._most_points)
+        points = self._points(facts)
         settings = _release(facts, points)
         family = type(hypotheses_for(facts)).__name__
         return Sketch(
@@ -192,6 +201,16 @@ class PublicCoverMethod(_ClassRelease):
             bound_says=f"expected, above the best of {family}, if public and private "
             "rows have one distribution; S0 Ex. 7",
             reason=f"candidates from {points} public rows",
+        )
+
+    def _points(self, facts: Facts) -> int:
+        """Return how many public rows pay: each adds candidates and a finer net."""
+        family = hypotheses_for(facts).on(facts.features)
+        sizes = {m for m in self._sizes if m < facts.public} | {facts.public}
+        listed = [m for m in sizes if family.growth(m) <= self._most_candidates]
+        return min(
+            listed or [min(sizes)],
+            key=lambda m: (self.proved(facts, _release(facts, m)), m),
         )
 
     def proved(self, facts: Facts, settings: dict[str, Any]) -> float:

@@ -21,10 +21,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaln, expit
 
-Float = NDArray[np.float64]
+from reticent._arrays import Floats
 
 _EXCESS, _AT_ROWS = 0.08, 60.0
 CONCENTRATION = 2.0
@@ -54,7 +53,7 @@ def learning_excess(rows: float, exponent: float, room: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def vote_weights(shards: int, limit: float, excess: float) -> Float:
+def vote_weights(shards: int, limit: float, excess: float) -> Floats:
     """Return the law of the number of right votes, over queries.
 
     Parameters
@@ -82,7 +81,7 @@ def vote_weights(shards: int, limit: float, excess: float) -> Float:
     return np.asarray(weights)
 
 
-def soft_right(shards: int, epsilon: float, labels: int) -> Float:
+def soft_right(shards: int, epsilon: float, labels: int) -> Floats:
     """Return the probability of the right answer by a soft vote, by right votes.
 
     All wrong votes are assumed to be for one label, the worst case.
@@ -93,7 +92,7 @@ def soft_right(shards: int, epsilon: float, labels: int) -> Float:
     return np.asarray(1 / (1 + np.exp(behind) + others))
 
 
-def geometric_right(shards: int, epsilon: float) -> Float:
+def geometric_right(shards: int, epsilon: float) -> Floats:
     """Return the probability of the right answer by a geometric vote (odd `shards`)."""
     lead = np.abs(np.arange(shards + 1) - shards / 2) - 0.5
     minority = np.exp(-epsilon * lead) * expit(-epsilon)
@@ -102,7 +101,7 @@ def geometric_right(shards: int, epsilon: float) -> Float:
     )
 
 
-def average_right(shards: int, epsilon: float) -> Float:
+def average_right(shards: int, epsilon: float) -> Floats:
     """Return the probability of the right answer drawn from a noisy average (P2)."""
     share = np.arange(shards + 1) / shards
     scale = 1 / (shards * epsilon)

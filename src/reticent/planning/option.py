@@ -44,7 +44,7 @@ class Sketch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Option:
+class Option(Sketch):
     """One way to answer the queries.
 
     Attributes
@@ -58,10 +58,8 @@ class Option:
         A description for people.
     estimator : str
         The estimator's class, with its module.
-    settings : dict
-        The parameters that `build` sets.
-    estimate, bound, bound_on, bound_says, reason
-        As for `Sketch`.
+    settings, estimate, bound, bound_on, bound_says, reason
+        As for `Sketch`; `build` sets the settings.
     total : PureDP or ApproxDP
         What all queries together cost; never more than the budget.
     composition : str
@@ -80,12 +78,6 @@ class Option:
     job: str
     title: str
     estimator: str
-    settings: dict[str, Any]
-    estimate: float | None
-    bound: float | None
-    bound_on: str
-    bound_says: str
-    reason: str
     total: PureDP | ApproxDP
     composition: str
     n_shards: int | None = None

@@ -58,6 +58,10 @@ class PlannedMethod(ABC):
     def build(self, settings: dict[str, Any], schema: Any, changes: Any) -> Any:
         """Return the estimator with these settings."""
 
+    def reason(self, facts: Facts, sketch: Sketch) -> str:
+        """Return what speaks for the method; asked once per plan."""
+        return sketch.reason
+
     def command(self, facts: Facts, sketch: Sketch) -> str | None:
         """Return a command line that runs the method, or None."""
         return None

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from reticent._numbers import exact
-from reticent.guarantees import CLOSED_FORMS, ApproxDP, Certificate, PureDP, repeat
+from reticent.guarantees import QUICK_METHODS, ApproxDP, Certificate, PureDP, repeat
 from reticent.ledger import Cap
 from reticent.planning.facts import Facts
 
@@ -106,9 +106,9 @@ def total_price(
         certify(),
         int(facts.queries),
         delta=0.0 if basic else facts.delta,
-        methods=(*CLOSED_FORMS, "pld")
+        methods=(*QUICK_METHODS, "pld")
         if facts.queries <= _FEW_QUERIES
-        else CLOSED_FORMS,
+        else QUICK_METHODS,
     )
     return total.guarantee, total.rule
 

@@ -62,13 +62,13 @@ def remarks(plan: Plan) -> list[str]:
         f"{percent(facts.chance_error)} for guessing; set base_accuracy, "
         "linear_accuracy and majority if you know better.",
     ]
-    if facts.classifies:
+    if plan.lower_bound > 0:  # a class of dimension 1 has none
         lines.append(
             "No method can guarantee an excess error below "
             f"{percent(plan.lower_bound)} for every distribution, for a class of VC "
             f"dimension {facts.d} (S2 Thm 4)."
         )
-    if plan.rows_for_anyone is not None:
+    if plan.rows_for_anyone:
         lines.append(
             f"For {percent(facts.alpha)} any method needs at least "
             f"{plan.rows_for_anyone} units in the worst case."
@@ -82,6 +82,11 @@ def remarks(plan: Plan) -> list[str]:
             "Releasing is expected to be better from about "
             f"{plan.crossover} queries on."
         )
+    lines.append(
+        "Settings that were chosen by looking at the same rows are not covered; "
+        "'reticent tune' (PrivateSearch) covers them, and leaves a run about half of "
+        "the budget."
+    )
     return lines
 
 

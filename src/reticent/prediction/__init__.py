@@ -26,15 +26,46 @@ from reticent.prediction.consensus import (
     shards_for_consensus,
 )
 from reticent.prediction.interface import PredictionInterface
-from reticent.prediction.law import AnswerInterface, AnswerLaw, law_of
+from reticent.prediction.lasting.answers import LastingAnswers, LastingReply
+from reticent.prediction.lasting.evidence import EvidencePoint
+from reticent.prediction.lasting.interface import (
+    UNLIMITED,
+    LastingInterface,
+    charge_total,
+    total_key,
+)
+from reticent.prediction.lasting.law import LastingLaw
+from reticent.prediction.lasting.snapshots import Snapshot, SnapshotFile
+from reticent.prediction.lasting.state import (
+    answered_in_memory,
+    begin_log,
+    log_account,
+    only_continue,
+)
+from reticent.prediction.law import AnswerInterface, AnswerLaw, LawfulPredictor, law_of
 from reticent.prediction.linear.stable_linear import (
     StableLinearClassifier,
     StableLinearRegressor,
 )
+from reticent.prediction.neighbors.base import LocalPredictor
+from reticent.prediction.neighbors.classifier import PrivateNeighborsClassifier
+from reticent.prediction.neighbors.index import Axis
+from reticent.prediction.neighbors.law import LocalAnswers, LocalLaw, QuestionPlan
+from reticent.prediction.neighbors.metric import Metric
+from reticent.prediction.neighbors.regressor import PrivateNeighborsRegressor
+from reticent.prediction.neighbors.spending import Lessons, Spending
+from reticent.prediction.neighbors.votes import ManyLabels, Numbers, TwoLabels, Votes
 from reticent.prediction.queries import canonical_rows
 from reticent.prediction.selection.relabeling import RelabelingClassifier
+from reticent.prediction.selection.relabeling_rules import (
+    plan_relabeling,
+    relabeling_excess,
+)
 from reticent.prediction.selection.stable_selection import StableSelectionClassifier
-from reticent.prediction.selection.stable_selection_rules import plan_for_privacy
+from reticent.prediction.selection.stable_selection_rules import (
+    plan_for_privacy,
+    selection_excess,
+)
 from reticent.prediction.sharded.base import (
     ShardLaw,
     TableForm,
@@ -42,6 +73,7 @@ from reticent.prediction.sharded.base import (
     over_shards,
 )
 from reticent.prediction.sharded.counts import ShardChoice
+from reticent.prediction.sharded.expectation import Expectation
 from reticent.prediction.sharded.sums import SumNoise
 from reticent.prediction.voting import (
     VOTE_RULES,
@@ -52,38 +84,71 @@ from reticent.prediction.voting import (
 from reticent.prediction.walk import ProjectedWalkClassifier
 
 __all__ = [
+    "UNLIMITED",
     "VOTE_RULES",
     "AnswerInterface",
     "AnswerLaw",
     "AverageLabelLaw",
     "AverageNumberLaw",
+    "Axis",
     "BoundedAnswers",
     "ConsensusInterface",
     "DrawAt",
+    "EvidencePoint",
+    "Expectation",
+    "LastingAnswers",
+    "LastingInterface",
+    "LastingLaw",
+    "LastingReply",
+    "LawfulPredictor",
+    "Lessons",
+    "LocalAnswers",
+    "LocalLaw",
+    "LocalPredictor",
+    "ManyLabels",
+    "Metric",
+    "Numbers",
     "PaidAnswers",
     "PredictionInterface",
     "PrivateAveragingClassifier",
     "PrivateAveragingRegressor",
+    "PrivateNeighborsClassifier",
+    "PrivateNeighborsRegressor",
     "PrivateVotingClassifier",
     "ProjectedWalkClassifier",
+    "QuestionPlan",
     "RelabelingClassifier",
     "ShardChoice",
     "ShardConsensus",
     "ShardLaw",
+    "Snapshot",
+    "SnapshotFile",
+    "Spending",
     "StableLinearClassifier",
     "StableLinearRegressor",
     "StableSelectionClassifier",
     "SumNoise",
     "TableForm",
     "TrainedShards",
+    "TwoLabels",
     "VoteRule",
+    "Votes",
     "VotingLaw",
     "answer",
     "answer_async",
+    "answered_in_memory",
+    "begin_log",
     "canonical_rows",
+    "charge_total",
     "label_noise",
     "law_of",
+    "log_account",
+    "only_continue",
     "over_shards",
     "plan_for_privacy",
+    "plan_relabeling",
+    "relabeling_excess",
+    "selection_excess",
     "shards_for_consensus",
+    "total_key",
 ]

@@ -35,12 +35,18 @@ class PaidAnswers:
         answers are free.
     sequence : int or None
         The charge's place in the ledger; None if nothing was charged.
+    evidence : list of float or None
+        The evidence behind each answer, where answers last.
+    remembered : int
+        How many of those were answered from memory.
     """
 
     answers: list[bytes]
     paid: int = 0
     left: int | None = None
     sequence: int | None = None
+    evidence: list[float] | None = None
+    remembered: int = 0
 
     @classmethod
     def of(cls, receipt: Receipt, client: AccountId) -> PaidAnswers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from reticent._arrays import Floats
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions
 from reticent.ensembles import OUTPUT_STEPS
 from reticent.guarantees import Certificate
@@ -23,6 +24,7 @@ from reticent.mechanisms import (
     average_vote_certificate,
 )
 from reticent.prediction.sharded.base import ShardLaw, TrainedShards
+from reticent.prediction.sharded.expectation import largest_stays
 from reticent.prediction.sharded.fitting import ShardedClassifier
 from reticent.prediction.sharded.sums import SumNoise
 
@@ -43,6 +45,7 @@ def _gives_probabilities(model: Any) -> bool:
     return hasattr(model.estimator, "predict_proba")
 
 
+@dataclass(eq=False, repr=False)
 class PrivateAveragingClassifier(ShardedClassifier):
     r"""Classifier that answers from the noisy average of models on disjoint shards.
 
@@ -72,7 +75,7 @@ class PrivateAveragingClassifier(ShardedClassifier):
     probability_certificate_ : Certificate or None
         What one answer of `predict_proba` promises; zCDP if there is a delta. None
         if the base estimator gives no probabilities.
-    classes_, n_units_, n_shards_, shard_choice_, ensemble_
+    classes_, n_units_, n_shards_, shard_choice_, expectation_, shard_errors_, ensemble_
         As for `PrivateVotingClassifier`.
 
     Guarantee
@@ -88,35 +91,23 @@ class PrivateAveragingClassifier(ShardedClassifier):
     :cite:`DworkFeldman2018`, Cor. 4.7; THEOREMS P2.
     """
 
+    estimator: Any
+    epsilon: float = 1.0
+    classes: ArrayLike | None = None
+    n_shards: int | str = "auto"
+    _: KW_ONLY
+    delta: float = 0.0
+    public_types: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: bool = False
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AVERAGING_CONSTRAINTS,
         "classes": ["array-like", None],
     }
 
-    law_: AverageLabelLaw
-
-    def __init__(
-        self,
-        estimator: Any,
-        epsilon: float = 1.0,
-        classes: ArrayLike | None = None,
-        n_shards: int | str = "auto",
-        *,
-        delta: float = 0.0,
-        public_types: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.classes = classes
-        self.n_shards = n_shards
-        self.delta = delta
-        self.public_types = public_types
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    law_: AverageLabelLaw = field(init=False)
 
     def _plan(self, task: Any, n_units: int, source: RandomSource) -> SumNoise:
         return label_noise(
@@ -126,6 +117,12 @@ class PrivateAveragingClassifier(ShardedClassifier):
             delta=self.delta,
             seeded=source.seeded,
         )
+
+    def _best_answer(self, plan: SumNoise, shards: int, labels: int) -> float:
+        if labels > 2:
+            return largest_stays(plan.noise, shards * float(OUTPUT_STEPS), labels - 1)
+        unanimous = np.array([[shards, 0]])
+        return float(average_vote(unanimous, plan.epsilon).probabilities[0, 0])
 
     def _law(self, trained: TrainedShards, plan: SumNoise) -> AverageLabelLaw:
         gives = hasattr(self.estimator, "predict_proba")
@@ -138,7 +135,7 @@ class PrivateAveragingClassifier(ShardedClassifier):
         return self.law_.probability_certificate
 
     @available_if(_gives_probabilities)
-    def predict_proba(self, X: MatrixLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: MatrixLike) -> Floats:
         """Release noisy class probabilities, one private vector per row."""
         check_is_fitted(self, "law_")
         return self.law_.draw_probabilities(X)
@@ -211,7 +208,7 @@ class AverageLabelLaw(ShardLaw):
         places = drawn if isinstance(law, Response) else drawn.argmax(axis=1)
         return self._named(places.astype(np.int64))
 
-    def draw_probabilities(self, X: MatrixLike) -> NDArray[np.float64]:
+    def draw_probabilities(self, X: MatrixLike) -> Floats:
         """Draw one private vector of probabilities per row."""
         sums = self.ensemble.probability_sums(self.form.rows(X))
         whole_sum = float(self.n_shards * OUTPUT_STEPS)
@@ -234,7 +231,7 @@ def label_noise(
     )
 
 
-def project_to_simplex(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def project_to_simplex(rows: Floats) -> Floats:
     """Return the nearest point of the probability simplex for each row."""
     ordered = -np.sort(-rows, axis=1)
     levels = (np.cumsum(ordered, axis=1) - 1) / np.arange(1, rows.shape[1] + 1)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats
 from reticent.mechanisms import RandomSource, RealResponse
 
 
@@ -39,7 +39,7 @@ class BoundedAnswers:
         return cls(noisy, low / 2 + high / 2, high / 2 - low / 2, bounds)
 
     @property
-    def location(self) -> NDArray[np.float64]:
+    def location(self) -> Floats:
         """The numbers before noise."""
         return np.asarray(self.offset + self.unit * self.noisy.location)
 
@@ -53,7 +53,7 @@ class BoundedAnswers:
         """Law of the noise."""
         return self.noisy.law
 
-    def draw(self, source: RandomSource) -> NDArray[np.float64]:
+    def draw(self, source: RandomSource) -> Floats:
         """Draw noisy numbers, clipped to the public bounds."""
         with np.errstate(over="ignore"):  # beyond the bounds in any case
             numbers = self.offset + self.unit * self.noisy.draw(source)

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
+from reticent._numbers import ceil_float, exact
 from reticent.errors import (
     AccountOpenError,
     BudgetExhaustedError,
     InvalidParameterError,
 )
 from reticent.guarantees import (
-    CLOSED_FORMS,
+    QUICK_METHODS,
+    TOTALS_OF_DELTA,
     ZCDP,
     ApproxDP,
+    BoundedRange,
     Budget,
     Certificate,
     Others,
     PureDP,
     Scope,
+    answers_within,
     claim,
+    range_running_total,
     repeat,
     spent_total,
 )
@@ -55,9 +62,17 @@ def ledger_for(identity: str, dataset: str) -> MemoryLedger:
         return _ledgers.setdefault((identity, dataset), MemoryLedger())
 
 
-def cap_for(budget: Budget, charge: Charge) -> Cap:
-    """Return the cap of a budget that covers at least one answer, or refuse it."""
+def cap_for(
+    budget: Budget, charge: Charge, alone: Certificate[Any] | None = None
+) -> Cap:
+    """Return the cap of a budget that covers at least one answer, or refuse it.
+
+    A certificate that is `alone` on its ledger may be counted (G25).
+    """
     cap = Cap.within(budget, relation=charge.relation, charge=charge)
+    counted = None if alone is None else _counted(budget, alone)
+    if counted is not None and counted.answers_left(charge) > cap.answers_left(charge):
+        return counted
     if cap.answers_left(charge) < 1:
         raise BudgetExhaustedError(
             f"one answer costs {charge}; the budget of {budget} covers none. "
@@ -66,8 +81,26 @@ def cap_for(budget: Budget, charge: Charge) -> Cap:
     return cap
 
 
+@lru_cache(maxsize=256)  # every new client opens an account under the same cap
+def _counted(budget: Budget, certificate: Certificate[Any]) -> Cap | None:
+    """Return the cap that counts answers of bounded range, if it covers any (G25)."""
+    if not (isinstance(certificate.guarantee, BoundedRange) and budget.delta > 0):
+        return None
+    totals = ceil_float(exact(budget.delta) * TOTALS_OF_DELTA)
+    rest = math.nextafter(float(exact(budget.delta) - exact(totals)), 0.0)
+    answers = answers_within(certificate, Budget(budget.epsilon, rest))
+    if answers < 1:
+        return None
+    total = repeat(certificate, answers, delta=rest, methods=QUICK_METHODS)
+    return Cap.count(total, totals=totals)
+
+
 def open_shared(
-    ledger: Ledger, account: AccountId, budget: Budget, charge: Charge
+    ledger: Ledger,
+    account: AccountId,
+    budget: Budget,
+    charge: Charge,
+    alone: Certificate[Any] | None = None,
 ) -> Cap:
     """Open an account under a budget, or check that it is open under the same one.
 
@@ -78,7 +111,7 @@ def open_shared(
     InvalidParameterError
         If the account is open under another budget, or cannot count the charge.
     """
-    cap = cap_for(budget, charge)
+    cap = cap_for(budget, charge, alone)
     try:
         return ledger.open_account(account, cap).cap
     except AccountOpenError:
@@ -100,6 +133,8 @@ def open_shared(
 
 def _keeps(known: Cap, cap: Cap, charge: Charge) -> bool:
     """Return whether an open account keeps the promise that is asked for."""
+    if cap.method is Method.COUNT:
+        return known == cap
     if known.method is Method.COUNT and known.certificate == charge.certificate:
         return (known.epsilon or 0) <= (cap.epsilon or 0) and (
             (known.delta or 0) <= (cap.delta or 0)
@@ -175,9 +210,8 @@ def total_of(
     }
     counts = {certificate: spent.answers for certificate, spent in named.items()}
     if cap.method is Method.COUNT and counts:
-        ((certificate, _),) = counts.items()
-        delta = units_to_float(cap.delta or 0, DELTA_UNITS)
-        return repeat(certificate, cap.answers or 1, delta=delta, methods=CLOSED_FORMS)
+        ((certificate, count),) = counts.items()
+        return _counted_total(certificate, count, cap)
     rest = balance.spent
     for spent in named.values():
         rest = rest.minus(spent)
@@ -185,6 +219,26 @@ def total_of(
     if not counts and others is not None:
         return spent_total({_recorded(others, own): 1}, cap.filter)
     return spent_total(counts, cap.filter, others)
+
+
+def _counted_total(
+    certificate: Certificate[Any], count: int, cap: Cap
+) -> Certificate[Any]:
+    """Return the total of an account that counts answers under one certificate."""
+    most, delta = cap.answers or 1, units_to_float(cap.delta or 0, DELTA_UNITS)
+    if not cap.totals:
+        return repeat(certificate, most, delta=delta, methods=QUICK_METHODS)
+    total: Certificate[Any] = range_running_total(
+        certificate,
+        counts=(count,),
+        most=most,
+        delta=delta,
+        totals=units_to_float(cap.totals, DELTA_UNITS),
+        answers=count,
+    )
+    if isinstance(total.guarantee, PureDP):
+        return repeat(certificate, count)
+    return total
 
 
 def _unnamed(rest: Spend, cap: Cap) -> Others:

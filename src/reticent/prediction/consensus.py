@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Ints
 from reticent._numbers import probability, whole
 from reticent._search import last_that_holds
 from reticent._sklearn import MatrixLike
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
 from reticent.guarantees import (
     CLOSED_FORMS,
+    QUICK_METHODS,
     Budget,
     Certificate,
     basic_composition,
+    largest_range,
     repeat,
 )
 from reticent.ledger import AccountId, AccountScope, Cap, Charge, Ledger, Request
@@ -115,7 +118,7 @@ class ShardConsensus:
         """How many more queries in doubt will be answered."""
         return self._mechanism.unstable_left
 
-    def places(self, votes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def places(self, votes: Ints) -> Ints:
         """Return the place of each row's label, `UNSTABLE` where it is in doubt."""
         return self._mechanism.answer(votes)
 
@@ -282,7 +285,7 @@ class ConsensusInterface:
             )
         return labels
 
-    def _learn(self, keys: list[bytes], votes: NDArray[np.int64]) -> None:
+    def _learn(self, keys: list[bytes], votes: Ints) -> None:
         """Answer the queries that are new, as far as the budget goes."""
         fresh = {key: row for row, key in reversed(list(enumerate(keys)))}
         rows = sorted(row for key, row in fresh.items() if key not in self._memory)
@@ -303,7 +306,7 @@ class ConsensusInterface:
             soft_vote_certificate(n=relation.n, epsilon=self.vote_epsilon),
             self.unstable,
             delta=half,
-            methods=CLOSED_FORMS,
+            methods=QUICK_METHODS,
         )
         return self.law.certified(basic_composition(consensus, votes, counts=(1, 1)))
 
@@ -336,4 +339,5 @@ def _largest_vote(count: int, epsilon: float, delta: float) -> float:
         return bool(total.guarantee.epsilon <= epsilon)
 
     least = epsilon / count * (1 - 1e-12)
-    return last_that_holds(fits, least, 8 * epsilon, halvings=40)
+    found = last_that_holds(fits, least, 8 * epsilon, halvings=40)
+    return max(found, largest_range(count, epsilon, delta))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._sklearn import MatrixLike, safe_indexing
-from reticent.errors import AccountOpenError
+from reticent.errors import AccountOpenError, InvalidParameterError
 from reticent.guarantees import Budget, Certificate
 from reticent.ledger import (
     AccountId,
@@ -29,6 +29,8 @@ from reticent.prediction.budgets import (
     remember_certificate,
     total_of,
 )
+from reticent.prediction.lasting.interface import LastingInterface
+from reticent.prediction.lasting.law import LastingLaw
 from reticent.prediction.law import law_of
 from reticent.prediction.queries import canonical_rows
 
@@ -40,7 +42,9 @@ class PredictionInterface:
     ----------
     predictor : fitted predictor of `reticent.prediction`
         Its law is taken as it is now: a later `set_params` or fit changes neither
-        what this interface draws nor what it charges.
+        what this interface draws nor what it charges. A predictor whose answers last
+        (`PrivateNeighborsClassifier`) is charged once for all answers, and then
+        answers without end: see `LastingInterface`.
     budget : Budget
         The most that everything charged to the dataset's account may cost together,
         whatever models and clients it is for. Clients may pool what they learn, so
@@ -110,20 +114,31 @@ class PredictionInterface:
         self.certificate = certificate
         self.charge = Charge.of(certificate)
         identity = self.law.identity
+        self._lasting: LastingInterface | None = None
+        if isinstance(self.law, LastingLaw):
+            self._lasting = _lasting(
+                predictor, ledger, budget, dataset, client_budget=client_budget
+            )
+            self.ledger = self._lasting.ledger
+            return
         self.ledger = ledger_for(identity, dataset) if ledger is None else ledger
         self._dataset = AccountId(AccountScope.DATASET, dataset)
         self._memory = f"{dataset}/{name}/{identity}"
         self._charges = ChargesByCertificate(self.ledger)
         self._clients: set[str] = set()
         self._lock = threading.Lock()
+        # Nothing else is charged to a ledger that was made for this model alone.
+        self._alone = certificate if ledger is None else None
         if client_budget is not None:
-            cap_for(client_budget, self.charge)
-        open_shared(self.ledger, self._dataset, budget, self.charge)
+            cap_for(client_budget, self.charge, self._alone)
+        open_shared(self.ledger, self._dataset, budget, self.charge, self._alone)
         remember_certificate(certificate)
 
     @property
-    def capacity(self) -> int:
+    def capacity(self) -> float:
         """How many different queries the account's cap covers in all, if alone."""
+        if self._lasting is not None:
+            return self._lasting.capacity
         cap = self.ledger.balance(self._dataset).cap
         return cap.answers_left(self.charge)
 
@@ -149,6 +164,8 @@ class PredictionInterface:
         AnswerLostError
             If the key was charged before and its answer was lost.
         """
+        if self._lasting is not None:
+            return self._lasting.predict(X, client=client, key=key)
         queries = canonical_rows(X)
         if not queries:
             return self._labels([])
@@ -159,6 +176,7 @@ class PredictionInterface:
             charge=self.charge,
             queries=tuple(queries),
             memory=self._memory,
+            record=key is not None,
         )
 
         def draw(places: tuple[int, ...]) -> list[bytes]:
@@ -181,6 +199,8 @@ class PredictionInterface:
         client : str, default=None
             What this client was charged, instead.
         """
+        if self._lasting is not None:
+            return self._lasting.spent(client=client)
         account = self._dataset
         if client is not None:
             account = AccountId(AccountScope.CLIENT, client)
@@ -189,8 +209,10 @@ class PredictionInterface:
             return None  # nobody of that name has asked
         return total_of(self.ledger.balance(account), charged, self.certificate)
 
-    def remaining(self, *, client: str | None = None) -> int:
+    def remaining(self, *, client: str | None = None) -> float:
         """Return how many new queries are left, in all or for one client."""
+        if self._lasting is not None:
+            return self._lasting.remaining(client=client)
         accounts = [self._dataset]
         accounts += [] if client is None else self._client_accounts(client)
         balances = [self.ledger.balance(account) for account in accounts]
@@ -207,9 +229,11 @@ class PredictionInterface:
 
     def _open_client(self, account: AccountId) -> None:
         if self.client_budget is not None:
-            open_shared(self.ledger, account, self.client_budget, self.charge)
+            open_shared(
+                self.ledger, account, self.client_budget, self.charge, self._alone
+            )
             return
-        cap = cap_for(self.budget, self.charge)
+        cap = cap_for(self.budget, self.charge, self._alone)
         with contextlib.suppress(AccountOpenError):  # any cap will do
             self.ledger.open_account(account, cap)
 
@@ -221,6 +245,23 @@ class PredictionInterface:
         names: dict[str, int] = {str(label): i for i, label in enumerate(classes)}
         indices = np.array([names[text] for text in texts], dtype=np.int64)
         return np.asarray(classes)[indices]
+
+
+def _lasting(
+    predictor: Any,
+    ledger: Ledger | None,
+    budget: Budget,
+    dataset: str,
+    *,
+    client_budget: Budget | None,
+) -> LastingInterface:
+    if client_budget is not None:
+        raise InvalidParameterError(
+            f"client_budget={client_budget} cannot be kept: all clients share one "
+            "total of a model whose answers last. Leave it out, or give clients "
+            "shares when the model is fitted."
+        )
+    return LastingInterface(predictor, ledger, budget=budget, dataset=dataset)
 
 
 def _encoded(answers: NDArray[Any]) -> list[bytes]:

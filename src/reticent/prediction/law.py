@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import secrets
+import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from reticent._sklearn import MatrixLike
-from reticent.errors import InvalidParameterError
+from reticent.errors import CuratorOnlyWarning, InvalidParameterError
 from reticent.guarantees import Budget, Certificate
 from reticent.mechanisms import RandomSource
 
@@ -90,9 +93,19 @@ class AnswerLaw(Locked, ABC):
 
 
 class LawfulPredictor(BaseEstimator):
-    """A predictor whose `fit` makes a law, from which all answers are drawn."""
+    """A predictor whose `fit` makes a law, from which all answers are drawn.
+
+    scikit-learn's `score`, and with it `cross_val_score` and `GridSearchCV`, keep
+    working, with a `CuratorOnlyWarning`.
+    """
 
     law_: AnswerLaw
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        score = getattr(cls, "score", None)
+        if score is not None and not hasattr(score, "__wrapped__"):
+            cls.score = _for_the_curator(score)
 
     @property
     def certificate_(self) -> Certificate[Any]:
@@ -114,10 +127,42 @@ class LawfulPredictor(BaseEstimator):
         return self.law_
 
 
+#: Classes of predictors whose score has warned in this process.
+_warned: set[type] = set()
+
+
+def _for_the_curator(score: Callable[..., float]) -> Callable[..., float]:
+    """Let a method say, once, that what it returns is not private."""
+
+    # The docstring of scikit-learn refers to pages of its own.
+    @wraps(score, assigned=("__module__", "__name__", "__qualname__"))
+    def warned(self: Any, X: MatrixLike, y: Any, *rest: Any, **named: Any) -> float:
+        """Return scikit-learn's score of fresh answers: not private."""
+        # Training changes Python's filters for a while, and with them its own memory of
+        # what was said before.
+        kind = type(self)
+        if kind in _warned:
+            return score(self, X, y, *rest, **named)
+        _warned.add(kind)
+        warnings.warn(
+            CuratorOnlyWarning(
+                f"{kind.__name__}.score compares answers with records without "
+                "noise: what it returns is for the curator's eyes, and choosing by it "
+                "is not covered by any certificate. reticent.learners.PrivateSearch "
+                "chooses settings, reticent.evaluation.Evaluation measures, privately."
+            ),
+            stacklevel=2,
+        )
+        return score(self, X, y, *rest, **named)
+
+    return warned
+
+
 class AnswerInterface(Protocol):
     """What answers the queries of any number of clients under one budget.
 
-    `PredictionInterface` pays for each new answer, `ConsensusInterface` once for all.
+    `PredictionInterface` pays for each new answer, `ConsensusInterface` and
+    `LastingInterface` once for all.
 
     Attributes
     ----------
@@ -134,8 +179,8 @@ class AnswerInterface(Protocol):
     certificate: Certificate[Any]
 
     @property
-    def capacity(self) -> int:
-        """How many different queries may be asked in all."""
+    def capacity(self) -> float:
+        """How many different queries may be asked in all; `math.inf` if any number."""
         ...
 
     def predict(
@@ -148,7 +193,7 @@ class AnswerInterface(Protocol):
         """Return what was paid in all, or for one client; None if nothing."""
         ...
 
-    def remaining(self, *, client: str | None = None) -> int:
+    def remaining(self, *, client: str | None = None) -> float:
         """Return how many new queries are left, in all or for one client."""
         ...
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from reticent._arrays import Bools, Ints
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import needs_no_validation
@@ -29,7 +30,7 @@ class _MissingError(Exception):
 
 def ordered_column(
     column: NDArray[Any], order: str, what: str
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+) -> tuple[NDArray[Any], Bools]:
     """Return the cells that fit the order, in canonical form, and which ones do.
 
     Parameters
@@ -83,9 +84,7 @@ def ordered_column(
     return values, fits
 
 
-def _canonical(
-    column: NDArray[Any], order: str
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _canonical(column: NDArray[Any], order: str) -> tuple[NDArray[Any], Bools]:
     kind = column.dtype.kind
     if order == "numbers" and kind in "biuf":
         numbers = column.astype(np.float64, copy=False)
@@ -105,7 +104,7 @@ def _canonical(
     return np.array(kept, dtype=_KEPT[order]), fits
 
 
-def _microseconds(column: NDArray[Any]) -> NDArray[np.int64]:
+def _microseconds(column: NDArray[Any]) -> Ints:
     unit = "M8[us]" if column.dtype.kind == "M" else "m8[us]"
     return column.astype(unit).astype(np.int64)
 

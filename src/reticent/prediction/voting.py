@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._arrays import Ints
 from reticent._numbers import below_one, positive
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions
 from reticent.errors import InvalidParameterError
-from reticent.guarantees import CLOSED_FORMS, Budget, Certificate, repeat
+from reticent.guarantees import QUICK_METHODS, Budget, Certificate, repeat
 from reticent.mechanisms import (
     RandomSource,
     Response,
@@ -38,6 +39,7 @@ VOTE_RULES = ("soft", "geometric", "permute-and-flip", "gaussian")
 _WORTH = 0.9
 
 
+@dataclass(eq=False, repr=False)
 class PrivateVotingClassifier(ShardedClassifier):
     r"""Classifier whose every predicted label is differentially private.
 
@@ -97,6 +99,11 @@ class PrivateVotingClassifier(ShardedClassifier):
         The number of shards and the reason for it.
     rule_ : str
         The rule that is used.
+    expectation_ : Expectation
+        How often answers are right if every model is, from public facts alone. `fit`
+        warns with a `NearChanceWarning` if that is near chance.
+    shard_errors_ : dict
+        What the shards raised that could not be trained, by shard. Not private.
     ensemble_ : ClassifierEnsemble
         The trained models. Not private: never release them.
 
@@ -126,6 +133,20 @@ class PrivateVotingClassifier(ShardedClassifier):
     1-DP for one answer, replace one unit of 569; proved
     """
 
+    estimator: Any
+    epsilon: float = 1.0
+    classes: ArrayLike | None = None
+    n_shards: int | str = "auto"
+    _: KW_ONLY
+    rule: str = "auto"
+    delta: float = 0.0
+    budget: Budget | None = None
+    queries: int | None = None
+    public_types: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: bool = False
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"])],
         "epsilon": [Interval(Real, 0, None, closed="neither")],
@@ -139,37 +160,13 @@ class PrivateVotingClassifier(ShardedClassifier):
         "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        estimator: Any,
-        epsilon: float = 1.0,
-        classes: ArrayLike | None = None,
-        n_shards: int | str = "auto",
-        *,
-        rule: str = "auto",
-        delta: float = 0.0,
-        budget: Budget | None = None,
-        queries: int | None = None,
-        public_types: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.classes = classes
-        self.n_shards = n_shards
-        self.rule = rule
-        self.delta = delta
-        self.budget = budget
-        self.queries = queries
-        self.public_types = public_types
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
     def _plan(self, task: Any, n_units: int, source: RandomSource) -> VoteRule:
         return VoteRule.choose(self, len(task))
+
+    def _best_answer(self, plan: VoteRule, shards: int, labels: int) -> float:
+        unanimous = np.zeros((1, labels), dtype=np.int64)
+        unanimous[0, 0] = shards
+        return float(plan.response(unanimous).probabilities[0, 0])
 
     def _law(self, trained: TrainedShards, plan: VoteRule) -> VotingLaw:
         return VotingLaw.of(trained, plan)
@@ -254,7 +251,7 @@ class VoteRule:
         """Certify one answer over `n` units."""
         return _certificate(self.rule, n, self.parameter)
 
-    def response(self, votes: NDArray[np.int64]) -> Response:
+    def response(self, votes: Ints) -> Response:
         """Return the law of one answer for each row of votes."""
         law: Any = {
             "soft": soft_vote,
@@ -286,7 +283,7 @@ def _automatic_rule(asked: PrivateVotingClassifier, pure: str, epsilon: float) -
             _certificate(rule, 1, epsilon),
             int(asked.queries or 1),
             delta=asked.budget.delta if asked.budget else 0.0,
-            methods=CLOSED_FORMS,
+            methods=QUICK_METHODS,
         )
         return float(answers.guarantee.epsilon)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
+from reticent._arrays import Bools
 from reticent._numbers import positive, probability, whole
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError
@@ -100,6 +101,7 @@ class WalkLaw(AnswerLaw):
         return law(positions, self.epsilon, bound=self.reach)
 
 
+@dataclass(eq=False, repr=False)
 class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
     r"""Binary classifier on one ordered feature whose every answer is private.
 
@@ -176,6 +178,16 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
     1-DP for one answer, replace one unit of 600; proved
     """
 
+    epsilon: float = 1.0
+    feature: int | str = 0
+    _: KW_ONLY
+    rule: str = "two-step"
+    order: str = "numbers"
+    error: float = 0.05
+    classes: ArrayLike | None = None
+    relation: str = "replace-one"
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "epsilon": [Interval(Real, 0, None, closed="neither")],
         "feature": [str, Interval(Integral, 0, None, closed="left")],
@@ -185,27 +197,6 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
         "classes": ["array-like", None],
         "relation": [StrOptions({"replace-one", "add-remove"})],
     }
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        feature: int | str = 0,
-        *,
-        rule: str = "two-step",
-        order: str = "numbers",
-        error: float = 0.05,
-        classes: ArrayLike | None = None,
-        relation: str = "replace-one",
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.feature = feature
-        self.rule = rule
-        self.order = order
-        self.error = error
-        self.classes = classes
-        self.relation = relation
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
@@ -281,7 +272,7 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
 
 
 def _balances(
-    values: NDArray[Any], ones: NDArray[np.bool_]
+    values: NDArray[Any], ones: Bools
 ) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
     """Return the distinct values in order, and the balance of labels at each.
 

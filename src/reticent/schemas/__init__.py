@@ -11,6 +11,7 @@ from reticent.schemas.columns import (
     Numeric,
     NumericTarget,
     plain_number,
+    transformed,
 )
 from reticent.schemas.encoder import Encoder
 from reticent.schemas.files import read_batches, read_table
@@ -30,4 +31,5 @@ __all__ = [
     "plain_number",
     "read_batches",
     "read_table",
+    "transformed",
 ]

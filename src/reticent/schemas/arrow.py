@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats
 from reticent.schemas.cells import UNKNOWN, Lookup
 
 
@@ -37,7 +38,7 @@ class ArrowColumn:
         """Return the number of cells."""
         return len(self._array)
 
-    def numbers(self) -> NDArray[np.float64] | None:
+    def numbers(self) -> Floats | None:
         """Return numbers if the type is numeric or every text is a plain number."""
         import pyarrow as pa
 
@@ -52,7 +53,7 @@ class ArrowColumn:
             return None
         return self._floats(safe=False)
 
-    def _numbers_of_text(self) -> NDArray[np.float64] | None:
+    def _numbers_of_text(self) -> Floats | None:
         import pyarrow as pa
 
         try:
@@ -63,7 +64,7 @@ class ArrowColumn:
         usual = int(np.isfinite(numbers).sum()) + self._array.null_count
         return numbers if usual == len(numbers) else None
 
-    def _floats(self, *, safe: bool) -> NDArray[np.float64]:
+    def _floats(self, *, safe: bool) -> Floats:
         import pyarrow as pa
 
         floats = self._array.cast(pa.float64(), safe=safe)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
+from reticent._arrays import Floats
 from reticent.errors import InvalidParameterError
 from reticent.schemas.columns import (
     Numeric,
@@ -26,9 +26,7 @@ BASES = ("linear", "bins", "splines")
 _DEGREE = 3
 
 
-def inner_knots(
-    name: str, spec: Numeric, knots: int | Sequence[float]
-) -> NDArray[np.float64]:
+def inner_knots(name: str, spec: Numeric, knots: int | Sequence[float]) -> Floats:
     """Return the knots inside the range, in the column's own unit.
 
     A whole number asks for that many knots, evenly spread after the transform.
@@ -88,7 +86,7 @@ class NumericFeatures:
             self.names = [f"{name} in [{a}, {b})" for a, b in pairwise(edges)]
             self.names[-1] = self.names[-1][:-1] + "]"
 
-    def values(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, numbers: Floats) -> Floats:
         """Return the features of numbers inside the range; zeros for NaN."""
         rows = np.flatnonzero(~np.isnan(numbers))
         out = np.zeros((len(numbers), len(self.names)), dtype=np.float64)
@@ -102,7 +100,7 @@ class NumericFeatures:
         return out
 
 
-def scaled(spec: Numeric, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def scaled(spec: Numeric, values: Floats) -> Floats:
     """Return values inside the range on [0, 1], after the transform."""
     low, high = transformed(spec.transform, np.array([spec.low, spec.high]))
     shares = (transformed(spec.transform, values) - low) / (high - low)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats
 from reticent.schemas.columns import Level
 
 MISSING = -1
@@ -119,7 +120,7 @@ class RawColumn(Protocol):
     def __len__(self) -> int:
         """Return the number of cells."""
 
-    def numbers(self) -> NDArray[np.float64] | None:
+    def numbers(self) -> Floats | None:
         """Return the cells as numbers, NaN if missing; None asks for a careful pass."""
 
     def codes(self, lookup: Lookup) -> NDArray[np.int32] | None:
@@ -146,7 +147,7 @@ class ArrayColumn:
         """Return the number of cells."""
         return len(self._array)
 
-    def numbers(self) -> NDArray[np.float64]:
+    def numbers(self) -> Floats:
         """Return the cells as numbers."""
         with np.errstate(over="ignore"):  # long double infinities are refused later
             return self._array.astype(np.float64)
@@ -174,7 +175,7 @@ class ListColumn:
         """Return the number of cells."""
         return len(self._cells)
 
-    def numbers(self) -> NDArray[np.float64] | None:
+    def numbers(self) -> Floats | None:
         """Return the cells as numbers if all of them are plain Python numbers."""
         if not set(map(type, self._cells)) <= {int, float}:
             return None
@@ -216,7 +217,7 @@ def number_of_cell(cell: Any, *, untyped: bool) -> float | None:
     return None
 
 
-def read_numbers(column: RawColumn) -> tuple[NDArray[np.float64], int | None]:
+def read_numbers(column: RawColumn) -> tuple[Floats, int | None]:
     """Return the column as numbers, and the first row that is not one (or None)."""
     fast = column.numbers()
     if fast is not None:

@@ -12,8 +12,8 @@ from math import inf
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats
 from reticent.errors import InvalidParameterError
 
 Level: TypeAlias = bool | int | str
@@ -111,7 +111,7 @@ def checked_levels(key: str, levels: object) -> tuple[Level, ...]:
     return values
 
 
-def transformed(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def transformed(name: str, values: Floats) -> Floats:
     """Apply a public, increasing transform to values inside the declared range."""
     if name == "log1p":
         return np.log1p(values)
@@ -120,7 +120,7 @@ def transformed(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
     return values
 
 
-def restored(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def restored(name: str, values: Floats) -> Floats:
     """Undo `transformed`."""
     if name == "log1p":
         return np.expm1(values)

@@ -7,8 +7,8 @@ from math import hypot, inf, sqrt
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats
 from reticent._numbers import up
 from reticent.errors import InvalidParameterError
 from reticent.schemas.basis import BASES, NumericFeatures
@@ -226,7 +226,7 @@ class Encoder:
         top = self._transformed(layout.high[self._linear[0]][None, :])
         self._width = top - self._bottom
 
-    def _transformed(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _transformed(self, numbers: Floats) -> Floats:
         if self._transforms:
             numbers = numbers.copy()
             for kind, places in self._transforms:
@@ -238,7 +238,7 @@ class Encoder:
         """Number of features."""
         return len(self.names)
 
-    def transform(self, table: Table) -> NDArray[np.float64]:
+    def transform(self, table: Table) -> Floats:
         """Return the encoded rows.
 
         Parameters
@@ -258,13 +258,13 @@ class Encoder:
             )
         return self._ordinal(table) if self.style == "ordinal" else self._dense(table)
 
-    def _ordinal(self, table: Table) -> NDArray[np.float64]:
+    def _ordinal(self, table: Table) -> Floats:
         out = np.empty((len(table), self.n_features), dtype=np.float64)
         out[:, self._number_places] = table.numbers
         out[:, self._code_places] = np.where(table.codes < 0, np.nan, table.codes)
         return out
 
-    def _dense(self, table: Table) -> NDArray[np.float64]:
+    def _dense(self, table: Table) -> Floats:
         out = np.zeros((len(table), self.n_features), dtype=np.float64)
         if self.intercept:
             out[:, 0] = 1.0

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Bools, Floats
 from reticent.errors import InvalidDataError
 from reticent.schemas.cells import MISSING, UNKNOWN, Lookup
 from reticent.schemas.columns import Categorical, Column, Numeric, plain_number
@@ -29,7 +30,7 @@ def _missing(row: int, column: str, place: Place) -> InvalidDataError:
     )
 
 
-def _first(bad: NDArray[np.bool_]) -> tuple[int, int]:
+def _first(bad: Bools) -> tuple[int, int]:
     row, column = np.argwhere(bad)[0]
     return int(row), int(column)
 
@@ -52,9 +53,7 @@ class NumericBlock:
         self.strict = np.array([spec.outside == "error" for spec in specs], dtype=bool)
         self._some_strict = bool(self.strict.any())
 
-    def checked(
-        self, numbers: NDArray[np.float64], place: Place
-    ) -> NDArray[np.float64]:
+    def checked(self, numbers: Floats, place: Place) -> Floats:
         """Return numbers inside the ranges, NaN only where values may be missing."""
         if not np.isfinite(numbers).all():
             missing = np.isnan(numbers) & ~self.may_miss

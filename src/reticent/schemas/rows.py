@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats
 from reticent.schemas.cells import UNKNOWN, number_of_cell
 from reticent.schemas.places import CLIENT, listed
 from reticent.schemas.table import Table
@@ -89,7 +90,7 @@ class RowReader:
             row=position,
         )
 
-    def _numbers(self, picked: list[tuple[Any, ...]]) -> NDArray[np.float64]:
+    def _numbers(self, picked: list[tuple[Any, ...]]) -> Floats:
         kinds = {type(value) for values in picked for value in values}
         if kinds <= _NUMBERS:
             try:
@@ -102,7 +103,7 @@ class RowReader:
                     return numbers
         return self._numbers_with_care(picked)
 
-    def _numbers_with_care(self, picked: list[tuple[Any, ...]]) -> NDArray[np.float64]:
+    def _numbers_with_care(self, picked: list[tuple[Any, ...]]) -> Floats:
         """Read cell by cell. Only null is missing; NaN is not JSON and is refused."""
         block = self._layout.numeric
         numbers = np.empty((len(picked), len(block.names)), dtype=np.float64)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats
 from reticent.errors import InvalidDataError
 from reticent.schemas.cells import Lookup, RawColumn, read_codes, read_numbers
 from reticent.schemas.columns import ClassLabel, Label
@@ -38,7 +39,7 @@ class Table:
     """
 
     schema: Schema
-    numbers: NDArray[np.float64]
+    numbers: Floats
     codes: NDArray[np.int32]
     label: NDArray[Any] | None = None
     units: NDArray[Any] | None = None

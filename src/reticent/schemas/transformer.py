@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from reticent._arrays import Floats
 from reticent.schemas.encoder import Encoder
 from reticent.schemas.schema import Schema
 from reticent.schemas.table import Table
 
 
+@dataclass(eq=False, repr=False)
 class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
     """Transformer that encodes tables by a public schema.
 
@@ -53,22 +56,13 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # u
     array([-1.,  0.,  1.])
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        style: str = "dense",
-        scale: str = "symmetric",
-        basis: Any = "linear",
-        knots: Any = 4,
-        intercept: bool = False,
-    ) -> None:
-        self.schema = schema
-        self.style = style
-        self.scale = scale
-        self.basis = basis
-        self.knots = knots
-        self.intercept = intercept
+    schema: Schema
+    _: KW_ONLY
+    style: str = "dense"
+    scale: str = "symmetric"
+    basis: Any = "linear"
+    knots: Any = 4
+    intercept: bool = False
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Build the encoder from the parameters; `X` and `y` are not used."""
@@ -77,7 +71,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # u
         self.feature_names_in_ = np.array(list(self.schema.columns), dtype=object)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: Any) -> Floats:
         """Validate and encode a data frame, a mapping of arrays, a matrix or a Table.
 
         Parameters

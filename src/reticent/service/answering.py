@@ -46,6 +46,14 @@ class Answering:
         key : str
             Made by `reticent.home.request_key`.
         """
+        if model.lasting is not None:
+            # In a thread: those who wait at the same time share one record.
+            reply = await asyncio.to_thread(model.lasting.answer, table, client)
+            self._count(model.name, "drawn", len(reply.answers) - reply.remembered)
+            self._count(model.name, "remembered", reply.remembered)
+            seen = sum(max(0.0, evidence) for evidence in reply.evidence or ())
+            self._metrics.evidence.labels(model.name).inc(seen)
+            return reply
         if model.charge is None:
             answers = await self._drawing.answers(model.draw, table)
             self._count(model.name, "released", len(answers))

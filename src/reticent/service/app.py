@@ -9,12 +9,14 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.types import Receive, Scope, Send
 
 import reticent
 from reticent.home import KeyStore, Registry, Settings
 from reticent.ledger import Ledger
 from reticent.service.dashboard import install_dashboard
 from reticent.service.requests import problems
+from reticent.service.requests.direct_routes import DirectRoutes
 from reticent.service.requests.envelope import Envelope
 from reticent.service.service import Service, open_service
 from reticent.service.telemetry import start_metrics
@@ -34,13 +36,31 @@ computed. Send an API key as `Authorization: Bearer ...` or `X-API-Key: ...`.
 """
 
 
+class Application(FastAPI):
+    """The framework's application behind the envelope that every request passes."""
+
+    envelope: Envelope
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self.envelope(scope, receive, send)
+
+    async def routed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that has passed the envelope."""
+        await super().__call__(scope, receive, send)
+
+
+def _nobody(scope: Scope) -> bool:
+    return False
+
+
 def create_app(
     settings: Settings,
     *,
     ledger: Ledger | None = None,
     keys: KeyStore | None = None,
     registry: Registry | None = None,
-) -> FastAPI:
+) -> Application:
     """Return the service as an ASGI application.
 
     Parameters
@@ -63,7 +83,7 @@ def create_app(
     and errors depend on requests and budgets alone, never on a record.
     """
     service = open_service(settings, ledger=ledger, keys=keys, registry=registry)
-    app = FastAPI(
+    app = Application(
         title="reticent",
         version=reticent.__version__,
         description=_DESCRIPTION,
@@ -75,12 +95,19 @@ def create_app(
     )
     app.state.service = service
     problems.install(app)
-    app.include_router(v1_routes(service))
+    direct = DirectRoutes()
+    app.include_router(v1_routes(service, direct))
     app.include_router(admin_routes(service))
-    app.include_router(inference_routes(service))
-    if settings.dashboard:
-        install_dashboard(app, service)
-    app.add_middleware(Envelope, gate=service.gate, metrics=service.metrics)
+    app.include_router(inference_routes(service, direct))
+    signed_in = install_dashboard(app, service) if settings.dashboard else _nobody
+    app.envelope = Envelope(
+        app.routed,
+        access=service.access,
+        gate=service.gate,
+        metrics=service.metrics,
+        direct=direct,
+        signed_in=signed_in,
+    )
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

@@ -8,13 +8,11 @@ per worker at the same address, the kernel distributes connections evenly.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import socket
 import sys
 from typing import Any
 
 import uvicorn
-from uvicorn.supervisors import Multiprocess
 
 
 class SharedAddress(socket.socket):
@@ -63,15 +61,9 @@ class SharedAddress(socket.socket):
         return SharedAddress.join, (int(self.family), host, port)
 
 
-def run_workers(config: uvicorn.Config) -> None:
-    """Serve with several workers until a signal says stop."""
-    held: socket.socket | None = None
+def shared_listener(config: uvicorn.Config) -> socket.socket:
+    """Return a socket at the address of several workers, to be pickled for each."""
     if sys.platform == "linux":  # others share addresses, but not evenly
         with contextlib.suppress(OSError):
-            held = SharedAddress.hold(config.host, config.port)
-    if held is None:
-        held = config.bind_socket()  # if it cannot be had, this says so and ends
-    supervisor: dict[str, Any] = {"sockets": [held]}
-    if "target" in inspect.signature(Multiprocess).parameters:  # uvicorn before 0.50
-        supervisor["target"] = uvicorn.Server(config).run
-    Multiprocess(config, **supervisor).run()
+            return SharedAddress.hold(config.host, config.port)
+    return config.bind_socket()  # if it cannot be had, this says so and ends

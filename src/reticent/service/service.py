@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
+from reticent._clock import seconds
 from reticent.errors import InvalidParameterError
 from reticent.home import (
     Keyring,
@@ -22,6 +24,8 @@ from reticent.service.requests.access import Access
 from reticent.service.requests.limits import Gate, RateLimit
 from reticent.service.telemetry import Metrics
 
+log = logging.getLogger("reticent.service")
+
 
 @dataclass(frozen=True, eq=False)
 class Service:
@@ -39,6 +43,8 @@ class Service:
 
     def close(self) -> None:
         """Finish what is pending and close files and threads."""
+        self.access.close()
+        self.registry.close()
         self.ledger.close()
         self.keyring.store.close()
 
@@ -55,6 +61,10 @@ def open_service(
     Nothing is charged: a released model that was not paid for is refused. Models are
     loaded first, so that one that must not be served leaves the ledger untouched.
     """
+    seconds()  # a log, too, needs a clock that can be read
+    risk = settings.second_place_risk()
+    if risk is not None:
+        log.warning("second place", extra={"fields": {"risk": risk}})
     if not settings.models and registry is None:
         raise InvalidParameterError("models names no model to serve.")
     found = open_registry(settings) if registry is None else registry

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import inspect
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -15,16 +15,19 @@ from typing import Any, NoReturn
 
 import uvicorn
 from fastapi import FastAPI
-from prometheus_client import CollectorRegistry, Metric
+from prometheus_client import CollectorRegistry, Counter, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from threadpoolctl import threadpool_limits
+from uvicorn.importer import import_from_string
 
 from reticent.home import Settings
 from reticent.service.app import create_app
-from reticent.service.listeners import run_workers
+from reticent.service.listeners import shared_listener
+from reticent.service.network import Connection
 from reticent.service.service import open_service
 from reticent.service.telemetry import configure_logging, start_metrics
+from reticent.service.workers import Workers, end_with
 
 _MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -70,13 +73,15 @@ def serve(config: str | os.PathLike[str] | None = None, **given: Any) -> None:
         # What must not be served is refused here, once; workers that refuse would be
         # started again and again.
         open_service(settings).close()
-    with _shared_metrics(settings), _exit_code_zero():
+        configure_logging()  # the supervisor says which workers died
+    with _shared_metrics(settings) as on_death, _exit_code_zero():
         run(
             # Workers are processes of their own and read the settings again.
             partial(application, config, **given),
             host=settings.host,
             port=settings.port,
             workers=settings.workers,
+            on_death=on_death,
             log_config=None,
             server_header=False,
             date_header=True,
@@ -86,7 +91,11 @@ def serve(config: str | os.PathLike[str] | None = None, **given: Any) -> None:
 
 
 def run(
-    factory: str | Callable[[], FastAPI], *, workers: int = 1, **settings: Any
+    factory: str | Callable[[], Any],
+    *,
+    workers: int = 1,
+    on_death: Callable[[str], None] = lambda reason: None,
+    **settings: Any,
 ) -> None:
     """Run the application that a factory makes, in a number of processes.
 
@@ -96,18 +105,44 @@ def run(
         ``module:function``, or something that can be pickled for other processes.
     workers : int, default=1
         Number of processes.
+    on_death : callable
+        Called with the reason when a worker has to be replaced.
     **settings
         Of uvicorn.
     """
-    given = {"factory": True, "access_log": False, "backlog": 1024, **settings}
+    _allow_connections()
+    given = {
+        "factory": True,
+        "access_log": False,
+        "backlog": 1024,
+        "http": Connection,
+        "ws": "none",
+        **settings,
+    }
     if workers == 1:
         uvicorn.run(factory, **given)
         return
-    if "timeout_worker_healthcheck" in inspect.signature(uvicorn.Config).parameters:
-        # A worker imports for seconds before it answers; on a busy machine the usual
-        # five are not enough, and workers would be replaced before they have begun.
-        given.setdefault("timeout_worker_healthcheck", 30)
-    run_workers(uvicorn.Config(factory, workers=workers, **given))
+    # Where the supervisor is killed, its workers must not go on alone.
+    made = partial(_in_worker, factory, os.getpid())
+    config = uvicorn.Config(made, workers=workers, **given)
+    Workers(config, [shared_listener(config)], on_death).run()
+
+
+def _in_worker(factory: str | Callable[[], Any], supervisor: int) -> Any:
+    """Make the application in a worker, which ends with its supervisor."""
+    end_with(supervisor)
+    made = import_from_string(factory) if isinstance(factory, str) else factory
+    return made()
+
+
+def _allow_connections() -> None:
+    """Let this process have as many open files as it may."""
+    if sys.platform != "win32":
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextlib.contextmanager
@@ -152,19 +187,29 @@ def _lives(process: int) -> bool:
 
 
 @contextlib.contextmanager
-def _shared_metrics(settings: Settings) -> Iterator[None]:
-    """Add up the counters of several workers on one listener, in this process."""
+def _shared_metrics(settings: Settings) -> Iterator[Callable[[str], None]]:
+    """Add up the counters of several workers on one listener, in this process.
+
+    Gives what counts the death of a worker.
+    """
     if settings.workers == 1 or settings.metrics_port is None:
-        yield
+        yield lambda reason: None
         return
+    registry = CollectorRegistry()
+    # Made before the folder is known: this process counts deaths, and nobody else.
+    deaths = Counter(
+        "reticent_worker_deaths",
+        "Workers that ended or were silent, and were replaced, by reason.",
+        ["reason"],
+        registry=registry,
+    )
     with tempfile.TemporaryDirectory(prefix="reticent-metrics-") as folder:
         os.environ[_MULTIPROCESS] = folder
-        registry = CollectorRegistry()
         registry.register(_Workers(Path(folder)))
         host, port = settings.metrics_host, settings.metrics_port
         _, stop = start_metrics(registry, host, port)
         try:
-            yield
+            yield lambda reason: deaths.labels(reason).inc()
         finally:
             stop()
             os.environ.pop(_MULTIPROCESS, None)

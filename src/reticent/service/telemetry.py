@@ -11,18 +11,46 @@ from collections.abc import Callable
 from typing import Any, TextIO
 from wsgiref.simple_server import WSGIServer
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
 log = logging.getLogger("reticent.service")
 
 
+class RequestRecord(logging.LogRecord):
+    """The record of one request, made for each of them: with what is shown, no more.
+
+    Parameters
+    ----------
+    fields : dict
+        What the line says.
+    """
+
+    # Looking for the caller, its thread and its task costs more than the line itself.
+    name, levelname, levelno = log.name, "INFO", logging.INFO
+    pathname = filename = "envelope.py"
+    module, funcName, lineno = "envelope", "request", 0  # noqa: N815 (logging's names)
+    args = exc_info = exc_text = stack_info = None
+    process = processName = thread = threadName = taskName = None  # noqa: N815
+    msecs = relativeCreated = 0.0  # noqa: N815
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.msg = "request"
+        self.created = time.time()
+        self.fields = fields
+
+
 class JSONLines(logging.Formatter):
     """One JSON object a line; an exception is shown as its type, without message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._second = (-1, "")
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
         line: dict[str, Any] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
+            "time": self._time(int(record.created)),
             "level": record.levelname.lower(),
             "event": record.msg if isinstance(record.msg, str) else "log",
         }
@@ -31,7 +59,18 @@ class JSONLines(logging.Formatter):
             line.update(fields)
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
-        return json.dumps(line, ensure_ascii=True, default=str)
+        if type(record) is RequestRecord:
+            text = msgspec.json.encode(line, enc_hook=str).decode()
+            if text.isascii():
+                return text
+        return json.dumps(line, default=str, separators=(",", ":"))
+
+    def _time(self, second: int) -> str:
+        known, text = self._second
+        if known != second:
+            text = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
+            self._second = (second, text)
+        return text
 
 
 def configure_logging(stream: TextIO | None = None) -> None:
@@ -73,6 +112,13 @@ class Metrics:
             "reticent_answers",
             "Answers sent, by model; drawn ones were charged, others remembered.",
             ["model", "source"],
+            registry=self.registry,
+        )
+        self.evidence = Counter(
+            "reticent_evidence",
+            "Evidence that came with lasting answers, added up, by model; over the "
+            "number of answers it is their mean.",
+            ["model"],
             registry=self.registry,
         )
         self.shed = Counter(

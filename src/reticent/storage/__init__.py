@@ -5,6 +5,7 @@ owner only and checked in every part when it is loaded; then it is the predictor
 was fitted, with the same law, votes and certificate.
 """
 
+from reticent.storage import lasting as _lasting  # noqa: F401 (registers its kinds)
 from reticent.storage import released as _released  # noqa: F401 (registers its kinds)
 from reticent.storage import sharded as _sharded  # noqa: F401 (registers its kinds)
 from reticent.storage.folders import Folder

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from reticent.errors import ModelFileError
 
 #: The only types of stored arrays: numbers and flags, little-endian, of fixed size.
-DTYPES = ("<f8", "<i8", "<i4", "|b1")
+DTYPES = ("<f8", "<i8", "<i4", "<i2", "|i1", "<u4", "<u2", "|b1")
 
 _LONGEST_HEADER = 4096
 _MOST_DIMENSIONS = 4

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats
 from reticent.errors import InternalError, InvalidParameterError, ModelFileError
 from reticent.guarantees import Certificate
 from reticent.schemas import Encoder
@@ -38,7 +38,7 @@ class FittedPredictor(Protocol):
         """What one answer promises, or what the release of the model promised."""
         ...
 
-    def predict(self, X: NDArray[np.float64]) -> NDArray[Any]:
+    def predict(self, X: Floats) -> NDArray[Any]:
         """Return one answer per row: one of `classes_` if it has them, or a number."""
         ...
 

@@ -10,10 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent._arrays import Ints
+from reticent.errors import (
+    InvalidDataError,
+    InvalidParameterError,
+    NotDeployableError,
+)
 from reticent.guarantees import Budget, Certificate, Scope
 from reticent.ledger import Ledger
-from reticent.prediction import AnswerLaw, PredictionInterface, ShardLaw, law_of
+from reticent.prediction import (
+    AnswerLaw,
+    LastingLaw,
+    PredictionInterface,
+    ShardLaw,
+    law_of,
+    total_key,
+)
 from reticent.schemas import Encoder, Schema, Table
 from reticent.storage.kinds import FittedPredictor
 from reticent.storage.manifests import Dataset, Manifest
@@ -42,7 +54,8 @@ class StoredModel:
         was released. `interface` answers by it under a budget. Fitting it again
         changes neither the answers of this object nor their certificate.
     certificate : Certificate
-        What one answer promises; if its scope is a model, what the release promised.
+        What one answer promises; if its scope is a model, what the release promised;
+        if it is an interface, what all answers together promise.
     classes : tuple or None
         The public labels as the schema has them, in the order of the columns of
         `votes`; None for numbers.
@@ -62,15 +75,20 @@ class StoredModel:
         self.predictor = predictor
         self.certificate: Certificate[Any] = predictor.certificate_
         # Bound now: answers are drawn from the law that the certificate is about.
-        self._law: AnswerLaw | None = law_of(predictor) if self.charged else None
+        released = self.certificate.scope is Scope.MODEL
+        self._law: AnswerLaw | None = None if released else law_of(predictor)
+        #: The law of answers that one total covers; None for other models.
+        self.lasting: LastingLaw | None = (
+            self._law if isinstance(self._law, LastingLaw) else None
+        )
         self.n_units: int = predictor.n_units_
         listed = manifest.parameters.get("classes")
         self.classes: tuple[Any, ...] | None = None if listed is None else tuple(listed)
 
     @property
     def charged(self) -> bool:
-        """Whether every answer costs; False if the model itself was released."""
-        return self.certificate.scope is not Scope.MODEL
+        """Whether every answer costs; False if the model, or its total, was charged."""
+        return self._law is not None and self.lasting is None
 
     def answer(self, table: Table) -> list[Any]:
         """Return one answer per row: a label as the schema has it, or a number.
@@ -89,7 +107,7 @@ class StoredModel:
             return [repr(number).encode() for number in answers.tolist()]
         return self._labelled(answers, self._classes_json)
 
-    def votes(self, table: Table) -> NDArray[np.int64]:
+    def votes(self, table: Table) -> Ints:
         """Return how the shards vote, in the order of `classes`: not private."""
         law = self._law
         if not isinstance(law, ShardLaw) or law.classes is None:
@@ -99,7 +117,18 @@ class StoredModel:
     def interface(
         self, budget: Budget, *, ledger: Ledger | None = None
     ) -> PredictionInterface:
-        """Return an interface for encoded rows that charges this model's dataset."""
+        """Return an interface for encoded rows that charges this model's dataset.
+
+        A model whose answers last needs the ledger in which its total was charged.
+        """
+        if self.lasting is not None:
+            key = total_key(self.lasting.identity)
+            if ledger is None or not ledger.charged(key):
+                raise NotDeployableError(
+                    "the total of this model was not charged in this ledger, so its "
+                    "earlier answers are not known here. Give the ledger that "
+                    "reticent.home.charge_release was called with."
+                )
         return PredictionInterface(
             self.predictor, budget, ledger=ledger, dataset=self.dataset.name
         )
@@ -122,9 +151,15 @@ class StoredModel:
 
     def _predicted(self, table: Table) -> NDArray[Any]:
         rows = self.encoder.transform(table)
-        if not self.charged and np.isnan(rows).any():
+        if self._law is None and np.isnan(rows).any():
             raise InvalidDataError(
                 "the released model takes no missing values; give every value."
+            )
+        if self.lasting is not None:
+            raise NotDeployableError(
+                "a model whose answers last answers through the ledger that was "
+                "charged its total: use interface(), 'reticent predict' or "
+                "'reticent serve'."
             )
         if self._law is not None:
             return self._law.draw(rows)

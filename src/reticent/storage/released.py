@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
+from reticent._arrays import Floats
 from reticent.errors import InvalidParameterError, ModelFileError
 from reticent.estimators import ReleasedLinearClassifier, ReleasedLinearRegressor
 from reticent.guarantees import Certificate, ReplaceOne, Sample, Scope
@@ -65,7 +65,10 @@ def _coefficients(
             "the coefficients do not fit the encoder and the label; "
             f"n_features={n_features} and n_scores={n_scores} are needed."
         )
-    dimensions = [c.parameter("dimension") for c in certificate.walk()]
+    # A search also has a score, which is not about the coefficients.
+    dimensions = [
+        c.parameter("dimension") for c in certificate.walk() if c.scope is Scope.MODEL
+    ]
     if any(
         isinstance(dimension, int) and dimension < np.count_nonzero(weights)
         for dimension in dimensions
@@ -103,7 +106,7 @@ def _check_ties(facts: Any, n_units: int, certificate: Certificate[Any]) -> None
         )
 
 
-def _arrays(fitted: Any, encoder: Encoder) -> dict[str, NDArray[np.float64]]:
+def _arrays(fitted: Any, encoder: Encoder) -> dict[str, Floats]:
     weights = np.atleast_2d(np.asarray(fitted.coef_, dtype=np.float64))
     if weights.shape[1] != encoder.n_features:
         raise ModelFileError(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from reticent._arrays import Floats
 from reticent.errors import InvalidDataError, InvalidParameterError
 
 # How often a shadow model is asked each question at first. If the answers differ, they
@@ -39,7 +40,7 @@ class Reading:
         """Whether readings are zeros and ones."""
         return self.method == "predict" and not self.numeric
 
-    def __call__(self, model: Any, X: NDArray[Any], label: Any) -> NDArray[np.float64]:
+    def __call__(self, model: Any, X: NDArray[Any], label: Any) -> Floats:
         """Ask a model and read its answers with respect to one label."""
         ask = getattr(model, self.method, None)
         if ask is None:
@@ -70,14 +71,14 @@ class Shadows:
         Whether asking again can give another answer.
     """
 
-    inside: NDArray[np.float64]
-    outside: NDArray[np.float64]
-    spread: NDArray[np.float64] | None
+    inside: Floats
+    outside: Floats
+    spread: Floats | None
     random: bool
 
     def log_likelihood(
-        self, means: NDArray[np.float64], questions: NDArray[Any], seen: NDArray[Any]
-    ) -> NDArray[np.float64]:
+        self, means: Floats, questions: NDArray[Any], seen: NDArray[Any]
+    ) -> Floats:
         """Return the log-likelihood of readings under each shadow model."""
         centre = means[:, questions]
         if self.spread is None:
@@ -86,9 +87,7 @@ class Shadows:
         gaps = (seen - centre) / self.spread[questions]
         return np.asarray(-0.5 * (gaps**2).sum(axis=1))
 
-    def separation(
-        self, inside: NDArray[np.float64], outside: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def separation(self, inside: Floats, outside: Floats) -> Floats:
         """Return how well each question distinguishes the two worlds.
 
         `inside` and `outside` are the log-weights of the shadow models so far.
@@ -138,7 +137,7 @@ def observe_shadows(
 
 def _asked(
     model: Any, questions: NDArray[Any], label: Any, reading: Reading, times: int
-) -> NDArray[np.float64]:
+) -> Floats:
     readings = reading(model, np.tile(questions, (times, 1)), label)
     if not np.isfinite(readings).all():
         raise InvalidDataError("a shadow model gave an answer that is not finite.")
@@ -146,7 +145,7 @@ def _asked(
 
 
 def membership_log_ratio(
-    ask: Callable[[NDArray[Any]], NDArray[np.float64]],
+    ask: Callable[[NDArray[Any]], Floats],
     shadows: Shadows,
     answers: int,
     *,

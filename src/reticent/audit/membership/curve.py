@@ -8,12 +8,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._arrays import Floats
 from reticent._numbers import whole
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import (
-    CLOSED_FORMS,
+    QUICK_METHODS,
     ZCDP,
     ApproxDP,
     BoundedRange,
@@ -69,7 +70,7 @@ class TradeOff:
     pairs: tuple[tuple[float, float], ...]
     odds: float | None = None
 
-    def true_positives_at_most(self, false_positives: ArrayLike) -> NDArray[np.float64]:
+    def true_positives_at_most(self, false_positives: ArrayLike) -> Floats:
         """Return the largest true positive rate at each false positive rate."""
         rates = np.asarray(false_positives, dtype=np.float64)
         if not ((rates >= 0) & (rates <= 1)).all():
@@ -137,7 +138,7 @@ def _pairs(
         slack = getattr(summed, "delta", 0.0)
         found.append((float(summed.epsilon), float(slack)))
     few = answers <= _MOST_BY_DISTRIBUTION
-    methods = (*CLOSED_FORMS, "pld") if few else CLOSED_FORMS
+    methods = (*QUICK_METHODS, "pld") if few else QUICK_METHODS
     for delta in _DELTAS:
         if delta > slack:
             promise = repeat(certificate, answers, delta=delta, methods=methods)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Floats
 from reticent._numbers import probability, whole
 from reticent.audit.membership.attack import (
     Reading,
@@ -284,7 +285,7 @@ def _ask(
     questions: NDArray[Any],
     label: Any,
     places: NDArray[Any],
-) -> NDArray[np.float64]:
+) -> Floats:
     return reading(model, questions[places], label)
 
 

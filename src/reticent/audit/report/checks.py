@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
+from reticent._arrays import Ints
 from reticent.audit.bounds import LowerBound, lower_bound
 from reticent.audit.membership.curve import trade_off
 from reticent.audit.report.last_step import SumStep, VoteStep
@@ -294,9 +295,7 @@ def _noticed(shown: float, promised: float) -> float | None:
 
 
 def rows_check(
-    step: VoteStep | SumStep | None,
-    votes: NDArray[np.int64],
-    certificate: Certificate[Any],
+    step: VoteStep | SumStep | None, votes: Ints, certificate: Certificate[Any]
 ) -> Check:
     """Say how far one person can move the answers about real records."""
     if not isinstance(step, VoteStep):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.audit.verification.losses import allowed, loss, surely_within
 from reticent.ensembles import OUTPUT_STEPS
 from reticent.errors import InvalidParameterError
@@ -58,7 +59,7 @@ class VoteStep:
         self.response = response
         self.n_shards, self.n_labels = n_shards, n_labels
 
-    def divisions(self) -> NDArray[np.int64]:
+    def divisions(self) -> Ints:
         """Return ways to divide the votes: all, or all of a smaller number of voters.
 
         If there are too many, the divisions of fewer votes are used instead; `extremes`
@@ -70,7 +71,7 @@ class VoteStep:
             voters = voters * 9 // 10
         return np.array(list(_divided(voters, labels)), dtype=np.int64)
 
-    def extremes(self) -> NDArray[np.int64]:
+    def extremes(self) -> Ints:
         """Return near-ties and landslides among the real number of voters."""
         voters, labels = self.n_shards, self.n_labels
         sure = [voters, *[0] * (labels - 1)]
@@ -90,11 +91,7 @@ class VoteStep:
         return found
 
     def _searched(
-        self,
-        votes: NDArray[np.int64],
-        guarantee: Guarantee,
-        limit: float,
-        best: WorstPair,
+        self, votes: Ints, guarantee: Guarantee, limit: float, best: WorstPair
     ) -> WorstPair:
         here = self.response(votes)
         worst, holds, rigorous = best.worst, best.holds, best.rigorous
@@ -125,7 +122,7 @@ class VoteStep:
             best.complete,
         )
 
-    def shifts(self, votes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def shifts(self, votes: Ints) -> Floats:
         """Return, for each row of votes, how far one vote can move the answer's law.
 
         In total variation: the largest change of the probability of any event.
@@ -165,9 +162,7 @@ class VoteStep:
         return found
 
 
-def _surely_shown(
-    left: NDArray[np.float64], right: NDArray[np.float64], trials: int
-) -> NDArray[np.float64]:
+def _surely_shown(left: Floats, right: Floats, trials: int) -> Floats:
     """Return the log-ratio that `trials` draws show within four standard deviations."""
     low = left - 4 * np.sqrt(left * (1 - left) / trials)
     high = right + 4 * np.sqrt(right * (1 - right) / trials) + 8 / trials
@@ -224,7 +219,7 @@ def last_step(kind: str, parameters: Mapping[str, Any]) -> VoteStep | SumStep | 
     labels = len(parameters.get("classes", (0,)))
     if labels == 2:
 
-        def averaged(votes: NDArray[np.int64]) -> Any:
+        def averaged(votes: Ints) -> Any:
             return average_vote(votes, epsilon)
 
         return VoteStep(averaged, parameters["n_shards"], 2)
@@ -234,9 +229,7 @@ def last_step(kind: str, parameters: Mapping[str, Any]) -> VoteStep | SumStep | 
     return SumStep(sums.noise, labels)
 
 
-def _neighbours(
-    votes: NDArray[np.int64],
-) -> Iterator[tuple[NDArray[np.intp], NDArray[np.int64]]]:
+def _neighbours(votes: Ints) -> Iterator[tuple[NDArray[np.intp], Ints]]:
     """Yield, for each way to move one vote, the rows that have it and their result."""
     for source, sink in permutations(range(votes.shape[1]), 2):
         rows = np.nonzero(votes[:, source] > 0)[0]

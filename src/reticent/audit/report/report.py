@@ -12,7 +12,7 @@ from typing import Any
 from reticent.audit.membership.curve import TradeOff, trade_off
 from reticent.audit.membership.result import MembershipInference
 from reticent.errors import ReticentError
-from reticent.guarantees import CLOSED_FORMS, Certificate, Scope, repeat
+from reticent.guarantees import QUICK_METHODS, Certificate, Scope, repeat
 
 FORMAT = 1
 #: Numbers of answers for which the report bounds how often a guess is right.
@@ -129,7 +129,7 @@ class Report:
                 self.certificate,
                 answers,
                 delta=self.delta,
-                methods=CLOSED_FORMS,
+                methods=QUICK_METHODS,
             )
         except ReticentError:
             return None

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats
 from reticent.audit.verification.hidden_randomness import watched
 from reticent.audit.verification.outcomes import observable_form
 from reticent.errors import CannotJudgeError
@@ -27,7 +28,7 @@ def watched_law(fitted: Callable[[], Any]) -> Any:
     return found
 
 
-def check_same_law(one: NDArray[np.float64], other: NDArray[np.float64]) -> None:
+def check_same_law(one: Floats, other: Floats) -> None:
     """Refuse a law that differs when fitted again."""
     if one.shape != other.shape or one.tobytes() != other.tobytes():
         raise CannotJudgeError(
@@ -42,7 +43,7 @@ class _LabelSetter(Listener):
 
     def __init__(self, label: int) -> None:
         self.label = label
-        self.laws: list[NDArray[np.float64]] = []
+        self.laws: list[Floats] = []
         self.others = 0
 
     def drawn(self, draw: PendingDraw, sample: Callable[[], Any]) -> Any:
@@ -65,9 +66,7 @@ class AnswerCheck:
     def __init__(self) -> None:
         self._said: dict[int, Any] = {}
 
-    def check(
-        self, model: Any, queries: NDArray[Any], logs: NDArray[np.float64]
-    ) -> None:
+    def check(self, model: Any, queries: NDArray[Any], logs: Floats) -> None:
         """Ask a fitted predictor, once for each label."""
         if not hasattr(model, "predict") or logs.ndim != 2 or len(logs) != len(queries):
             return

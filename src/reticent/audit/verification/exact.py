@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Floats
 from reticent._numbers import whole
 from reticent.audit.verification.agreement import (
     AnswerCheck,
@@ -92,7 +93,7 @@ class Answered:
 
     certificate: Certificate[Any] | None
     response: Any
-    logs: NDArray[np.float64]
+    logs: Floats
 
 
 def verify(

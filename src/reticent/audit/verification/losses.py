@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats
 from reticent._numbers import exact
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import (
@@ -40,9 +40,7 @@ def allowed(guarantee: Guarantee) -> float:
     )
 
 
-def loss(
-    guarantee: Guarantee, left: NDArray[np.float64], right: NDArray[np.float64]
-) -> float:
+def loss(guarantee: Guarantee, left: Floats, right: Floats) -> float:
     """Return how much of a guarantee one pair of laws uses up.
 
     Parameters
@@ -77,7 +75,7 @@ def loss(
     return allowed(guarantee)  # raises: nothing to compare
 
 
-def _renyi(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+def _renyi(left: Floats, right: Floats) -> float:
     """Return the largest Rényi divergence over its order, over a list of orders."""
     worst = 0.0
     for order in _ORDERS:

@@ -10,8 +10,8 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.audit.verification.hidden_randomness import watched
 from reticent.errors import CannotJudgeError, InvalidParameterError, ReticentError
 from reticent.mechanisms import Listener, PendingDraw, RandomSource, Reached, listen
@@ -302,7 +302,7 @@ def _moved(here: Reached, there: Reached, moves: dict[str, float]) -> Replay:
     return Replay(tuple(problems), values=len(gaps), share=share)
 
 
-def _norms(gaps: NDArray[np.int64], norm: str) -> NDArray[np.float64]:
+def _norms(gaps: Ints, norm: str) -> Floats:
     wide = gaps.astype(np.float64)
     if norm == "largest":
         return np.asarray(wide.max(axis=1))
@@ -311,7 +311,7 @@ def _norms(gaps: NDArray[np.int64], norm: str) -> NDArray[np.float64]:
     return np.asarray(np.sqrt((wide**2).sum(axis=1)))
 
 
-def _exceeds(gaps: NDArray[np.int64], norm: str, limit: float) -> bool:
+def _exceeds(gaps: Ints, norm: str, limit: float) -> bool:
     """Decide in exact arithmetic."""
     sizes = [int(gap) for gap in gaps]
     if norm == "largest":

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from reticent._arrays import Bools, Floats, Ints
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.ensembles.model_answers import n_rows
 
@@ -34,9 +35,7 @@ class CategoryCodes:
     """
 
     def __init__(
-        self,
-        is_categorical: NDArray[np.bool_],
-        categories: Sequence[Sequence[NDArray[Any]]],
+        self, is_categorical: Bools, categories: Sequence[Sequence[NDArray[Any]]]
     ) -> None:
         self._columns = np.flatnonzero(is_categorical)
         self._others = np.flatnonzero(~is_categorical)
@@ -47,9 +46,7 @@ class CategoryCodes:
                 for category in _present(known):
                     codes.setdefault(category, len(codes))
 
-    def covers(
-        self, is_categorical: NDArray[np.bool_], categories: Sequence[NDArray[Any]]
-    ) -> bool:
+    def covers(self, is_categorical: Bools, categories: Sequence[NDArray[Any]]) -> bool:
         """Whether a shard's model takes the same columns for the same categories."""
         return (
             np.array_equal(np.flatnonzero(is_categorical), self._columns)
@@ -68,7 +65,7 @@ class CategoryCodes:
             for column, kind in zip(self._columns, self._kinds, strict=True)
         )
 
-    def transform(self, X: MatrixLike) -> NDArray[np.float64]:
+    def transform(self, X: MatrixLike) -> Floats:
         """Return codes and numbers; NaN for missing values and unknown categories.
 
         Raises
@@ -90,7 +87,7 @@ class CategoryCodes:
             )
         return encoded
 
-    def own_codes(self, column: int, known: NDArray[Any]) -> NDArray[np.int64]:
+    def own_codes(self, column: int, known: NDArray[Any]) -> Ints:
         """Return, for each common code of a column, the shard's own number or -1."""
         codes = self._codes[column]
         own = np.full(len(codes), -1)
@@ -101,8 +98,8 @@ class CategoryCodes:
 
 
 def branch_table(
-    own_codes: NDArray[np.int64], left_bits: NDArray[np.uint32], missing_left: bool
-) -> NDArray[np.bool_]:
+    own_codes: Ints, left_bits: NDArray[np.uint32], missing_left: bool
+) -> Bools:
     """Return which common codes a categorical node sends left.
 
     Parameters

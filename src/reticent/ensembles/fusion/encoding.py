@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 
+from reticent._arrays import Ints
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.ensembles.fusion.categories import CategoryCodes
 from reticent.ensembles.fusion.pipelines import Block, FusablePipeline
@@ -40,7 +40,7 @@ class Encoded:
         The types of the numbers that the shards' own arithmetic sees.
     """
 
-    rows: NDArray[np.int64]
+    rows: Ints
     values: Any
     types: frozenset[Any]
 

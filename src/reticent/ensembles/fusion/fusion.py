@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn import get_config
 
+from reticent._arrays import Ints
 from reticent._sklearn import MatrixLike
 from reticent.ensembles.fusion.encoding import POLARS, Encoded, Encoding
 from reticent.ensembles.fusion.lightgbm_reading import is_lightgbm
@@ -98,7 +98,7 @@ class Fusion:
         return all(kind.kind in "biu" for kind in others)
 
     @property
-    def shards(self) -> NDArray[np.int64]:
+    def shards(self) -> Ints:
         """The shards whose models are among the arrays."""
         return self.models.shards
 

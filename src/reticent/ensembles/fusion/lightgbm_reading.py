@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.ensembles.fusion.tree_nodes import Nodes
 
 # Objectives whose raw scores decide by our boosted rule.
@@ -145,14 +146,14 @@ def _nodes(tree: dict[str, str]) -> Nodes | None:
     return Nodes(left, right, feature, threshold, missing_left, leaf_values)
 
 
-def _around_zero(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
+def _around_zero(threshold: Floats) -> Floats:
     """Return thresholds that split rows as these do once small values are zeros."""
     below = np.nextafter(-_ZERO, -np.inf)
     moved = np.where(threshold >= 0, np.maximum(threshold, _ZERO), threshold)
     return np.where((moved >= -_ZERO) & (moved < 0), below, moved)
 
 
-def _places(text: str, n_inner: int) -> NDArray[np.int64]:
+def _places(text: str, n_inner: int) -> Ints:
     """Return the places of children: leaf i is written as ``-(i + 1)``."""
     children = _numbers(text, np.int64)
     return np.where(children < 0, n_inner + ~children, children)

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from reticent.ensembles.fusion.base import Doubts, Fused, Scores
+from reticent._arrays import Bools, Floats, Ints
+from reticent.ensembles.fusion.base import Doubts, Fused
 from reticent.ensembles.fusion.encoding import Encoded
 from reticent.estimators import NO_BALLOT
 
@@ -76,12 +76,12 @@ class FusedLinear(Fused):
         "link": str,
     }
 
-    shards: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    intercepts: NDArray[np.float64]
-    missing: NDArray[np.float64]
-    bulk: NDArray[np.float64]
+    shards: Ints
+    labels: Ints
+    weights: Floats
+    intercepts: Floats
+    missing: Floats
+    bulk: Floats
     steps: int
     roundoff: float
     link: str
@@ -91,7 +91,7 @@ class FusedLinear(Fused):
         """Whether `probabilities` are the models' own."""
         return bool(self.link)
 
-    def refused(self, values: Any) -> NDArray[np.bool_] | None:
+    def refused(self, values: Any) -> Bools | None:
         """Return which encoded rows every model refuses, None if there are none."""
         data = values.data if sparse.issparse(values) else values
         with np.errstate(all="ignore"):
@@ -107,18 +107,8 @@ class FusedLinear(Fused):
             bad &= ~(np.isnan(values) & ~np.isnan(self.missing[0, 0]))
         return bad.any(axis=1)
 
-    def tally(
-        self, encoded: Encoded, n_classes: int
-    ) -> tuple[NDArray[np.int64], Doubts]:
-        """Count the votes on rows that are not refused, except doubtful ones.
-
-        Returns
-        -------
-        counts : ndarray of int of shape (n_rows, n_classes)
-            Votes for each label.
-        doubts : (ndarray of int, ndarray of int)
-            Rows and models of the votes that were not counted.
-        """
+    def tally(self, encoded: Encoded, n_classes: int) -> tuple[Ints, Doubts]:
+        """Count the votes on rows that are not refused, except doubtful ones."""
         counts = np.zeros((encoded.values.shape[0], n_classes), dtype=np.int64)
         doubts = [(np.arange(0), np.arange(0))]
         with np.errstate(all="ignore"):  # an overflow counts as doubtful
@@ -132,22 +122,7 @@ class FusedLinear(Fused):
         doubtful_rows, doubtful_models = zip(*doubts, strict=True)
         return counts, (np.concatenate(doubtful_rows), np.concatenate(doubtful_models))
 
-    def settle(
-        self, values: Any, rows: NDArray[np.int64], models: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Return the votes of models on rows, computed from the arrays alone."""
-        ballots = np.empty(len(rows), dtype=np.int64)
-        for model in np.unique(models):
-            mine = models == model
-            scores = self.settled_scores(values, rows[mine], int(model))
-            if scores.shape[1] == 1:
-                winners = (scores[:, 0] > 0).astype(np.int64)
-            else:
-                winners = scores.argmax(axis=1)
-            ballots[mine] = self.labels[model, winners]
-        return ballots
-
-    def scored(self, encoded: Encoded) -> Iterator[tuple[int, Scores, Scores]]:
+    def scored(self, encoded: Encoded) -> Iterator[tuple[int, Floats, Floats]]:
         """Yield chunks of rows: their start, their scores, and the errors of these."""
         n_models, n_scores, _ = self.weights.shape
         absent = np.isneginf(self.intercepts)
@@ -157,9 +132,7 @@ class FusedLinear(Fused):
             scores[:, absent] = -np.inf
             yield start, scores, slack[:, None] * np.abs(sizes[:, 0])
 
-    def settled_scores(
-        self, values: Any, rows: NDArray[np.int64], model: int
-    ) -> Scores:
+    def settled_scores(self, values: Any, rows: Ints, model: int) -> Floats:
         """Return one model's scores on given rows (rows x scores).
 
         Columns are added one after the other, by operations that treat each row
@@ -182,21 +155,21 @@ class FusedLinear(Fused):
         return scores
 
     @cached_property
-    def _matrix(self) -> NDArray[np.float64]:
+    def _matrix(self) -> Floats:
         """Weights and intercepts, one line for each score of each model."""
         matrix = np.concatenate([self.weights, self.intercepts[..., None]], axis=2)
         matrix[np.isneginf(self.intercepts)] = 0
         return matrix.reshape(-1, matrix.shape[2])
 
     @cached_property
-    def _extra(self) -> NDArray[np.float64] | None:
+    def _extra(self) -> Floats | None:
         """What missing values add, one line for each score of each model."""
         if not self.missing.size:
             return None
         return np.nan_to_num(self.missing).reshape(-1, self.missing.shape[2])
 
     @cached_property
-    def _sizes(self) -> NDArray[np.float64]:
+    def _sizes(self) -> Floats:
         """The size of each line, with the sign that makes public label 1 positive.
 
         Divided by it, votes do not change, and the rounding error of a score at x is
@@ -210,13 +183,11 @@ class FusedLinear(Fused):
         return np.repeat(sizes, self.weights.shape[1])[:, None]
 
     @cached_property
-    def _scaled(self) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    def _scaled(self) -> tuple[Floats, Floats | None]:
         extra = None if self._extra is None else self._extra / self._sizes
         return self._matrix / self._sizes, extra
 
-    def _chunks(
-        self, encoded: Encoded
-    ) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.float64]]]:
+    def _chunks(self, encoded: Encoded) -> Iterator[tuple[int, Floats, Floats]]:
         """Yield scaled scores (models x scores x rows) and how far they may be off."""
         n_models, n_scores, n_columns = self.weights.shape
         matrix, extra = self._scaled
@@ -231,12 +202,7 @@ class FusedLinear(Fused):
             scores = _product(matrix, extra, rows, gaps)
             yield start, scores.reshape(n_models, n_scores, len(slack)), slack
 
-    def _tally_scores(
-        self,
-        scores: NDArray[np.float64],
-        slack: NDArray[np.float64],
-        counts: NDArray[np.int64],
-    ) -> Doubts:
+    def _tally_scores(self, scores: Floats, slack: Floats, counts: Ints) -> Doubts:
         """Add votes for the largest score to `counts`; return those close to a tie."""
         scores[np.isneginf(self.intercepts)] = -np.inf
         best = scores.max(axis=1)
@@ -253,11 +219,7 @@ class FusedLinear(Fused):
         return rows, models
 
 
-def _tally_margins(
-    margins: NDArray[np.float64],
-    slack: NDArray[np.float64],
-    counts: NDArray[np.int64],
-) -> Doubts:
+def _tally_margins(margins: Floats, slack: Floats, counts: Ints) -> Doubts:
     """Add the signs of margins to `counts`; return those too close to call."""
     counts[:, 1] = _count(margins > slack)
     counts[:, 0] = _count(margins < -slack)
@@ -268,7 +230,7 @@ def _tally_margins(
     return unsure[rows], models
 
 
-def _count(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _count(flags: Bools) -> Ints:
     """Count true flags in each column."""
     total = np.zeros(flags.shape[1], dtype=np.int64)
     for start in range(0, len(flags), _BYTE):
@@ -278,10 +240,8 @@ def _count(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _row_chunks(
-    values: Any,
-    matrix: NDArray[np.float64],
-    extra: NDArray[np.float64] | None,
-) -> Iterator[tuple[int, Any, NDArray[np.float64] | None]]:
+    values: Any, matrix: Floats, extra: Floats | None
+) -> Iterator[tuple[int, Any, Floats | None]]:
     """Yield chunks of rows with a column of ones, and where values are missing."""
     n_rows, n_columns = values.shape
     size = max(64, _CHUNK_SCORES // max(1, len(matrix)))
@@ -301,18 +261,15 @@ def _row_chunks(
         yield start, rows, gaps.astype(np.float64)
 
 
-def _lengths(rows: Any) -> NDArray[np.float64]:
+def _lengths(rows: Any) -> Floats:
     if sparse.issparse(rows):
         return np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
     return np.sqrt(np.einsum("ij,ij->i", rows, rows))
 
 
 def _product(
-    matrix: NDArray[np.float64],
-    extra: NDArray[np.float64] | None,
-    rows: Any,
-    gaps: NDArray[np.float64] | None,
-) -> NDArray[np.float64]:
+    matrix: Floats, extra: Floats | None, rows: Any, gaps: Floats | None
+) -> Floats:
     """Return every line of `matrix` times every row (lines x rows)."""
     if sparse.issparse(rows):
         return (rows @ matrix[:, :-1].T + matrix[:, -1]).T.copy()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.linear_model import (
     BayesianRidge,
     ElasticNet,
@@ -27,6 +26,7 @@ from sklearn.linear_model import (
 )
 from sklearn.svm import LinearSVC, LinearSVR
 
+from reticent._arrays import Floats, Ints
 from reticent.ensembles.fusion.encoding import DOUBLE_ROUNDOFF
 from reticent.ensembles.fusion.linear import MAGNITUDE_LIMIT, FusedLinear
 from reticent.ensembles.fusion.pipelines import FusablePipeline, column_maps
@@ -64,10 +64,10 @@ class FoldedModel:
     A model of two labels has one score, the margin of the second.
     """
 
-    labels: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    intercepts: NDArray[np.float64]
-    missing: NDArray[np.float64]
+    labels: Ints
+    weights: Floats
+    intercepts: Floats
+    missing: Floats
     bulk: float
 
     @property

@@ -13,7 +13,6 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
@@ -24,6 +23,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from reticent._arrays import Floats
 from reticent.ensembles.fusion.declared_steps import (
     alike,
     is_declared,
@@ -93,10 +93,10 @@ class ColumnMaps:
     `offset` and `when_missing`: rounding errors are relative to it.
     """
 
-    slope: NDArray[np.float64]
-    offset: NDArray[np.float64]
-    when_missing: NDArray[np.float64]
-    bulk: NDArray[np.float64]
+    slope: Floats
+    offset: Floats
+    when_missing: Floats
+    bulk: Floats
 
     @classmethod
     def unmoved(cls, n_columns: int) -> ColumnMaps:
@@ -221,9 +221,7 @@ def _is_affine(step: Any) -> bool:
     return type(step) in _SCALERS and not getattr(step, "clip", False)
 
 
-def _slope_and_offset(
-    scaler: Any,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _slope_and_offset(scaler: Any) -> tuple[Floats, Floats]:
     """Return the factor and the shift that a fitted scaler applies to each column."""
     ones = np.ones(scaler.n_features_in_)
     if type(scaler) is MinMaxScaler:

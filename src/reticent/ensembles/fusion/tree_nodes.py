@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Bools, Floats
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nodes:
@@ -23,8 +25,8 @@ class Nodes:
     feature: NDArray[Any]
     threshold: NDArray[Any]
     missing_left: NDArray[Any]
-    values: NDArray[np.float64]
-    branch: list[NDArray[np.bool_] | None] | None = None
+    values: Floats
+    branch: list[Bools | None] | None = None
 
 
 class TreeArrays:
@@ -38,7 +40,7 @@ class TreeArrays:
         self._n_scores = n_scores
         self._size = 0
         self._parts: list[dict[str, NDArray[Any]]] = []
-        self._branches: list[NDArray[np.bool_]] = []
+        self._branches: list[Bools] = []
         self._n_codes = 0
         alone = np.array([-1])
         zero = np.zeros(1)

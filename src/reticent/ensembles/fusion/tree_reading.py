@@ -22,6 +22,7 @@ from sklearn.tree import (
     ExtraTreeRegressor,
 )
 
+from reticent._arrays import Bools, Floats, Ints
 from reticent._sklearn import boosted_categories, boosted_rounds, takes_missing
 from reticent.ensembles.fusion.categories import CategoryCodes, branch_table
 from reticent.ensembles.fusion.lightgbm_reading import (
@@ -54,10 +55,10 @@ _IDENTITY_LOSSES = ("squared_error", "absolute_error", "quantile")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rounds:
+class TreeRounds:
     """One model: its trees round by round, and the scores they are added to."""
 
-    baseline: NDArray[np.float64]
+    baseline: Floats
     trees: list[list[Nodes]]
 
 
@@ -116,10 +117,9 @@ def fuse_trees(
     if example.moves or not (averaged or boosted) or not _follows(example.predictor):
         return None
     models = {}
-    for shard, part in parts.items():
-        known = _known_labels(part.predictor, labels, least=1 if averaged else 2)
-        rounds = _rounds(part.predictor, codes)
-        if known is not None and rounds is not None:
+    for shard, known in _known_labels(parts, labels, least=1 if averaged else 2):
+        rounds = _rounds(parts[shard].predictor, codes)
+        if rounds is not None:
             models[shard] = (known, rounds)
     if not models:
         return None
@@ -164,23 +164,31 @@ def _follows(model: Any) -> bool:
 
 
 def _known_labels(
-    model: Any, labels: Labels | None, *, least: int
-) -> NDArray[np.int64] | None:
+    parts: dict[int, FusablePipeline], labels: Labels | None, *, least: int
+) -> list[tuple[int, Ints]]:
+    """Return the places of each shard's labels, for shards with enough of them."""
     if labels is None:
-        return np.full(1, NO_BALLOT)
-    known = labels.indices(model.classes_)
-    return None if len(known) < least or (known == NO_BALLOT).any() else known
+        return [(shard, np.full(1, NO_BALLOT)) for shard in parts]
+    known = [
+        (shard, labels.indices(part.predictor.classes_))
+        for shard, part in parts.items()
+    ]
+    return [
+        (shard, places)
+        for shard, places in known
+        if len(places) >= least and not (places == NO_BALLOT).any()
+    ]
 
 
-def _rounds(model: Any, codes: CategoryCodes | None) -> Rounds | None:
+def _rounds(model: Any, codes: CategoryCodes | None) -> TreeRounds | None:
     if is_lightgbm(model):
         trees = booster_rounds(model)
-        return None if trees is None else Rounds(np.zeros(len(trees[0])), trees)
+        return None if trees is None else TreeRounds(np.zeros(len(trees[0])), trees)
     if type(model) in _BOOSTED:
         return _boosted_rounds(model, codes)
     members = model.estimators_ if type(model) in _FORESTS else [model]
     n_scores = members[0].tree_.value.shape[2]
-    return Rounds(np.zeros(n_scores), [[_tree_nodes(m.tree_)] for m in members])
+    return TreeRounds(np.zeros(n_scores), [[_tree_nodes(m.tree_)] for m in members])
 
 
 def _tree_nodes(tree: Any) -> Nodes:
@@ -194,7 +202,7 @@ def _tree_nodes(tree: Any) -> Nodes:
     )
 
 
-def _boosted_rounds(model: Any, codes: CategoryCodes | None) -> Rounds | None:
+def _boosted_rounds(model: Any, codes: CategoryCodes | None) -> TreeRounds | None:
     if getattr(model, "loss", "log_loss") not in (*_IDENTITY_LOSSES, "log_loss"):
         return None
     own_codes = []
@@ -206,19 +214,17 @@ def _boosted_rounds(model: Any, codes: CategoryCodes | None) -> Rounds | None:
             return None
         own_codes = [codes.own_codes(c, known) for c, known in enumerate(categories[1])]
     baseline, rounds = boosted_rounds(model)
-    return Rounds(
+    return TreeRounds(
         baseline,
         [[_boosted_nodes(*tree, own_codes) for tree in turn] for turn in rounds],
     )
 
 
 def _boosted_nodes(
-    nodes: NDArray[Any],
-    left_sets: NDArray[np.uint32],
-    own_codes: list[NDArray[np.int64]],
+    nodes: NDArray[Any], left_sets: NDArray[np.uint32], own_codes: list[Ints]
 ) -> Nodes:
     is_leaf = nodes["is_leaf"].astype(bool)
-    branch: list[NDArray[np.bool_] | None] = [None] * len(nodes)
+    branch: list[Bools | None] = [None] * len(nodes)
     for place in np.flatnonzero(nodes["is_categorical"] & ~is_leaf):
         node = nodes[place]
         branch[place] = branch_table(

@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.ensembles.fusion.base import Doubts, Fused, Scores, found_doubts
+from reticent._arrays import Bools, Floats, Ints
+from reticent.ensembles.fusion.base import Doubts, Fused, found_doubts
 from reticent.ensembles.fusion.encoding import Encoded
 from reticent.estimators import NO_BALLOT
 
@@ -72,17 +73,17 @@ class FusedTrees(Fused):
         "missing": bool,
     }
 
-    shards: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    shards: Ints
+    labels: Ints
     roots: NDArray[np.int32]
-    baseline: NDArray[np.float64]
+    baseline: Floats
     feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
+    threshold: Floats
     children: NDArray[np.int32]
-    missing_left: NDArray[np.bool_]
-    values: NDArray[np.float64]
+    missing_left: Bools
+    values: Floats
     branch: NDArray[np.int32]
-    branches: NDArray[np.bool_]
+    branches: Bools
     rule: str
     single: bool
     missing: bool
@@ -96,7 +97,7 @@ class FusedTrees(Fused):
     def _averages(self) -> bool:
         return self.rule == "mean"
 
-    def refused(self, values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+    def refused(self, values: Floats) -> Bools | None:
         """Return which encoded rows every model refuses, None if there are none."""
         if not self.single and self.missing:
             return None
@@ -109,18 +110,8 @@ class FusedTrees(Fused):
         bad = np.isinf(seen) if self.missing else ~np.isfinite(seen)
         return np.asarray(bad.any(axis=1))
 
-    def tally(
-        self, encoded: Encoded, n_classes: int
-    ) -> tuple[NDArray[np.int64], Doubts]:
-        """Count the votes on rows that are not refused, except doubtful ones.
-
-        Returns
-        -------
-        counts : ndarray of int of shape (n_rows, n_classes)
-            Votes for each label.
-        doubts : (ndarray of int, ndarray of int)
-            Rows and models of the votes that were not counted.
-        """
+    def tally(self, encoded: Encoded, n_classes: int) -> tuple[Ints, Doubts]:
+        """Count the votes on rows that are not refused, except doubtful ones."""
         counts = np.zeros((len(encoded.values), n_classes), dtype=np.int64)
         doubts = []
         every = np.arange(len(self.shards))
@@ -132,37 +123,18 @@ class FusedTrees(Fused):
             doubts.append((start, sure))
         return counts, found_doubts(doubts)
 
-    def settle(
-        self,
-        values: NDArray[np.float64],
-        rows: NDArray[np.int64],
-        models: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
-        """Return the votes of models on rows, computed from the arrays alone."""
-        ballots = np.empty(len(rows), dtype=np.int64)
-        for model in np.unique(models):
-            mine = models == model
-            scores = self.settled_scores(values, rows[mine], int(model))
-            winners, _ = self._winners(scores[:, None])
-            ballots[mine] = self.labels[model, winners[:, 0]]
-        return ballots
-
-    def scored(self, encoded: Encoded) -> Iterator[tuple[int, Scores, Scores]]:
+    def scored(self, encoded: Encoded) -> Iterator[tuple[int, Floats, Floats]]:
         """Yield chunks of rows: their start, their scores, and no errors."""
         for start, scores in self._scores(encoded.values, slice(None)):
             yield start, scores, np.zeros((len(scores), 1))
 
-    def settled_scores(
-        self, values: NDArray[np.float64], rows: NDArray[np.int64], model: int
-    ) -> Scores:
+    def settled_scores(self, values: Floats, rows: Ints, model: int) -> Floats:
         """Return one model's scores on given rows (rows x scores)."""
         one = slice(model, model + 1)
         chunks = [chunk[:, 0] for _, chunk in self._scores(values[rows], one)]
         return np.concatenate([np.empty((0, self.baseline.shape[1])), *chunks])
 
-    def _scores(
-        self, values: NDArray[np.float64], some: slice
-    ) -> Iterator[tuple[int, Scores]]:
+    def _scores(self, values: Floats, some: slice) -> Iterator[tuple[int, Floats]]:
         """Yield the scores of some models (rows x models x scores), chunk by chunk."""
         roots, baseline, labels = (
             self.roots[some],
@@ -189,12 +161,10 @@ class FusedTrees(Fused):
             yield start, scores
 
     @cached_property
-    def _is_leaf(self) -> NDArray[np.bool_]:
+    def _is_leaf(self) -> Bools:
         return self.children[:, 0] == np.arange(len(self.children))
 
-    def _winners(
-        self, scores: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _winners(self, scores: Floats) -> tuple[Ints, Bools]:
         """Return the winning score for each row and model, and whether it is sure."""
         if self.rule == "mean":
             return scores.argmax(axis=2), np.ones(scores.shape[:2], dtype=bool)
@@ -204,9 +174,7 @@ class FusedTrees(Fused):
         best = scores.max(axis=2, keepdims=True)
         return scores.argmax(axis=2), (scores >= best - _BOOSTED_SLACK).sum(axis=2) == 1
 
-    def _leaves(
-        self, rows: NDArray[np.float64], roots: NDArray[np.int32]
-    ) -> NDArray[np.int32]:
+    def _leaves(self, rows: Floats, roots: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the leaf of each row in each tree, rows outermost."""
         n_rows, n_columns = rows.shape
         node = np.tile(roots.ravel(), n_rows)

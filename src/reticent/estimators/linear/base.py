@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_consistent_length, validate_data
 
+from reticent._arrays import Floats
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.estimators.inputs import checked_labels, checked_targets, two_labels
 from reticent.estimators.linear.losses import (
@@ -24,7 +25,6 @@ from reticent.estimators.linear.losses import (
     classification_loss,
     regression_loss,
 )
-from reticent.estimators.linear.solvers import Float
 from reticent.estimators.linear.targets import TargetRange, check_bounds
 from reticent.estimators.units import UnitIds
 
@@ -57,8 +57,8 @@ class LinearExamples:
         Whether `classes` were read from the data, which the certificate must say.
     """
 
-    X: Float
-    targets: Float
+    X: Floats
+    targets: Floats
     units: UnitIds
     classes: NDArray[Any] | None = None
     bounds: tuple[float, float] = (-1.0, 1.0)

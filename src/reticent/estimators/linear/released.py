@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from reticent._arrays import Floats
 from reticent._numbers import positive
 from reticent._sklearn import MatrixLike
 from reticent.estimators.linear.base import (
@@ -20,13 +21,12 @@ from reticent.estimators.linear.base import (
     LinearRegressor,
 )
 from reticent.estimators.linear.rows import CONSTANT, bounded_rows, unit_weights
-from reticent.estimators.linear.solvers import Float
 from reticent.estimators.linear.targets import TargetRange
 from reticent.guarantees import Certificate
 from reticent.mechanisms import RandomSource, noise_source
 
 #: Coefficients for rows in the unit ball, constant last, and what they promise.
-CertifiedCoefficients: TypeAlias = tuple[Float, Certificate[Any]]
+CertifiedCoefficients: TypeAlias = tuple[Floats, Certificate[Any]]
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class BallExamples:
         Where the noise of the fit comes from.
     """
 
-    rows: Float
-    targets: Float
-    weights: Float
+    rows: Floats
+    targets: Floats
+    weights: Floats
     facts: LinearFacts
     source: RandomSource
 
@@ -81,7 +81,7 @@ class ReleasedLinear(LinearModel):
     promise.
     """
 
-    coef_: Float
+    coef_: Floats
     intercept_: Any
     certificate_: Certificate[Any]
     n_units_: int
@@ -121,7 +121,7 @@ class ReleasedLinear(LinearModel):
         return positive(type(self).__name__, "radius", self.radius)
 
     def _release(
-        self, examples: LinearExamples, found: Float, certificate: Certificate[Any]
+        self, examples: LinearExamples, found: Floats, certificate: Certificate[Any]
     ) -> None:
         """Keep the coefficients, for rows as they are given."""
         relation: Any = certificate.relation
@@ -138,12 +138,12 @@ class ReleasedLinear(LinearModel):
     def _keep_targets(self, examples: LinearExamples) -> None:
         """Keep what scores stand for."""
 
-    def _scores(self, X: MatrixLike) -> Float:
+    def _scores(self, X: MatrixLike) -> Floats:
         check_is_fitted(self, "coef_")
         rows = self._features_of(validate_data(self, X, dtype=np.float64, reset=False))
         return np.asarray(rows @ np.atleast_2d(self.coef_).T + self.intercept_)
 
-    def _features_of(self, rows: Float) -> Float:
+    def _features_of(self, rows: Floats) -> Floats:
         """Return the columns that the coefficients belong to."""
         return rows
 
@@ -156,7 +156,7 @@ class ReleasedLinearClassifier(LinearClassifier, ReleasedLinear):
     def _keep_targets(self, examples: LinearExamples) -> None:
         self.classes_ = np.asarray(examples.classes)
 
-    def decision_function(self, X: MatrixLike) -> Float:
+    def decision_function(self, X: MatrixLike) -> Floats:
         """Return scores, of shape (n,) for two classes and (n, n_classes) for more."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -167,7 +167,7 @@ class ReleasedLinearClassifier(LinearClassifier, ReleasedLinear):
         best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(1)
         return np.asarray(self.classes_[best])
 
-    def predict_proba(self, X: MatrixLike) -> Float:
+    def predict_proba(self, X: MatrixLike) -> Floats:
         """Return the model's probability of each class."""
         scores = self.decision_function(X)
         if scores.ndim == 1:
@@ -187,7 +187,7 @@ class ReleasedLinearRegressor(LinearRegressor, ReleasedLinear):
         self.intercept_ = scale.restored(self.intercept_[0])
         self.bounds_ = examples.bounds
 
-    def predict(self, X: MatrixLike) -> Float:
+    def predict(self, X: MatrixLike) -> Floats:
         """Return the predicted number of each row, clipped to the bounds."""
         scores = self._scores(X)[:, 0]
         return np.asarray(np.clip(scores, *self.bounds_))

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from reticent._arrays import Floats
 from reticent._numbers import positive
 from reticent.estimators.linear.losses import ROUND_OFF
-from reticent.estimators.linear.solvers import CACHED_ROWS, Float
+from reticent.estimators.linear.solvers import CACHED_ROWS
 from reticent.estimators.units import UnitIds, unit_positions
 
 # The intercept's feature in released models, for rows in the unit ball. A multiple of
@@ -27,7 +28,7 @@ def row_bound(fit_intercept: Any) -> float:
     return _ROOT_OF_TWO if fit_intercept else 1.0
 
 
-def rows_in_ball(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:
+def rows_in_ball(X: Floats, norm_bound: Any, fit_intercept: Any) -> Floats:
     """Divide rows by the norm bound, scale longer ones down, and add the constant.
 
     Guarantee
@@ -54,8 +55,8 @@ def rows_in_ball(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:
 
 
 def bounded_rows(
-    X: Float, norm_bound: Any, l1_bound: float | None, fit_intercept: Any
-) -> tuple[Float, float, float]:
+    X: Floats, norm_bound: Any, l1_bound: float | None, fit_intercept: Any
+) -> tuple[Floats, float, float]:
     """Scale rows into their bounds; return them and bounds on their l1 and l2 norm.
 
     Rows are divided by `norm_bound`, and longer ones scaled down, in l1 too if there
@@ -73,12 +74,12 @@ def bounded_rows(
     return with_constant(rows), largest + CONSTANT, _LARGEST_NORM
 
 
-def with_constant(rows: Float) -> Float:
+def with_constant(rows: Floats) -> Floats:
     """Add the intercept's feature as the last column."""
     return np.concatenate([rows, np.full((len(rows), 1), CONSTANT)], axis=1)
 
 
-def unit_weights(units: UnitIds, n_rows: int) -> tuple[Float, int]:
+def unit_weights(units: UnitIds, n_rows: int) -> tuple[Floats, int]:
     """Return one weight per row and the number of units, which all weigh the same.
 
     The weights sum to 1.

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent._search import last_that_holds
 from reticent.errors import InvalidParameterError, SolverError
 from reticent.estimators.linear.losses import ROUND_OFF, BoundedLoss
-
-Float = NDArray[np.float64]
 
 _MOST_STEPS = 200
 # Within this share of the radius a point counts as lying on the sphere.
@@ -71,8 +69,8 @@ class BallProblem:
 
 
 def minimise_risk(
-    problem: BallProblem, rows: Float, y: Float, weights: Float, tolerance: float
-) -> Float:
+    problem: BallProblem, rows: Floats, y: Floats, weights: Floats, tolerance: float
+) -> Floats:
     r"""Minimise the regularised risk until the preset tolerance is proved.
 
     .. math:: \sum_i v_i \ell(w \cdot x_i, y_i) + \frac\lambda2 |w|^2,\quad |w| \le R
@@ -108,7 +106,7 @@ def minimise_risk(
     return w
 
 
-def _newton(risk: Risk, w: Float, target: float) -> tuple[Float, float]:
+def _newton(risk: Risk, w: Floats, target: float) -> tuple[Floats, float]:
     """Go on until `normal_distance` is at most `target` or no step helps."""
     radius = risk.problem.radius
     for _ in range(_MOST_STEPS):
@@ -125,7 +123,7 @@ def _newton(risk: Risk, w: Float, target: float) -> tuple[Float, float]:
     return w, distance
 
 
-def _first_guess(risk: Risk) -> Float:
+def _first_guess(risk: Risk) -> Floats:
     """Return a start near the minimum: that of a few of the rows, if there are many.
 
     What is promised depends on where the solver ends, not on where it starts; but
@@ -142,7 +140,7 @@ def _first_guess(risk: Risk) -> Float:
     return _newton(part, _first_guess(part), near)[0]
 
 
-def normal_distance(w: Float, gradient: Float, radius: float) -> float:
+def normal_distance(w: Floats, gradient: Floats, radius: float) -> float:
     """Return the distance of ``-gradient`` from the normal cone of the ball at `w`."""
     norm = float(np.linalg.norm(w))
     inward = float(gradient @ w)
@@ -156,11 +154,11 @@ class Risk:
     """The regularised risk with its derivatives, without the ball."""
 
     problem: BallProblem
-    rows: Float
-    y: Float
-    weights: Float
+    rows: Floats
+    y: Floats
+    weights: Floats
 
-    def along(self, w: Float, step: Float) -> Callable[[float], float]:
+    def along(self, w: Floats, step: Floats) -> Callable[[float], float]:
         """Return the slope of the objective at ``w + t step`` as a function of `t`."""
         start, moved = self.rows @ w, self.rows @ step
         weighted = self.weights * moved
@@ -173,7 +171,7 @@ class Risk:
 
         return slope
 
-    def gradient(self, w: Float) -> Float:
+    def gradient(self, w: Floats) -> Floats:
         """Return the gradient at `w`."""
         slopes = self.problem.loss.loss.slope(self.rows @ w, self.y)
         weighted = self.weights * slopes
@@ -185,7 +183,7 @@ class Risk:
         ]
         return np.asarray(np.sum(parts, axis=0) + self.problem.regularization * w)
 
-    def hessian(self, w: Float) -> Float:
+    def hessian(self, w: Floats) -> Floats:
         """Return the matrix of second derivatives at `w`."""
         curves = self.problem.loss.loss.curvature(self.rows @ w, self.y)
         strengths = self.weights * curves
@@ -196,13 +194,15 @@ class Risk:
         return data
 
 
-def _model_minimiser(hessian: Float, gradient: Float, w: Float, radius: float) -> Float:
+def _model_minimiser(
+    hessian: Floats, gradient: Floats, w: Floats, radius: float
+) -> Floats:
     """Minimise the quadratic model at `w` over the ball."""
     curves, axes = np.linalg.eigh(hessian)
     curves = np.maximum(curves, 1e-300)
     pull = axes.T @ (hessian @ w - gradient)
 
-    def at(multiplier: float) -> Float:
+    def at(multiplier: float) -> Floats:
         return np.asarray(pull / (curves + multiplier))
 
     def within(multiplier: float) -> bool:
@@ -216,11 +216,11 @@ def _model_minimiser(hessian: Float, gradient: Float, w: Float, radius: float) -
     )
 
 
-def _onto_sphere(w: Float, radius: float) -> Float:
+def _onto_sphere(w: Floats, radius: float) -> Floats:
     return np.asarray(w * (radius / np.linalg.norm(w)))
 
 
-def _descend(risk: Risk, w: Float, target: Float) -> Float | None:
+def _descend(risk: Risk, w: Floats, target: Floats) -> Floats | None:
     """Go towards the target while the objective falls; None if it does not fall.
 
     The slope along the way never decreases, so a bisection finds where it is still
@@ -245,12 +245,12 @@ def _descend(risk: Risk, w: Float, target: Float) -> Float | None:
 
 def one_pass(
     slope_at: Callable[[float, float], float],
-    rows: Float,
-    y: Float,
-    ends: NDArray[np.int64],
+    rows: Floats,
+    y: Floats,
+    ends: Ints,
     step: float,
     radius: float,
-) -> Float:
+) -> Floats:
     """Take one projected gradient step per unit, in order; return the mean iterate.
 
     Parameters
@@ -283,7 +283,7 @@ def one_pass(
     return total / max(1, len(ends))
 
 
-def _weighted_sum(weights: Float, rows: Float) -> Float:
+def _weighted_sum(weights: Floats, rows: Floats) -> Floats:
     """Sum in levels of 256 terms, so that rounding does not grow with the rows."""
     terms = weights[:, None] * rows
     while len(terms) > _LEVEL:

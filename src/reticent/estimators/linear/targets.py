@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from reticent._arrays import Floats
 from reticent.errors import InvalidParameterError
-from reticent.estimators.linear.solvers import Float
 
 
 def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -46,7 +46,7 @@ class TargetRange:
         """What a difference of 1 stands for."""
         return self.high / 2 - self.low / 2
 
-    def centred(self, targets: Float) -> Float:
+    def centred(self, targets: Floats) -> Floats:
         """Clip targets to their bounds and map them into [-1, 1]."""
         inside = np.clip(targets, self.low, self.high)
         return np.clip((inside - self.middle) / self.half, -1.0, 1.0)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from math import comb, log
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 
+from reticent._arrays import Floats, Ints
 from reticent.generalization.compression.kept_examples import canonical_order
 from reticent.generalization.compression.scheme import (
     Candidate,
@@ -32,6 +32,7 @@ _HEAVIEST = 4.0
 _FLOAT_BITS = 53
 
 
+@dataclass(eq=False, repr=False)
 class BoostingScheme(Scheme):
     """A weighted vote of weak learners, each fitted on a few examples.
 
@@ -59,20 +60,12 @@ class BoostingScheme(Scheme):
     each round was fitted on, and the rounded vote weights.
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        rounds: int = 10,
-        examples: int = 5,
-        weight_bits: int = 3,
-        draws: int = 10,
-    ) -> None:
-        self.estimator = estimator
-        self.rounds = rounds
-        self.examples = examples
-        self.weight_bits = weight_bits
-        self.draws = draws
+    estimator: Any = None
+    _: KW_ONLY
+    rounds: int = 10
+    examples: int = 5
+    weight_bits: int = 3
+    draws: int = 10
 
     def check(self) -> None:
         """Refuse numbers below what a vote needs."""
@@ -127,7 +120,7 @@ class BoostingScheme(Scheme):
             level = side.read(choices=2**self.weight_bits)
             voters.append((self._weight(level), self._fit(kept.take(rows))))
 
-        def labels(X: NDArray[np.float64]) -> NDArray[np.int64]:
+        def labels(X: Floats) -> Ints:
             scores = np.zeros((len(X), kept.n_classes))
             for weight, voter in voters:
                 scores[np.arange(len(X)), voter(X)] += weight
@@ -138,8 +131,8 @@ class BoostingScheme(Scheme):
     def _best_round(
         self,
         data: LabelledRows,
-        importance: NDArray[np.float64],
-        pool: NDArray[np.float64],
+        importance: Floats,
+        pool: Floats,
         size: int,
         source: RandomSource,
     ) -> _Round:
@@ -179,7 +172,7 @@ class BoostingScheme(Scheme):
     def _vote(
         self, data: LabelledRows, rounds: tuple[_Round, ...], n_kept: int, mistakes: int
     ) -> Candidate:
-        def finish() -> tuple[NDArray[np.int64], str]:
+        def finish() -> tuple[Ints, str]:
             kept = np.unique(np.concatenate([found.rows for found in rounds]))
             own = data.take(kept)
             kept = kept[canonical_order(own.X, own.y)]
@@ -200,14 +193,12 @@ class BoostingScheme(Scheme):
 class _Round:
     """One weak learner: its training rows, its labels, the level of its vote weight."""
 
-    rows: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    rows: Ints
+    labels: Ints
     level: int
 
 
-def _drawn(
-    importance: NDArray[np.float64], size: int, source: RandomSource
-) -> NDArray[np.int64]:
+def _drawn(importance: Floats, size: int, source: RandomSource) -> Ints:
     """Draw different rows, one after the other, with chances by importance.
 
     The smallest of independent exponential waiting times come first (Efraimidis and

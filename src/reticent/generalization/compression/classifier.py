@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -11,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from reticent._arrays import Bools, Ints
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import UnitIds, unit_positions
@@ -53,6 +55,7 @@ _SCHEMES: dict[str, type[Scheme]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class CompressionClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that is decoded from a few of its training examples.
 
@@ -130,6 +133,15 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
+    scheme: str | Scheme = "boosting"
+    _: KW_ONLY
+    max_kept: int | None = None
+    minimise: str = "error"
+    confidence: float = 0.95
+    report_error: bool = True
+    classes: ArrayLike | None = None
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "scheme": [StrOptions(set(_SCHEMES)), Scheme],
         "max_kept": [Interval(Integral, 1, None, closed="left"), None],
@@ -140,27 +152,8 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
         "random_state": ["random_state", np.random.Generator],
     }
 
-    kept_: KeptExamples
-    certificate_: Certificate[RobustGeneralization]
-
-    def __init__(
-        self,
-        scheme: str | Scheme = "boosting",
-        *,
-        max_kept: int | None = None,
-        minimise: str = "error",
-        confidence: float = 0.95,
-        report_error: bool = True,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.scheme = scheme
-        self.max_kept = max_kept
-        self.minimise = minimise
-        self.confidence = confidence
-        self.report_error = report_error
-        self.classes = classes
-        self.random_state = random_state
+    kept_: KeptExamples = field(init=False)
+    certificate_: Certificate[RobustGeneralization] = field(init=False)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
@@ -245,7 +238,7 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
         """Count the values that the training error could have."""
         return n_units + 1 if self.report_error else 1
 
-    def _report(self, wrong: NDArray[np.bool_], positions: NDArray[np.int64]) -> None:
+    def _report(self, wrong: Bools, positions: Ints) -> None:
         """Publish the training error, as one of ``n_units_ + 1`` values."""
         shares = np.bincount(positions, wrong) / np.bincount(positions)
         # A sum of shares 0 and 1 is exact; other sums may be too large by rounding.
@@ -284,7 +277,7 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
             )
         return classes
 
-    def _places(self, y: NDArray[Any]) -> NDArray[np.int64]:
+    def _places(self, y: NDArray[Any]) -> Ints:
         return np.searchsorted(self.classes_, y).astype(np.int64)
 
     def _rank(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import InvalidDataError
 
 
@@ -33,7 +34,7 @@ class KeptExamples:
     X: NDArray[Any]
     y: NDArray[Any]
     side: str = ""
-    indices: NDArray[np.int64] | None = None
+    indices: Ints | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", np.asarray(self.X))
@@ -53,7 +54,7 @@ class KeptExamples:
         return len(self.side)
 
 
-def canonical_order(X: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.intp]:
+def canonical_order(X: Floats, y: Ints) -> NDArray[np.intp]:
     """Return the order of examples by their values, independent of the given order.
 
     Decoders sort their examples, so that they depend on a set and not on a list; side

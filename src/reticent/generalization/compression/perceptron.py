@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Bools, Floats, Ints
 from reticent.errors import InvalidDataError
 from reticent.generalization.compression.kept_examples import canonical_order
 from reticent.generalization.compression.scheme import (
@@ -124,13 +124,9 @@ class PerceptronScheme(Scheme):
         return lambda X: _labels(X, weights)
 
     def _candidate(
-        self,
-        data: LabelledRows,
-        state: _State,
-        mistaken: NDArray[np.int64],
-        mistakes: int,
+        self, data: LabelledRows, state: _State, mistaken: Ints, mistakes: int
     ) -> Candidate:
-        def finish() -> tuple[NDArray[np.int64], str]:
+        def finish() -> tuple[Ints, str]:
             rows, times = np.unique(mistaken, return_counts=True)
             own = data.take(rows)
             ranked = canonical_order(own.X, own.y)
@@ -147,7 +143,7 @@ class PerceptronScheme(Scheme):
 class _State:
     """The perceptron after its first `length` mistakes, on `n_kept` different rows."""
 
-    weights: NDArray[np.float64]
+    weights: Floats
     length: int
     n_kept: int
 
@@ -167,7 +163,7 @@ class _Order:
         large = n_rows > _CACHED_ROWS
         self._pieces = source.permutation(n_pieces) if large else np.arange(n_pieces)
 
-    def __iter__(self) -> Iterator[NDArray[np.int64]]:
+    def __iter__(self) -> Iterator[Ints]:
         together = _CACHED_ROWS // _PIECE
         for start in range(0, len(self._pieces), together):
             first = self._pieces[start : start + together, None] * _PIECE
@@ -238,7 +234,7 @@ class _Pocket:
 
 def _mistakes(
     data: LabelledRows, order: _Order, passes: int
-) -> Iterator[tuple[int, NDArray[np.float64], int]]:
+) -> Iterator[tuple[int, Floats, int]]:
     """Yield each mistaken row, the weights after it, and the length of the run before.
 
     Ends after a pass without mistakes.
@@ -265,9 +261,7 @@ def _mistakes(
             return
 
 
-def _next_mistake(
-    signed: NDArray[np.float64], weights: NDArray[np.float64], place: int, window: int
-) -> int:
+def _next_mistake(signed: Floats, weights: Floats, place: int, window: int) -> int:
     """Return the first place from `place` on that is on the wrong side, or the end.
 
     Tries `window` rows at first, then twice as many each time.
@@ -293,7 +287,7 @@ def _count(data: LabelledRows, states: list[_State]) -> list[int]:
     return totals
 
 
-def _normalised(X: NDArray[np.float64]) -> NDArray[np.float64]:
+def _normalised(X: Floats) -> Floats:
     """Append a constant feature, scale each row to length one, round to the grid."""
     n_rows, d = X.shape
     rows = np.empty((n_rows, d + 1))
@@ -313,18 +307,16 @@ def _normalised(X: NDArray[np.float64]) -> NDArray[np.float64]:
     return rows
 
 
-def _above(
-    rows: NDArray[np.float64], weights: NDArray[np.float64]
-) -> NDArray[np.bool_]:
+def _above(rows: Floats, weights: Floats) -> Bools:
     """Return which rows lie on the positive side.
 
     Computed row by row, so that a row's label does not depend on other rows.
     """
-    scores: NDArray[np.float64] = np.einsum("ij,j->i", rows, weights)
+    scores: Floats = np.einsum("ij,j->i", rows, weights)
     return scores > 0
 
 
-def _labels(X: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.int64]:
+def _labels(X: Floats, weights: Floats) -> Ints:
     """Return the label of each row."""
     labels = np.empty(len(X), dtype=np.int64)
     for start in range(0, len(X), _CACHED_ROWS):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Bools, Floats, Ints
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.generalization.compression.scheme import (
     Candidate,
@@ -83,31 +84,25 @@ class RectangleScheme(Scheme):
             raise InvalidDataError("a box is decoded from examples of one label.")
         label, low, high = int(kept.y[0]), kept.X.min(axis=0), kept.X.max(axis=0)
 
-        def labels(X: NDArray[np.float64]) -> NDArray[np.int64]:
+        def labels(X: Floats) -> Ints:
             inside = _within(X, low, high)
             return np.where(inside, label, 1 - label)
 
         return labels
 
 
-def _tightened(
-    X: NDArray[np.float64], own: NDArray[np.bool_], inside: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _tightened(X: Floats, own: Bools, inside: Bools) -> Bools:
     """Return the rows inside the smallest box around own rows that are inside."""
     held = X[inside & own]
     return _within(X, held.min(axis=0), held.max(axis=0))
 
 
-def _within(
-    X: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
-) -> NDArray[np.bool_]:
+def _within(X: Floats, low: Floats, high: Floats) -> Bools:
     """Return which rows lie in a box."""
     return np.asarray(np.logical_and(low <= X, high >= X).all(axis=1))
 
 
-def _best_move(
-    X: NDArray[np.float64], own: NDArray[np.bool_], inside: NDArray[np.bool_]
-) -> NDArray[np.bool_] | None:
+def _best_move(X: Floats, own: Bools, inside: Bools) -> Bools | None:
     """Move the face that saves the most mistakes, or return None."""
     rows = np.flatnonzero(inside)
     gain = np.where(own[rows], -1, 1)
@@ -133,7 +128,7 @@ def _best_move(
     return _tightened(X, own, left) if (left & own).any() else None
 
 
-def _faces(X: NDArray[np.float64], held: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _faces(X: Floats, held: Bools) -> Ints:
     """Return one of the held rows for every face of the box around them."""
     rows = np.flatnonzero(held)
     lowest, highest = X[rows].argmin(axis=0), X[rows].argmax(axis=0)

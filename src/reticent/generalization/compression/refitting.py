@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
+from reticent._arrays import Ints
 from reticent.errors import InvalidParameterError
 from reticent.generalization.compression.kept_examples import canonical_order
 from reticent.generalization.compression.scheme import (
@@ -53,12 +54,12 @@ class _RefittingScheme(Scheme):
     def _estimator(self) -> Any:
         """Return the estimator that is fitted on the kept examples."""
 
-    def _candidate(self, data: LabelledRows, rows: NDArray[np.int64]) -> Candidate:
+    def _candidate(self, data: LabelledRows, rows: Ints) -> Candidate:
         mistakes = data.mistakes(self._decoded(data, rows)(data.X))
         own = data.take(rows)
         return kept_rows(rows[canonical_order(own.X, own.y)], mistakes)
 
-    def _decoded(self, data: LabelledRows, rows: NDArray[np.int64]) -> Labelling:
+    def _decoded(self, data: LabelledRows, rows: Ints) -> Labelling:
         """Return the hypothesis that is decoded from these rows."""
         own = data.take(rows)
         return self.decode(own.take(canonical_order(own.X, own.y)), BitReader(""))
@@ -70,6 +71,7 @@ class _RefittingScheme(Scheme):
             yield self._candidate(data, np.sort(source.subset(len(data), size)))
 
 
+@dataclass(eq=False, repr=False)
 class SVMScheme(_RefittingScheme):
     """A support vector machine, decoded from its support vectors.
 
@@ -98,18 +100,11 @@ class SVMScheme(_RefittingScheme):
     vectors also give a better certificate.
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        draws: int = 20,
-        working: int = 2000,
-        rounds: int = 4,
-    ) -> None:
-        self.estimator = estimator
-        self.draws = draws
-        self.working = working
-        self.rounds = rounds
+    estimator: Any = None
+    _: KW_ONLY
+    draws: int = 20
+    working: int = 2000
+    rounds: int = 4
 
     def check(self) -> None:
         """Refuse fewer than one draw, two working rows or no round."""
@@ -138,9 +133,7 @@ class SVMScheme(_RefittingScheme):
         for rows in self._promising(data, small, source):
             yield self._candidate(data, rows)
 
-    def _rounds(
-        self, data: LabelledRows, source: RandomSource
-    ) -> Iterator[NDArray[np.int64]]:
+    def _rounds(self, data: LabelledRows, source: RandomSource) -> Iterator[Ints]:
         """Yield the support vectors of machines, each of which sees new rows."""
         most_fresh = min(len(data), self.working * (self.rounds + 1))
         fresh = source.subset(len(data), most_fresh)
@@ -158,8 +151,8 @@ class SVMScheme(_RefittingScheme):
                 return
 
     def _promising(
-        self, data: LabelledRows, sets: list[NDArray[np.int64]], source: RandomSource
-    ) -> list[NDArray[np.int64]]:
+        self, data: LabelledRows, sets: list[Ints], source: RandomSource
+    ) -> list[Ints]:
         """Return the set that does best on some rows, and the smallest."""
         if len(sets) < 2:
             return sets
@@ -169,9 +162,7 @@ class SVMScheme(_RefittingScheme):
         smallest = min(range(len(sets)), key=lambda place: len(sets[place]))
         return [sets[place] for place in sorted({best, smallest})]
 
-    def _support(
-        self, data: LabelledRows, rows: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _support(self, data: LabelledRows, rows: Ints) -> Ints:
         """Return which of the rows are support vectors of a machine fitted on them."""
         own = data.take(rows)
         model = self._estimator().fit(own.X, own.y)
@@ -187,9 +178,7 @@ class SVMScheme(_RefittingScheme):
         return SVC() if self.estimator is None else clone(self.estimator)
 
 
-def _rare(
-    data: LabelledRows, rows: NDArray[np.int64], fewest: int, source: RandomSource
-) -> NDArray[np.int64]:
+def _rare(data: LabelledRows, rows: Ints, fewest: int, source: RandomSource) -> Ints:
     """Return other rows of the classes that have fewer than `fewest` of `rows`."""
     counts = np.bincount(data.y[rows], minlength=data.n_classes)
     missing = np.maximum(fewest - counts, 0)
@@ -203,6 +192,7 @@ def _rare(
     return others[place < missing[labels]]
 
 
+@dataclass(eq=False, repr=False)
 class SubsampleScheme(_RefittingScheme):
     """Any estimator, fitted on the best of several random sets of few examples.
 
@@ -222,12 +212,10 @@ class SubsampleScheme(_RefittingScheme):
     rate worse than that of boosting.
     """
 
-    def __init__(
-        self, estimator: Any = None, *, examples: int | None = None, draws: int = 20
-    ) -> None:
-        self.estimator = estimator
-        self.examples = examples
-        self.draws = draws
+    estimator: Any = None
+    _: KW_ONLY
+    examples: int | None = None
+    draws: int = 20
 
     def check(self) -> None:
         """Refuse fewer than one draw or example."""

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import InvalidParameterError
 from reticent.generalization.compression.side_information import BitReader
 from reticent.mechanisms import RandomSource
 
 #: A decoded hypothesis: from rows to places in the list of classes.
-Labelling: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.int64]]
+Labelling: TypeAlias = Callable[[Floats], Ints]
 
 # Estimators that draw inside `fit` are decoded with this seed, a public constant.
 _DECODER_SEED = 0
@@ -26,8 +26,8 @@ _DECODER_SEED = 0
 class LabelledRows:
     """Labelled rows, with labels as places in the public list of classes."""
 
-    X: NDArray[np.float64]
-    y: NDArray[np.int64]
+    X: Floats
+    y: Ints
     n_classes: int
 
     def __len__(self) -> int:
@@ -37,7 +37,7 @@ class LabelledRows:
         """Return some of the rows."""
         return LabelledRows(self.X[rows], self.y[rows], self.n_classes)
 
-    def mistakes(self, labels: NDArray[np.int64]) -> int:
+    def mistakes(self, labels: Ints) -> int:
         """Count where `labels` differ."""
         return int(np.count_nonzero(labels != self.y))
 
@@ -59,10 +59,10 @@ class Candidate:
     n_kept: int
     n_bits: int
     mistakes: int
-    finish: Callable[[], tuple[NDArray[np.int64], str]]
+    finish: Callable[[], tuple[Ints, str]]
 
 
-def kept_rows(rows: NDArray[np.int64], mistakes: int) -> Candidate:
+def kept_rows(rows: Ints, mistakes: int) -> Candidate:
     """Return the candidate that keeps these rows and needs no side information."""
     return Candidate(len(rows), 0, mistakes, lambda: (rows, ""))
 

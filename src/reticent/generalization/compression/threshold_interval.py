@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.generalization.compression.scheme import (
     Candidate,
@@ -141,23 +141,21 @@ class IntervalScheme(_LineScheme):
         ends, label, feature = kept.X[:, self.feature], int(kept.y[0]), self.feature
         low, high = float(ends.min()), float(ends.max())
 
-        def labels(X: NDArray[np.float64]) -> NDArray[np.int64]:
+        def labels(X: Floats) -> Ints:
             inside = (X[:, feature] >= low) & (X[:, feature] <= high)
             return np.where(inside, label, 1 - label)
 
         return labels
 
 
-def _balances(
-    column: NDArray[np.float64], y: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _balances(column: Floats, y: Ints) -> tuple[Floats, Ints]:
     """Return the distinct values, and at each the number of ones minus zeros."""
     values, place = np.unique(column, return_inverse=True)
     signs = np.bincount(place, weights=2.0 * y - 1.0, minlength=len(values))
     return values, np.rint(signs).astype(np.int64)
 
 
-def _heaviest(weights: NDArray[np.int64]) -> tuple[int, int]:
+def _heaviest(weights: Ints) -> tuple[int, int]:
     """Return the first and last place of a stretch with the largest sum."""
     sums = np.concatenate([[0], np.cumsum(weights)])
     lowest = np.minimum.accumulate(sums[:-1])
@@ -168,11 +166,7 @@ def _heaviest(weights: NDArray[np.int64]) -> tuple[int, int]:
 
 
 def _candidate(
-    data: LabelledRows,
-    column: NDArray[np.float64],
-    ends: list[float],
-    label: int,
-    scheme: Scheme,
+    data: LabelledRows, column: Floats, ends: list[float], label: int, scheme: Scheme
 ) -> Candidate:
     """Keep one example of the label at each end."""
     own = data.y == label

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,13 @@ class HoldoutAnswer:
         queries that came after the holdout had stopped.
     overfit : bool or ndarray
         Whether the guess was off by more than the threshold.
+    before : int, default=None
+        Earlier answers that contradicted their guess; None if unknown.
     """
 
     value: Any
     overfit: Any
+    before: int | None = field(default=None, repr=False, compare=False)
 
 
 def checked_guesses(guess: ArrayLike) -> NDArray[np.float64]:

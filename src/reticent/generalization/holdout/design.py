@@ -8,8 +8,14 @@ from typing import Any, Literal
 
 from scipy.optimize import minimize_scalar
 
-from reticent._numbers import positive, real, whole
+from reticent._numbers import down, positive, real, up, whole
 from reticent.errors import InvalidParameterError
+from reticent.generalization.averages import GRID
+from reticent.generalization.holdout.answers import HoldoutAnswer
+from reticent.generalization.holdout.intervals import (
+    truth_interval,
+    weighted_prefixes,
+)
 from reticent.generalization.holdout.rules import (
     AnswerAccuracy,
     answers_to_truth,
@@ -59,6 +65,30 @@ class HoldoutDesign:
             threshold=self.threshold,
             queries=self.queries,
         )
+
+    def interval(self, answer: HoldoutAnswer, beta: float) -> tuple[float, float]:
+        """Return where the truth of an answer is, but for `beta` over all answers.
+
+        Without noise by `truth_interval`; with noise, `accuracy` on both sides.
+        """
+        value = real("interval", "value", answer.value)
+        if self.method == "laplace":
+            error = self.accuracy(beta).guarantee.error
+            return max(0.0, value - error), min(1.0, value + error)
+        own = 0.5 / self.levels if answer.overfit else self.threshold
+        low, high = truth_interval(
+            value,
+            up(own + 2 * GRID),
+            n=self.n,
+            prefixes=weighted_prefixes(
+                self.queries,
+                self.levels + 1,
+                self.overfits if answer.before is None else answer.before,
+            ),
+            beta=beta,
+        )
+        # Values are rounded to the grid, which moves the truth too.
+        return max(0.0, down(low - GRID)), min(1.0, up(high + GRID))
 
 
 def design_holdout(

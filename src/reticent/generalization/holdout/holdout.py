@@ -228,9 +228,10 @@ class ReusableHoldout(SingleProcessObject):
             values, overfit, self._line = self._state.change(
                 lambda state: self._answered(state, totals, np.atleast_1d(guesses))
             )
+        before = self.design.overfits - self._line.draws - int(overfit.sum())
         if guesses.ndim == 0:
-            return HoldoutAnswer(float(values[0]), bool(overfit[0]))
-        return HoldoutAnswer(values, overfit)
+            return HoldoutAnswer(float(values[0]), bool(overfit[0]), before)
+        return HoldoutAnswer(values, overfit, before)
 
     def score(
         self, estimator: Any, *, guess: float | None = None, train: Any = None
@@ -290,6 +291,10 @@ class ReusableHoldout(SingleProcessObject):
     def error_at_most(self) -> float:
         """How far answers may be from the truth, all at once."""
         return self.accuracy.guarantee.error
+
+    def interval(self, answer: HoldoutAnswer) -> tuple[float, float]:
+        """Return where the truth of one answer is; all intervals hold at once."""
+        return self.design.interval(answer, self._failure)
 
     @property
     def queries_left(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from reticent._arrays import Ints
 from reticent._numbers import whole
 from reticent._sklearn import safe_indexing
 from reticent.errors import InvalidDataError, InvalidParameterError
@@ -213,7 +214,7 @@ class AdaptiveSession(SessionCore):
             seeded=self._source.seeded,
         )
 
-        def totals() -> NDArray[np.int64]:
+        def totals() -> Ints:
             n_rows = self._table.n_rows
             values = row_values(
                 lambda rows: query(*self._table.rows(rows)), n_rows, self._source
@@ -288,7 +289,7 @@ class AdaptiveSession(SessionCore):
         at_most = whole("keep", "at_most", at_most)
         rows = self._table.n_rows
 
-        def chosen() -> NDArray[np.int64]:
+        def chosen() -> Ints:
             places = np.unique(np.asarray(function(*self._table.rows())))
             if not 1 <= places.size <= at_most or places.dtype.kind not in "iu":
                 raise InvalidDataError("too many positions, or no positions")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["cheapest_box"]
+from reticent._arrays import Floats, Ints
 
 # Trees have four 64-bit numbers per node and bottom; this many nodes take 64 MB.
 _NODES_AT_ONCE = 2_000_000
@@ -14,7 +14,7 @@ Box = tuple[int, int, int, int]
 
 
 def cheapest_box(
-    column: NDArray[np.intp], row: NDArray[np.intp], ones: NDArray[np.int64]
+    column: NDArray[np.intp], row: NDArray[np.intp], ones: Ints
 ) -> tuple[int, Box] | None:
     """Return the least cost and its box (left, right, bottom, top), or None.
 
@@ -64,8 +64,8 @@ class _CheapestRuns:
         bottoms: range,
         column: NDArray[np.intp],
         row: NDArray[np.intp],
-        ones: NDArray[np.int64],
-    ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        ones: Ints,
+    ) -> tuple[Ints, NDArray[np.intp]]:
         """Return for each bottom the least cost of a box on it, and its lowest top."""
         value = np.zeros(len(bottoms), dtype=np.int64)
         top = np.array(bottoms, dtype=np.intp)
@@ -107,7 +107,7 @@ class _CheapestRuns:
             np.minimum(across, self.run[high, :active], out=self.run[node, :active])
 
 
-def _cheapest_run(profile: NDArray[np.float64]) -> tuple[int, int]:
+def _cheapest_run(profile: Floats) -> tuple[int, int]:
     """Return the cheapest non-empty run, rightmost start, then leftmost end."""
     before = np.concatenate([[0.0], np.cumsum(profile)])
     ahead = np.minimum.accumulate(before[:0:-1])[::-1]

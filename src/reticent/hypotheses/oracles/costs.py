@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import InvalidDataError
-
-__all__ = ["COST_TOTAL_BITS", "Costs", "labels_01", "signed_costs"]
 
 # Integers up to 2**53 are exact as floats; one bit is left for adding the base.
 COST_TOTAL_BITS = 52
@@ -47,7 +46,7 @@ class Costs:
         multiple, by at most :math:`2^{-51}` of the sum of absolute weights.
     """
 
-    ones: NDArray[np.int64]
+    ones: Ints
     base: int
     exponent: int = 0
     integral: bool = True
@@ -65,7 +64,7 @@ class Costs:
             return totals
         return np.ldexp(totals.astype(np.float64), self.exponent)
 
-    def gathered(self, where: NDArray[np.intp], n_points: int) -> NDArray[np.int64]:
+    def gathered(self, where: NDArray[np.intp], n_points: int) -> Ints:
         """Return the cost of each distinct point; row i lies at point ``where[i]``."""
         # Exact although bincount adds floats: all sums stay below 2**53.
         summed = np.bincount(where, weights=self.ones, minlength=n_points)
@@ -90,7 +89,7 @@ def signed_costs(y: ArrayLike, weights: ArrayLike | None, n_points: int) -> Cost
     return _split(units, labels, exponent=exponent, integral=False, exact=exact)
 
 
-def labels_01(y: ArrayLike, n_points: int) -> NDArray[np.int64]:
+def labels_01(y: ArrayLike, n_points: int) -> Ints:
     """Return labels as integers; anything but 0 and 1 is refused."""
     labels = np.asarray(y)
     if labels.shape != (n_points,):
@@ -103,11 +102,11 @@ def labels_01(y: ArrayLike, n_points: int) -> NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-def _split(units: NDArray[np.int64], labels: NDArray[np.int64], **facts: Any) -> Costs:
+def _split(units: Ints, labels: Ints, **facts: Any) -> Costs:
     return Costs(ones=units * (1 - 2 * labels), base=int(units @ labels), **facts)
 
 
-def _checked_integers(weights: NDArray[Any]) -> NDArray[np.int64]:
+def _checked_integers(weights: NDArray[Any]) -> Ints:
     # Sum as floats: an integer sum could wrap around and pass the test.
     if not np.abs(weights.astype(np.float64)).sum() <= 2.0**COST_TOTAL_BITS:
         raise InvalidDataError(
@@ -117,9 +116,7 @@ def _checked_integers(weights: NDArray[Any]) -> NDArray[np.int64]:
     return weights.astype(np.int64)
 
 
-def _fixed_point(
-    weights: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], int, bool]:
+def _fixed_point(weights: Floats) -> tuple[Ints, int, bool]:
     """Return integers, the exponent of their unit, and whether nothing was rounded."""
     with np.errstate(over="ignore"):  # an infinite sum is refused below
         total = float(np.abs(weights).sum())

@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Bools, Floats, Ints
 from reticent.hypotheses.oracles.labelings import first_of_each, pack
 from reticent.hypotheses.oracles.orientation import paired_sides, sides
 
-__all__ = ["Cells", "cells", "evaluate", "record_type", "with_coordinates"]
-
-Float = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 # Hyperplanes are handled in blocks of this many sides: some 40 MB of work space.
@@ -46,7 +44,7 @@ def record_type(d: int, *, coordinates: bool = True) -> np.dtype[Any]:
     return np.dtype(fields)
 
 
-def with_coordinates(records: NDArray[Any], points: Float) -> NDArray[Any]:
+def with_coordinates(records: NDArray[Any], points: Floats) -> NDArray[Any]:
     """Replace positions in a list of points by the points."""
     d = points.shape[1]
     found = np.empty(len(records), dtype=record_type(d))
@@ -85,7 +83,7 @@ class Cells:
         found[record, point] = label
         return found
 
-    def costs(self, ones: NDArray[np.int64]) -> NDArray[np.int64]:
+    def costs(self, ones: Ints) -> Ints:
         """Add up the costs where each record is 1."""
         # Whole numbers below 2**53: exact as floats, in any order of summation.
         weight = ones.astype(np.float64)
@@ -100,7 +98,7 @@ class Cells:
         return (chosen + resting).astype(np.int64)
 
 
-def cells(points: Float) -> Iterator[Cells]:
+def cells(points: Floats) -> Iterator[Cells]:
     """Yield every labeling of distinct, sorted points at least once, block by block."""
     n_points, d = points.shape
     found = False
@@ -116,7 +114,7 @@ def cells(points: Float) -> Iterator[Cells]:
         yield _on_one_line(points)
 
 
-def evaluate(records: NDArray[Any], X: Float) -> Iterator[Cells]:
+def evaluate(records: NDArray[Any], X: Floats) -> Iterator[Cells]:
     """Yield the labels of records, sorted by top layer, at any points."""
     d = X.shape[1]
     if d == 1:
@@ -144,7 +142,7 @@ def evaluate(records: NDArray[Any], X: Float) -> Iterator[Cells]:
         yield Cells(mine, side, parent, (record, point, label))
 
 
-def _resting_on(points: Float, chosen: Index) -> Cells | None:
+def _resting_on(points: Floats, chosen: Index) -> Cells | None:
     """Return the cells whose top layer goes through chosen points, if any span one."""
     d = points.shape[1]
     axis = np.zeros(len(chosen), dtype=np.uint8)
@@ -175,7 +173,7 @@ def _lines(chosen: Index, side: NDArray[np.int8], on: Index, counts: Index) -> C
 
 
 def _planes(
-    points: Float,
+    points: Floats,
     chosen: Index,
     axis: NDArray[np.uint8],
     side: NDArray[np.int8],
@@ -206,7 +204,7 @@ def _planes(
     return Cells(records[order], side, parent[order], entry)
 
 
-def _on_one_line(points: Float) -> Cells:
+def _on_one_line(points: Floats) -> Cells:
     """Cut points that all lie on one line; anchors that coincide decide nothing."""
     n_points, d = points.shape
     members = np.arange(n_points)
@@ -246,7 +244,7 @@ def _cuts(on: Index, counts: Index) -> tuple[Any, ...]:
 
 
 def _triangles(
-    points: Float, chosen: Index, axis: NDArray[np.uint8], planes: Index
+    points: Floats, chosen: Index, axis: NDArray[np.uint8], planes: Index
 ) -> tuple[NDArray[Any], Index, tuple[Index, Index, NDArray[np.uint8]]]:
     """Label three points on a plane in all eight ways, for both labels of the plane.
 
@@ -277,7 +275,7 @@ def _triangles(
 
 
 def _many_on_plane(
-    points: Float, corners: Index, axis: int, plane: int, members: Index
+    points: Floats, corners: Index, axis: int, plane: int, members: Index
 ) -> tuple[NDArray[Any], Index, tuple[Index, Index, NDArray[np.uint8]]]:
     """Label many points on one plane, by the cells of that plane."""
     flat = np.delete(points[members], axis, axis=1)
@@ -299,15 +297,11 @@ def _many_on_plane(
     return records, parent, (entry_record, entry_point, np.tile(labels, (2, 1)).ravel())
 
 
-def _first_to_span(
-    points: Float, chosen: Index, on: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _first_to_span(points: Floats, chosen: Index, on: Bools) -> Bools:
     """Say which choices are the first points in order that span their hyperplane."""
     seen = np.cumsum(on, axis=1, dtype=np.int32)
     rows = np.arange(len(chosen))
-    own: NDArray[np.bool_] = (seen[rows, chosen[:, 0]] == 1) & (
-        seen[rows, chosen[:, 1]] == 2
-    )
+    own: Bools = (seen[rows, chosen[:, 0]] == 1) & (seen[rows, chosen[:, 1]] == 2)
     if points.shape[1] == 3:
         # Points between the second and the third must lie on the line of the first two.
         crowded = np.flatnonzero(own & (seen[rows, chosen[:, 2]] > 3))
@@ -321,7 +315,7 @@ def _first_to_span(
     return own
 
 
-def _flattening_axis(triples: Float) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+def _flattening_axis(triples: Floats) -> tuple[NDArray[np.uint8], Bools]:
     """Return an axis along which each triangle keeps its area, and which have none."""
     axis = np.zeros(len(triples), dtype=np.uint8)
     flat = np.ones(len(triples), dtype=bool)
@@ -334,7 +328,7 @@ def _flattening_axis(triples: Float) -> tuple[NDArray[np.uint8], NDArray[np.bool
 
 
 def _flattened_sides(
-    axis: NDArray[np.uint8], lines: Float, X: Float
+    axis: NDArray[np.uint8], lines: Floats, X: Floats
 ) -> NDArray[np.int8]:
     """Return sides of lines within a plane, looking along an axis."""
     keep = np.array([[1, 2], [0, 2], [0, 1]])[axis]
@@ -342,7 +336,7 @@ def _flattened_sides(
     return paired_sides(shadow, np.take_along_axis(X, keep, axis=1))
 
 
-def _resting_labels(records: NDArray[Any], X: Float) -> NDArray[np.uint8]:
+def _resting_labels(records: NDArray[Any], X: Floats) -> NDArray[np.uint8]:
     """Label points that lie on the top layer of their record by the layers below it."""
     upper = np.zeros(len(X), dtype=bool)
     tied = np.ones(len(X), dtype=bool)

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, csr_array
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import SolverError
 from reticent.hypotheses.oracles.solver_output import without_solver_output
-
-__all__ = ["ConstraintRows", "coarse_costs", "require_proof", "solve"]
 
 # Objectives are whole numbers up to this size, so that the solver's tolerances (1e-6
 # and finer, on coefficients of at least one) stay far below the half that a proof
@@ -28,7 +27,7 @@ class ConstraintRows:
     def __init__(self, n_columns: int) -> None:
         self.n_columns = n_columns
         self._parts: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
-        self._upper: list[NDArray[np.float64]] = []
+        self._upper: list[Floats] = []
         self._n_rows = 0
 
     def add(self, row: Any, column: Any, value: Any, upper: Any) -> None:
@@ -56,12 +55,12 @@ class ConstraintRows:
 class Solution:
     """The best point found, and a bound that no feasible point is below."""
 
-    x: NDArray[np.float64]
+    x: Floats
     bound: float
 
 
 def solve(
-    cost: NDArray[np.float64],
+    cost: Floats,
     rows: ConstraintRows,
     integrality: NDArray[Any],
     bounds: tuple[NDArray[Any], NDArray[Any]],
@@ -98,7 +97,7 @@ def require_proof(value: int, bound: float) -> None:
         )
 
 
-def coarse_costs(ones: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:
+def coarse_costs(ones: Ints) -> tuple[Ints, bool]:
     """Return small whole-number costs in proportion, and whether they are exact."""
     divisor = int(np.gcd.reduce(np.abs(ones)))
     if divisor == 0:

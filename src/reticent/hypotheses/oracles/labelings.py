@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["distinct_labelings", "first_of_each", "ones_cost", "pack", "unpack"]
+from reticent._arrays import Bools, Ints
 
 # Labelings are unpacked this many labels at a time: 64 MB as floats.
 _LABELS_AT_ONCE = 8_000_000
@@ -35,7 +35,7 @@ def distinct_labelings(packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return packed[order[starts]]
 
 
-def _sorted(packed: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def _sorted(packed: NDArray[np.uint8]) -> tuple[NDArray[np.intp], Bools]:
     """Sort rows stably by words of eight bytes; say where a new row begins."""
     n_words = -(-packed.shape[1] // 8)
     padded = np.zeros((len(packed), 8 * n_words), dtype=np.uint8)
@@ -48,9 +48,7 @@ def _sorted(packed: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.boo
     return order, starts
 
 
-def ones_cost(
-    packed: NDArray[np.uint8], n_points: int, ones: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def ones_cost(packed: NDArray[np.uint8], n_points: int, ones: Ints) -> Ints:
     """Add up the costs where each labeling is 1."""
     step = max(1, _LABELS_AT_ONCE // n_points)
     totals = np.empty(len(packed), dtype=np.int64)

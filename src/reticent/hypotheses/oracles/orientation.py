@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["paired_sides", "sides"]
-
-Float = NDArray[np.float64]
+from reticent._arrays import Floats
 
 # Whole coordinates of this many bits have determinants below 2**53, which are exact.
 _EXACT_BITS = {2: 24, 3: 15}
@@ -26,7 +24,7 @@ _RELATIVE = 16 * 2.0**-52
 _ABSOLUTE = 1e-300
 
 
-def sides(anchors: Float, X: Float) -> NDArray[np.int8]:
+def sides(anchors: Floats, X: Floats) -> NDArray[np.int8]:
     """Return the side (-1, 0, 1) of each row of `X` for each of many hyperplanes.
 
     Parameters
@@ -52,7 +50,7 @@ def sides(anchors: Float, X: Float) -> NDArray[np.int8]:
     return found
 
 
-def paired_sides(anchors: Float, X: Float) -> NDArray[np.int8]:
+def paired_sides(anchors: Floats, X: Floats) -> NDArray[np.int8]:
     """Return the side of ``X[i]`` for the hyperplane ``anchors[i]``."""
     if len(X) == 0:
         return np.zeros(0, dtype=np.int8)
@@ -71,7 +69,7 @@ def paired_sides(anchors: Float, X: Float) -> NDArray[np.int8]:
     return found
 
 
-def _scaled(anchors: Float, X: Float) -> tuple[Float, Float, bool]:
+def _scaled(anchors: Floats, X: Floats) -> tuple[Floats, Floats, bool]:
     """Scale every axis by a power of two; say whether what follows is exact.
 
     Scaling an axis changes no side. Where all coordinates are then short whole numbers,
@@ -87,7 +85,7 @@ def _scaled(anchors: Float, X: Float) -> tuple[Float, Float, bool]:
     return np.ldexp(anchors, -exponent), np.ldexp(X, -exponent), False
 
 
-def _normals(anchors: Float) -> tuple[Float, Float]:
+def _normals(anchors: Floats) -> tuple[Floats, Floats]:
     """Return normal vectors, and the same with every term taken positive."""
     edges = anchors[:, 1:] - anchors[:, :1]
     if anchors.shape[1] == 2:
@@ -99,7 +97,7 @@ def _normals(anchors: Float) -> tuple[Float, Float]:
     return plus - minus, np.abs(plus) + np.abs(minus)
 
 
-def _exact(anchors: Float, X: Float) -> NDArray[np.int8]:
+def _exact(anchors: Floats, X: Floats) -> NDArray[np.int8]:
     """Decide signs in Python integers; anchors themselves lie on their hyperplane."""
     found = np.zeros(len(X), dtype=np.int8)
     open_ = np.flatnonzero(~(anchors == X[:, np.newaxis, :]).all(axis=2).any(axis=1))
@@ -113,7 +111,7 @@ def _exact(anchors: Float, X: Float) -> NDArray[np.int8]:
     return found
 
 
-def _integers(values: Float) -> NDArray[Any]:
+def _integers(values: Floats) -> NDArray[Any]:
     """Return floats as Python integers on one grid; nothing is lost."""
     mantissa, exponent = np.frexp(values)
     digits = np.ldexp(mantissa, 53).astype(np.int64).astype(object)

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Bools, Floats
 from reticent.hypotheses.oracles.labelings import first_of_each, pack
-
-__all__ = ["Splits", "distinct_splits", "fingerprints"]
 
 # How many matches are proved at a time: some ten million ranks, 80 MB.
 _RANKS_AT_ONCE = 10_000_000
@@ -36,7 +35,7 @@ class Splits:
 
     feature: NDArray[np.intp]
     size: NDArray[np.intp]
-    cut: NDArray[np.float64]
+    cut: Floats
 
     def __len__(self) -> int:
         return len(self.feature)
@@ -57,9 +56,7 @@ def fingerprints(n_points: int) -> NDArray[np.uint64]:
     return state ^ (state >> np.uint64(31))
 
 
-def distinct_splits(
-    points: NDArray[np.float64], words: NDArray[np.uint64] | None = None
-) -> Splits:
+def distinct_splits(points: Floats, words: NDArray[np.uint64] | None = None) -> Splits:
     """Return each split of the distinct `points` once, at its first feature.
 
     Splits into the same two parts are the same, whichever part lies below.
@@ -96,7 +93,7 @@ def _same_parts(
     splits: Splits,
     order: NDArray[np.intp],
     rank: NDArray[np.intp],
-    flipped: NDArray[np.bool_],
+    flipped: Bools,
     copies: NDArray[np.intp],
     kept: NDArray[np.intp],
 ) -> bool:

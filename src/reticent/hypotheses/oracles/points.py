@@ -11,21 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Bools, Floats
 from reticent.errors import InvalidDataError
-
-__all__ = [
-    "binary_matrix",
-    "distinct_rows",
-    "ordered_values",
-    "point_matrix",
-    "python_scalar",
-]
 
 _NUMERIC = "biuf"
 _ORDERED = _NUMERIC + "mMUS"
 
 
-def point_matrix(X: ArrayLike, n_features: int | None = None) -> NDArray[np.float64]:
+def point_matrix(X: ArrayLike, n_features: int | None = None) -> Floats:
     """Return `X` as finite floats, rows by features; one dimension means one feature.
 
     Negative zero becomes zero, because both are the same point.
@@ -54,7 +47,7 @@ def point_matrix(X: ArrayLike, n_features: int | None = None) -> NDArray[np.floa
     return finite
 
 
-def binary_matrix(X: ArrayLike, n_features: int | None = None) -> NDArray[np.bool_]:
+def binary_matrix(X: ArrayLike, n_features: int | None = None) -> Bools:
     """Return `X` as booleans; every entry must be 0 or 1."""
     rows = point_matrix(X, n_features)
     if not ((rows == 0) | (rows == 1)).all():

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from reticent._arrays import Bools, Floats, Ints
 from reticent.errors import SolverError
 from reticent.hypotheses.oracles.integer_programs import (
     ConstraintRows,
@@ -26,10 +27,6 @@ from reticent.hypotheses.oracles.integer_programs import (
     solve,
 )
 from reticent.hypotheses.oracles.solver_output import without_solver_output
-
-__all__ = ["Halfspace", "best_halfspace", "positive_side"]
-
-Float = NDArray[np.float64]
 
 # Most impossible sets found in one labeling before the master runs again.
 _CUTS_AT_ONCE = 20
@@ -45,7 +42,7 @@ class Halfspace:
     offset: float
 
 
-def positive_side(halfspace: Halfspace, X: Float) -> NDArray[np.bool_]:
+def positive_side(halfspace: Halfspace, X: Floats) -> Bools:
     """Return which rows are labelled 1.
 
     Summed feature by feature: a matrix product may round differently from batch to
@@ -54,13 +51,11 @@ def positive_side(halfspace: Halfspace, X: Float) -> NDArray[np.bool_]:
     value = np.zeros(len(X))
     for weight, column in zip(halfspace.normal, X.T, strict=True):
         value += weight * column
-    side: NDArray[np.bool_] = value >= halfspace.offset
+    side: Bools = value >= halfspace.offset
     return side
 
 
-def best_halfspace(
-    points: Float, cost: NDArray[np.int64], time_limit: float
-) -> Halfspace:
+def best_halfspace(points: Floats, cost: Ints, time_limit: float) -> Halfspace:
     """Return a halfspace of least cost over distinct points with non-zero costs."""
     deadline = time.monotonic() + time_limit
     scaled, middle, half = _to_unit_box(points)
@@ -91,7 +86,7 @@ def best_halfspace(
 class _Master:
     """The master program; its columns are normal, offset, faces and labels."""
 
-    def __init__(self, scaled: Float, cost: NDArray[np.int64]) -> None:
+    def __init__(self, scaled: Floats, cost: Ints) -> None:
         self.n_points, self.d = scaled.shape
         self.first_label = 3 * self.d + 1
         n_columns = self.first_label + self.n_points
@@ -115,7 +110,7 @@ class _Master:
                 # sign * w_j >= 1 on the chosen face, >= -1 otherwise
                 self.rows.add([0, 0], [j, face], [-sign, 2.0], 1.0)
 
-    def _take_sides(self, scaled: Float, cost: NDArray[np.int64]) -> None:
+    def _take_sides(self, scaled: Floats, cost: Ints) -> None:
         """Tie labels to sides, where the sign of the cost pushes against it."""
         reach = 2.0 * self.d  # no point of the box is further from the hyperplane
         for i, point in enumerate(scaled):
@@ -125,20 +120,20 @@ class _Master:
             entries = np.concatenate([sign * point, [-sign, -sign * reach]])
             self.rows.add(0, at, entries, 0.0 if sign > 0 else reach)
 
-    def forbid(self, members: NDArray[np.intp], labels: NDArray[np.bool_]) -> None:
+    def forbid(self, members: NDArray[np.intp], labels: Bools) -> None:
         """Exclude these labels on these points together."""
         sign = np.where(labels, 1.0, -1.0)
         limit = float(labels.sum()) - 1.0
         self.rows.add(0, self.first_label + members, sign, limit)
 
-    def solve(self, time_limit: float) -> tuple[NDArray[np.bool_], float]:
+    def solve(self, time_limit: float) -> tuple[Bools, float]:
         """Return labels, and a bound on the cost of every halfspace."""
         box = self.low, self.high
         solution = solve(self.cost, self.rows, self.integrality, box, time_limit)
         return solution.x[self.first_label :] > 0.5, solution.bound
 
 
-def _to_unit_box(points: Float) -> tuple[Float, Float, Float]:
+def _to_unit_box(points: Floats) -> tuple[Floats, Floats, Floats]:
     low, high = points.min(axis=0), points.max(axis=0)
     # Halve first: the sum and the difference of large floats can overflow.
     middle, half = low / 2 + high / 2, high / 2 - low / 2
@@ -146,16 +141,14 @@ def _to_unit_box(points: Float) -> tuple[Float, Float, Float]:
     return np.clip((points - middle) / half, -1.0, 1.0), middle, half
 
 
-def _unscaled(found: tuple[Float, float], middle: Float, half: Float) -> Halfspace:
+def _unscaled(found: tuple[Floats, float], middle: Floats, half: Floats) -> Halfspace:
     normal = found[0] / half
     return Halfspace(
         tuple(float(w) for w in normal), float(found[1] + (normal * middle).sum())
     )
 
 
-def _widest(
-    scaled: Float, labels: NDArray[np.bool_]
-) -> tuple[Float, float, float, Float]:
+def _widest(scaled: Floats, labels: Bools) -> tuple[Floats, float, float, Floats]:
     """Return the widest gap: normal, offset, width, and the weight of each point."""
     n_points, d = scaled.shape
     sign = np.where(labels, -1.0, 1.0)[:, np.newaxis]
@@ -172,13 +165,13 @@ def _widest(
     return result.x[:d], float(result.x[d]), float(result.x[d + 1]), multiplier
 
 
-def _separate(scaled: Float, labels: NDArray[np.bool_]) -> tuple[Float, float] | None:
+def _separate(scaled: Floats, labels: Bools) -> tuple[Floats, float] | None:
     normal, offset, width, _ = _widest(scaled, labels)
     return (normal, offset) if width > 0 else None
 
 
 def _impossible_sets(
-    scaled: Float, points: Float, labels: NDArray[np.bool_]
+    scaled: Floats, points: Floats, labels: Bools
 ) -> list[NDArray[np.intp]]:
     """Return small sets of points whose labels no halfspace has, each proved so."""
     left = np.arange(len(points))
@@ -193,7 +186,7 @@ def _impossible_sets(
     return found
 
 
-def _hulls_meet(points: Float, labels: NDArray[np.bool_]) -> bool:
+def _hulls_meet(points: Floats, labels: Bools) -> bool:
     """Prove in rational arithmetic that ones and zeros have hulls with a common point.
 
     Looks for weights of one sign with ``sum(+-weight * (1, x)) == 0``; the points come

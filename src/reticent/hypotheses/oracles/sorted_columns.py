@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Ints
 from reticent.errors import InvalidDataError
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
-
-__all__ = ["ColumnBlocks", "SortedColumns", "Tally", "as_tally", "cost_at_or_above"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,10 +76,10 @@ class Tally:
     """
 
     values: NDArray[Any]
-    below: NDArray[np.int64]
+    below: Ints
     costs: Costs
 
-    def at_or_above(self, feature: int, cuts: NDArray[Any]) -> NDArray[np.int64]:
+    def at_or_above(self, feature: int, cuts: NDArray[Any]) -> Ints:
         """Return the cost of the points ``x >= cut`` for each cut."""
         prefix = self.below[feature]
         positions = np.searchsorted(self.values[feature], cuts, side="left")
@@ -95,10 +94,10 @@ class ColumnBlocks:
     """
 
     values: NDArray[Any]
-    below: NDArray[np.int64]
+    below: Ints
 
     @classmethod
-    def of(cls, ascending: NDArray[Any], ones: NDArray[np.int64]) -> ColumnBlocks:
+    def of(cls, ascending: NDArray[Any], ones: Ints) -> ColumnBlocks:
         """Merge equal values of a sorted column."""
         below = np.empty(len(ascending) + 1, dtype=np.int64)
         below[0] = 0
@@ -110,9 +109,7 @@ class ColumnBlocks:
         return cls(ascending[starts], np.append(below[starts], below[-1]))
 
 
-def cost_at_or_above(
-    column: NDArray[Any], cuts: NDArray[Any], ones: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def cost_at_or_above(column: NDArray[Any], cuts: NDArray[Any], ones: Ints) -> Ints:
     """Return the cost of ``x >= cut`` for ascending distinct cuts, without a sort."""
     bins = np.searchsorted(cuts, column, side="right")
     # Exact although bincount adds floats: costs add up to at most 2**52.

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import below_one, nonnegative, positive, up, whole
 from reticent._sklearn import Interval
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.estimators import (
     LONGEST_ROW,
-    Float,
     LinearExamples,
     ReleasedLinearRegressor,
     UnitIds,
@@ -89,6 +89,7 @@ def score_sensitivity(n: int, steps: int, gap: float) -> int:
     return steps + math.ceil(up(n * gap * steps)) + 1
 
 
+@dataclass(eq=False, repr=False)
 class BestSubsetRegressor(ReleasedLinearRegressor):
     r"""Huber regression on the best `n_selected` features, privately chosen.
 
@@ -149,34 +150,22 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
     array([3])
     """
 
+    epsilon: float = 1.0
+    _: KW_ONLY
+    bounds: tuple[float, float] = (0.0, 1.0)
+    n_selected: int = 2
+    share: float = 0.4
+    width: float = 0.25
+    norm_bound: float = 1.0
+    radius: float = 2.0
+    fit_intercept: bool = True
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ReleasedLinearRegressor._parameter_constraints,
         "n_selected": [Interval(Integral, 1, None, closed="left")],
         "share": [Interval(Real, 0, 1, closed="neither")],
     }
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        bounds: tuple[float, float] = (0.0, 1.0),
-        n_selected: int = 2,
-        share: float = 0.4,
-        width: float = 0.25,
-        norm_bound: float = 1.0,
-        radius: float = 2.0,
-        fit_intercept: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.n_selected = n_selected
-        self.share = share
-        self.width = width
-        self.norm_bound = norm_bound
-        self.radius = radius
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
 
     def _learn(self, examples: LinearExamples) -> None:
         owner = type(self).__name__
@@ -209,7 +198,7 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
         self.coef_[0, kept] = model.coef_
         self._keep_targets(examples)
 
-    def _supports(self, n_features: int) -> NDArray[np.int64]:
+    def _supports(self, n_features: int) -> Ints:
         size = whole(type(self).__name__, "n_selected", self.n_selected)
         size = min(size, n_features)
         if not math.comb(n_features, size) <= _MOST_SUPPORTS:
@@ -222,10 +211,10 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
 
     def _select(
         self,
-        rows: Float,
-        targets: Float,
+        rows: Floats,
+        targets: Floats,
         units: UnitIds,
-        supports: NDArray[np.int64],
+        supports: Ints,
         epsilon: float,
         source: RandomSource,
     ) -> tuple[int, Certificate[PureDP]]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from reticent._arrays import Floats
 from reticent._numbers import positive, whole
 from reticent._sklearn import Interval, MatrixLike, fit_context
 from reticent.mechanisms import noise_source
 
 
+@dataclass(eq=False, repr=False)
 class FourierFeatures(TransformerMixin, BaseEstimator):
     r"""Pairs :math:`\cos(\omega_k \cdot x), \sin(\omega_k \cdot x)` of random waves.
 
@@ -48,17 +50,15 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
     (2, 6)
     """
 
+    n_waves: int = 50
+    _: KW_ONLY
+    bandwidth: float = 1.0
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_waves": [Interval(Integral, 1, None, closed="left")],
         "bandwidth": [Interval(Real, 0, None, closed="neither")],
     }
-
-    def __init__(
-        self, n_waves: int = 50, *, bandwidth: float = 1.0, random_state: Any = None
-    ) -> None:
-        self.n_waves = n_waves
-        self.bandwidth = bandwidth
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: Any = None) -> Self:
@@ -71,7 +71,7 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         self.frequencies_ = rng.normal(size=(X.shape[1], waves)) / width
         return self
 
-    def transform(self, X: MatrixLike) -> NDArray[np.float64]:
+    def transform(self, X: MatrixLike) -> Floats:
         """Return the features of each row."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import below_one, positive, whole
 from reticent._search import slightly_larger
 from reticent.errors import InternalError, InvalidParameterError, RuleError
 from reticent.estimators import (
     CONSTANT,
-    Float,
     UnitIds,
     is_auto,
     rows_in_ball,
@@ -25,6 +25,7 @@ from reticent.guarantees import ApproxDP, Certificate, Sensitivity, gaussian_rat
 from reticent.learners.linear.gradient_rules import (
     clipped_sum,
     noisy_steps,
+    noisy_steps_gdp,
     noisy_steps_zcdp,
 )
 from reticent.learners.linear.gradient_sums import (
@@ -168,7 +169,13 @@ class DescentPlan:
         """Return the certificate as concentrated DP."""
         return noisy_steps_zcdp(self.sensitivity, steps=self.steps, scale=self.scale)
 
-    def descend(self, sums: ClippedSums, residual: Residual) -> Float:
+    def gaussian(self) -> Certificate[Any]:
+        """Return the certificate as Gaussian DP."""
+        return noisy_steps_gdp(
+            self.sensitivity, steps=self.steps, scale=self.scale, grid=self.grid
+        )
+
+    def descend(self, sums: ClippedSums, residual: Residual) -> Floats:
         """Take the steps; return the average of the second half of the iterates."""
         point = np.zeros((self.n_features, self.n_scores))
         velocity, total = np.zeros_like(point), np.zeros_like(point)
@@ -229,15 +236,15 @@ def _certified(
     return found
 
 
-def descent_rows(X: Float, norm_bound: Any, fit_intercept: Any) -> Float:
+def descent_rows(X: Floats, norm_bound: Any, fit_intercept: Any) -> Floats:
     """Return rows in the unit ball, in fixed point, with the constant last."""
     rows = fixed_point(rows_in_ball(X, norm_bound, False))
     return with_constant(rows) if fit_intercept else rows
 
 
 def unit_after_unit(
-    rows: Float, targets: NDArray[Any], units: UnitIds
-) -> tuple[Float, NDArray[Any], NDArray[np.int64] | None, int]:
+    rows: Floats, targets: NDArray[Any], units: UnitIds
+) -> tuple[Floats, NDArray[Any], Ints | None, int]:
     """Sort rows by unit; return them, where units start (or None), and their number."""
     positions, n_units = unit_positions(units, len(rows))
     # Not by whether some unit has several rows: that is for one unit to decide.

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import InvalidParameterError
-from reticent.estimators import Float
 
 #: Derivative of the loss in the scores, row by row: scores in, residuals out.
-Residual = Callable[[Float], Float]
+Residual = Callable[[Floats], Floats]
 
 _FLOAT_BITS = 53
 _ROW_BITS = 17
@@ -33,7 +32,7 @@ _NOISE_BITS = 44
 _SLACK = 2.0**-40
 
 
-def fixed_point(rows: Float) -> Float:
+def fixed_point(rows: Floats) -> Floats:
     """Return rows with entries cut, towards zero, to multiples of 2^-17."""
     return np.asarray(np.trunc(rows * 2.0**_ROW_BITS) * 2.0**-_ROW_BITS)
 
@@ -44,7 +43,7 @@ def coefficient_grid(n_features: int) -> float:
     return 2.0 ** -(bits - n_features.bit_length())
 
 
-def on_coefficient_grid(coefficients: Float) -> Float:
+def on_coefficient_grid(coefficients: Floats) -> Floats:
     """Cut coefficients to a size, and round them, such that scores are exact."""
     grid = coefficient_grid(len(coefficients))
     largest = 2.0**_LARGEST_COEFFICIENT_BITS
@@ -96,12 +95,12 @@ class ClippedSums:
     replacing one unit moves the sum by at most twice `clip`, exactly.
     """
 
-    rows: Float
+    rows: Floats
     clip: float
     grid: float
-    starts: NDArray[np.int64] | None = None
+    starts: Ints | None = None
 
-    def __call__(self, coefficients: Float, residual: Residual) -> Float:
+    def __call__(self, coefficients: Floats, residual: Residual) -> Floats:
         """Return the sum at `coefficients`, of shape (n_features, n_scores)."""
         scores = self.rows @ on_coefficient_grid(coefficients)
         slopes = residual(scores)
@@ -110,10 +109,10 @@ class ClippedSums:
         return self._many_rows_a_unit(slopes, self.starts)
 
     @cached_property
-    def _row_norms(self) -> Float:
+    def _row_norms(self) -> Floats:
         return _norms(self.rows)
 
-    def _one_row_a_unit(self, slopes: Float) -> Float:
+    def _one_row_a_unit(self, slopes: Floats) -> Floats:
         # A gradient is an outer product here, so its norm is a product of norms and
         # clipping the slope clips it. Cutting towards zero only shortens it.
         lengths = self._row_norms * _norms(slopes)
@@ -121,7 +120,7 @@ class ClippedSums:
         step = self.grid * 2.0**_ROW_BITS
         return np.asarray(self.rows.T @ (np.trunc(clipped / step) * step))
 
-    def _many_rows_a_unit(self, slopes: Float, starts: NDArray[np.int64]) -> Float:
+    def _many_rows_a_unit(self, slopes: Floats, starts: Ints) -> Floats:
         ends = np.append(starts[1:], len(self.rows))
         total = np.zeros((self.rows.shape[1], slopes.shape[1]))
         width = total.size
@@ -141,12 +140,12 @@ class ClippedSums:
         return total
 
 
-def _norms(vectors: Float) -> Float:
+def _norms(vectors: Floats) -> Floats:
     """Return norms of rows, rounded up."""
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) * (1 + _SLACK))
 
 
-def _shrinking(lengths: Float, clip: float) -> Float:
+def _shrinking(lengths: Floats, clip: float) -> Floats:
     """Return factors that bring vectors of these lengths surely within `clip`."""
     # The clip is far from the smallest floats; so is whatever it divides by.
     return np.asarray(np.minimum(1.0, clip * (1 - _SLACK) / np.maximum(lengths, clip)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -46,8 +47,21 @@ _MOST_NET_DIMENSIONS = 3
 Report: TypeAlias = Callable[[Diagnostics], object]
 
 
+@dataclass(eq=False, repr=False)
 class _LogConcave(ReleasedLinear):
     """The plan: one draw from the target, on a net or by a sampler."""
+
+    epsilon: float = 1.0
+    _: KW_ONLY
+    rule: str = "auto"
+    norm_bound: float = 1.0
+    regularization: float = 0.0
+    fit_intercept: bool = True
+    net_points: int = 2000
+    chains: int = 4
+    steps: int = 2000
+    tv_error: float = 1e-7
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ReleasedLinear._parameter_constraints,
@@ -182,6 +196,7 @@ class _LogConcave(ReleasedLinear):
         return super()._checked_radius()
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LogConcaveClassifier(_LogConcave, ReleasedLinearClassifier):
     r"""Linear classifier drawn with :math:`\Pr[w] \propto e^{-\varepsilon n F(w)/2r}`.
 
@@ -252,38 +267,10 @@ class LogConcaveClassifier(_LogConcave, ReleasedLinearClassifier):
     2-bounded-range DP for the model, replace one unit of 200; proved
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        rule: str = "auto",
-        loss: str = "logistic",
-        width: float = 1.0,
-        norm_bound: float = 1.0,
-        radius: float = 5.0,
-        regularization: float = 0.0,
-        fit_intercept: bool = True,
-        net_points: int = 2000,
-        chains: int = 4,
-        steps: int = 2000,
-        tv_error: float = 1e-7,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.rule = rule
-        self.loss = loss
-        self.width = width
-        self.norm_bound = norm_bound
-        self.radius = radius
-        self.regularization = regularization
-        self.fit_intercept = fit_intercept
-        self.net_points = net_points
-        self.chains = chains
-        self.steps = steps
-        self.tv_error = tv_error
-        self.classes = classes
-        self.random_state = random_state
+    loss: str = "logistic"
+    width: float = 1.0
+    radius: float = 5.0
+    classes: ArrayLike | None = None
 
     def _loss_range(self, loss: BoundedLoss, reach: float) -> tuple[float, float]:
         # The loss falls with the margin, so its extremes are at the largest margins.
@@ -292,6 +279,7 @@ class LogConcaveClassifier(_LogConcave, ReleasedLinearClassifier):
         return low, up(high - low)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LogConcaveRegressor(_LogConcave, ReleasedLinearRegressor):
     """Linear regressor drawn from a log-concave exponential mechanism.
 
@@ -328,38 +316,10 @@ tv_error, random_state
     (1,)
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        rule: str = "auto",
-        bounds: tuple[float, float] = (0.0, 1.0),
-        loss: str = "squared",
-        width: float = 0.25,
-        norm_bound: float = 1.0,
-        radius: float = 2.0,
-        regularization: float = 0.0,
-        fit_intercept: bool = True,
-        net_points: int = 2000,
-        chains: int = 4,
-        steps: int = 2000,
-        tv_error: float = 1e-7,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.rule = rule
-        self.bounds = bounds
-        self.loss = loss
-        self.width = width
-        self.norm_bound = norm_bound
-        self.radius = radius
-        self.regularization = regularization
-        self.fit_intercept = fit_intercept
-        self.net_points = net_points
-        self.chains = chains
-        self.steps = steps
-        self.tv_error = tv_error
-        self.random_state = random_state
+    bounds: tuple[float, float] = (0.0, 1.0)
+    loss: str = "squared"
+    width: float = 0.25
+    radius: float = 2.0
 
     def _loss_range(self, loss: BoundedLoss, reach: float) -> tuple[float, float]:
         farthest = np.array([reach + 1.0])

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import positive, probability, up
 from reticent.errors import InvalidParameterError, SolverError
-from reticent.estimators import BallProblem, Float, minimise_risk
+from reticent.estimators import BallProblem, minimise_risk
 from reticent.guarantees import (
     PUBLIC_LABELS,
     SEEDED_NOISE,
@@ -92,9 +92,9 @@ class BallTarget:
     """
 
     problem: BallProblem
-    rows: Float
-    targets: Float
-    weights: Float
+    rows: Floats
+    targets: Floats
+    weights: Floats
     n_units: int
     epsilon: float
     low: float
@@ -105,21 +105,21 @@ class BallTarget:
         """The factor before the regularised risk."""
         return self.epsilon * self.n_units / (2 * self.span)
 
-    def log_density(self, points: Float) -> Float:
+    def log_density(self, points: Floats) -> Floats:
         """Return the log-density at points inside the ball, up to a constant."""
         scores = self.rows @ points.T
         losses = self.problem.loss.loss.value(scores, self.targets[:, None])
         penalty = self.problem.regularization * (points**2).sum(axis=1) / 2
         return np.asarray(-self.rate * (self.weights @ losses + penalty))
 
-    def gradient(self, points: Float) -> Float:
+    def gradient(self, points: Floats) -> Floats:
         """Return the gradients of the log-density, one row per point."""
         scores = self.rows @ points.T
         slopes = self.problem.loss.loss.slope(scores, self.targets[:, None])
         data = (self.weights[:, None] * slopes).T @ self.rows
         return np.asarray(-self.rate * (data + self.problem.regularization * points))
 
-    def mode(self) -> Float:
+    def mode(self) -> Floats:
         """Return about where the density is largest; chains start around it."""
         ridge = max(self.problem.regularization, 1e-6)
         problem = replace(self.problem, regularization=ridge)
@@ -129,7 +129,7 @@ class BallTarget:
         except SolverError:
             return np.zeros(self.rows.shape[1])
 
-    def curvature(self, point: Float) -> Float:
+    def curvature(self, point: Floats) -> Floats:
         """Return minus the Hessian of the log-density."""
         curves = self.problem.loss.loss.curvature(self.rows @ point, self.targets)
         data = (self.rows.T * (self.weights * curves)) @ self.rows
@@ -137,7 +137,7 @@ class BallTarget:
         return np.asarray(self.rate * (data + ridge))
 
 
-def net_of_ball(dimension: int, radius: float, points: int) -> Float:
+def net_of_ball(dimension: int, radius: float, points: int) -> Floats:
     """Return about `points` points of a cubic grid, all that lie in the ball."""
     volume = math.pi ** (dimension / 2) / math.gamma(dimension / 2 + 1)
     per_radius = max(1, math.floor((points / volume) ** (1 / dimension)))
@@ -155,7 +155,7 @@ def loss_steps(n_units: int) -> int:
     return steps
 
 
-def net_law(target: BallTarget, net: Float, units: NDArray[np.int64] | None) -> Any:
+def net_law(target: BallTarget, net: Floats, units: Ints | None) -> Any:
     """Return the exact law of the exponential mechanism on a net.
 
     Each unit's loss is a whole number of steps between 0 and `loss_steps`, a function
@@ -185,7 +185,7 @@ def net_law(target: BallTarget, net: Float, units: NDArray[np.int64] | None) -> 
     return law
 
 
-def row_scores(rows: Float, point: Float) -> Float:
+def row_scores(rows: Floats, point: Floats) -> Floats:
     """Return the score of each row; it does not depend on the other rows."""
     return np.asarray(np.einsum("ij,j->i", rows, point))
 
@@ -216,7 +216,7 @@ class Diagnostics:
 
 def sample_ball(
     target: BallTarget, *, chains: int, steps: int, source: RandomSource
-) -> tuple[Float, Diagnostics]:
+) -> tuple[Floats, Diagnostics]:
     """Draw from the target by Langevin proposals with Metropolis' correction.
 
     Proposals are scaled by the curvature at the mode; those outside the ball are
@@ -258,13 +258,13 @@ def sample_ball(
     return drawn, diagnose(history[steps // 2 :], accepted)
 
 
-def _inside(points: Float, target: BallTarget) -> Float:
+def _inside(points: Floats, target: BallTarget) -> Floats:
     norms = np.linalg.norm(points, axis=1, keepdims=True)
     limit = 0.99 * target.problem.radius
     return np.asarray(points * np.minimum(1.0, limit / np.maximum(norms, limit)))
 
 
-def diagnose(history: Float, acceptance: float) -> Diagnostics:
+def diagnose(history: Floats, acceptance: float) -> Diagnostics:
     """Judge draws of shape (steps, chains, quantities), burn-in removed."""
     steps = len(history) // 2
     if steps < 4:
@@ -282,7 +282,7 @@ def diagnose(history: Float, acceptance: float) -> Diagnostics:
     return Diagnostics(r_hat, size, acceptance, bool(good))
 
 
-def _effective(draws: Float) -> float:
+def _effective(draws: Floats) -> float:
     """Return the effective number of draws, by Geyer's initial positive sequence."""
     steps, chains = draws.shape
     centred = draws - draws.mean(axis=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeAlias
 
@@ -10,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
 
+from reticent._arrays import Floats
 from reticent._numbers import positive
 from reticent._sklearn import Interval, StrOptions
 from reticent.errors import InvalidParameterError
 from reticent.estimators import (
     POSITIVE_OR_AUTO,
     CertifiedCoefficients,
-    Float,
     LinearExamples,
     ReleasedLinear,
     ReleasedLinearClassifier,
@@ -34,11 +35,26 @@ from reticent.learners.linear.gradient_descent import (
 from reticent.learners.linear.gradient_sums import ClippedSums, Residual
 
 #: Shape of the loss, number of scores, and from targets to slopes.
-Descent: TypeAlias = tuple[Shape, int, Callable[[Float], Residual]]
+Descent: TypeAlias = tuple[Shape, int, Callable[[Floats], Residual]]
 
 
+@dataclass(eq=False, repr=False)
 class _NoisyGradient(ReleasedLinear):
     """The plan: noisy sums of clipped gradients, each at the point they led to."""
+
+    #: The kind of promise by which many runs are accounted for best.
+    run_promise: ClassVar[str] = "gaussian"
+
+    epsilon: float = 1.0
+    _: KW_ONLY
+    delta: float = 1e-6
+    norm_bound: float = 1.0
+    clip: float | str = "auto"
+    steps: int | str = "auto"
+    learning_rate: float | str = "auto"
+    momentum: float = 0.9
+    fit_intercept: bool = True
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ReleasedLinear._parameter_constraints,
@@ -71,11 +87,13 @@ class _NoisyGradient(ReleasedLinear):
         sums = ClippedSums(rows, plan.clip, plan.grid, starts)
         found = plan.descend(sums, residual(targets))
         self.zcdp_certificate_ = plan.concentrated()
+        self.gaussian_certificate_ = plan.gaussian()
         self.n_iter_, self.noise_scale_ = plan.steps, plan.scale
         self.clip_, self.learning_rate_ = plan.clip, plan.learning_rate
         return found, plan.certificate
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NoisyGradientClassifier(_NoisyGradient, ReleasedLinearClassifier):
     r"""Logistic regression released by noisy gradient descent.
 
@@ -117,6 +135,8 @@ class NoisyGradientClassifier(_NoisyGradient, ReleasedLinearClassifier):
         The released model; one row for two classes, else one per class.
     certificate_ : Certificate
         (epsilon, delta)-DP of the model.
+    gaussian_certificate_ : Certificate
+        The same as Gaussian DP, by which `PrivateSearch` accounts for it.
     zcdp_certificate_ : Certificate
         The same release as zCDP, for composing it with others.
     classes_ : ndarray
@@ -149,48 +169,26 @@ class NoisyGradientClassifier(_NoisyGradient, ReleasedLinearClassifier):
     (1, 20)
     """
 
-    _multi_class = True
+    classes: ArrayLike | None = None
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-6,
-        norm_bound: float = 1.0,
-        clip: float | str = "auto",
-        steps: int | str = "auto",
-        learning_rate: float | str = "auto",
-        momentum: float = 0.9,
-        fit_intercept: bool = True,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.norm_bound = norm_bound
-        self.clip = clip
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.random_state = random_state
+    _multi_class = True
 
     def _descent(self, n_classes: int) -> Descent:
         if n_classes == 2:
             return BINARY, 1, _binary_residual
 
-        def residual(targets: Float) -> Residual:
+        def residual(targets: Floats) -> Residual:
             hot = np.eye(n_classes)[targets.astype(np.int64)]
             return lambda scores: np.asarray(softmax(scores, axis=1) - hot)
 
         return SOFTMAX, n_classes, residual
 
 
-def _binary_residual(targets: Float) -> Residual:
+def _binary_residual(targets: Floats) -> Residual:
     return lambda scores: np.asarray(expit(scores) - targets[:, None])
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NoisyGradientRegressor(_NoisyGradient, ReleasedLinearRegressor):
     r"""Linear regression released by noisy gradient descent.
 
@@ -215,7 +213,7 @@ class NoisyGradientRegressor(_NoisyGradient, ReleasedLinearRegressor):
         The released model, in the target's units.
     bounds_ : (float, float)
         What predictions are clipped to.
-    certificate_, zcdp_certificate_, n_units_, n_iter_
+    certificate_, gaussian_certificate_, zcdp_certificate_, n_units_, n_iter_
         As for `NoisyGradientClassifier`.
     clip_, learning_rate_, noise_scale_
         As for `NoisyGradientClassifier`.
@@ -235,39 +233,14 @@ class NoisyGradientRegressor(_NoisyGradient, ReleasedLinearRegressor):
     (2, 0.0001)-DP for the model, replace one unit of 442; proved
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-6,
-        bounds: tuple[float, float] = (0.0, 1.0),
-        loss: str = "squared",
-        width: float = 0.25,
-        norm_bound: float = 1.0,
-        clip: float | str = "auto",
-        steps: int | str = "auto",
-        learning_rate: float | str = "auto",
-        momentum: float = 0.9,
-        fit_intercept: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.loss = loss
-        self.width = width
-        self.norm_bound = norm_bound
-        self.clip = clip
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
+    bounds: tuple[float, float] = (0.0, 1.0)
+    loss: str = "squared"
+    width: float = 0.25
 
     def _descent(self, n_classes: int) -> Descent:
         limit = self._steepest()
 
-        def residual(targets: Float) -> Residual:
+        def residual(targets: Floats) -> Residual:
             return lambda scores: np.clip(scores - targets[:, None], -limit, limit)
 
         return SQUARE, 1, residual

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from reticent._arrays import Floats
 from reticent._numbers import positive
 from reticent.errors import InvalidParameterError, SolverError
 from reticent.estimators import (
@@ -17,7 +18,6 @@ from reticent.estimators import (
     BallProblem,
     BoundedLoss,
     CertifiedCoefficients,
-    Float,
     LinearExamples,
     LinearFacts,
     ReleasedLinear,
@@ -47,8 +47,17 @@ _COEFFICIENT = 2.0
 _NEWTON_STEPS = 100
 
 
+@dataclass(eq=False, repr=False)
 class _ObjectivePerturbation(ReleasedLinear):
     """The plan: tilt the regularised risk, minimise it, add noise for the solver."""
+
+    epsilon: float = 1.0
+    _: KW_ONLY
+    norm_bound: float = 1.0
+    l1_bound: float | None = None
+    regularization: float | str = "auto"
+    fit_intercept: bool = True
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ReleasedLinear._parameter_constraints,
@@ -69,6 +78,7 @@ class _ObjectivePerturbation(ReleasedLinear):
         return found, plan.certificate
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ObjectivePerturbationClassifier(_ObjectivePerturbation, ReleasedLinearClassifier):
     r"""Linear classifier released by tilting its objective at random.
 
@@ -131,30 +141,12 @@ class ObjectivePerturbationClassifier(_ObjectivePerturbation, ReleasedLinearClas
     1-DP for the model, replace one unit of 3000; proved
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        loss: str = "logistic",
-        width: float = 1.0,
-        norm_bound: float = 1.0,
-        l1_bound: float | None = None,
-        regularization: float | str = "auto",
-        fit_intercept: bool = True,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.loss = loss
-        self.width = width
-        self.norm_bound = norm_bound
-        self.l1_bound = l1_bound
-        self.regularization = regularization
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.random_state = random_state
+    loss: str = "logistic"
+    width: float = 1.0
+    classes: ArrayLike | None = None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ObjectivePerturbationRegressor(_ObjectivePerturbation, ReleasedLinearRegressor):
     """Linear regressor with Huber's loss, released by tilting its objective.
 
@@ -191,26 +183,8 @@ class ObjectivePerturbationRegressor(_ObjectivePerturbation, ReleasedLinearRegre
     1-DP for the model, replace one unit of 442; proved
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        bounds: tuple[float, float] = (0.0, 1.0),
-        width: float = 0.25,
-        norm_bound: float = 1.0,
-        l1_bound: float | None = None,
-        regularization: float | str = "auto",
-        fit_intercept: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.width = width
-        self.norm_bound = norm_bound
-        self.l1_bound = l1_bound
-        self.regularization = regularization
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
+    bounds: tuple[float, float] = (0.0, 1.0)
+    width: float = 0.25
 
     def _loss(self, reach: float) -> BoundedLoss:
         return regression_loss("huber", self.width, reach)
@@ -280,8 +254,8 @@ class ObjectivePlan:
         )
 
     def coefficients(
-        self, rows: Float, targets: Float, weights: Float, source: RandomSource
-    ) -> Float:
+        self, rows: Floats, targets: Floats, weights: Floats, source: RandomSource
+    ) -> Floats:
         """Draw the tilt, minimise to the preset tolerance, and add the last noise."""
         zero = np.zeros(rows.shape[1], dtype=np.int64)
         drawn = draw_discrete_laplace(zero, self.tilt_scale / self.tilt_grid, source)
@@ -290,8 +264,8 @@ class ObjectivePlan:
         return self.noise.response(found).draw(source)
 
     def _minimiser(
-        self, rows: Float, targets: Float, weights: Float, tilt: Float
-    ) -> Float:
+        self, rows: Floats, targets: Floats, weights: Floats, tilt: Floats
+    ) -> Floats:
         problem = BallProblem(
             self.loss, self.feature_bound, math.inf, self.regularization
         )
@@ -315,29 +289,24 @@ class ObjectivePlan:
 class _Tilted(Risk):
     """The tilted objective with its derivatives."""
 
-    tilt: Float
+    tilt: Floats
 
-    def value(self, w: Float) -> float:
+    def value(self, w: Floats) -> float:
         losses = self.problem.loss.loss.value(self.rows @ w, self.y)
         penalty = self.problem.regularization * (w @ w) / 2
         return float(self.weights @ losses + penalty + self.tilt @ w)
 
-    def gradient(self, w: Float) -> Float:
+    def gradient(self, w: Floats) -> Floats:
         return np.asarray(super().gradient(w) + self.tilt)
 
-    def error(self, w: Float) -> float:
+    def error(self, w: Floats) -> float:
         """Bound the rounding of the gradient at `w`."""
         ball = replace(self.problem, radius=2 * float(np.linalg.norm(w)))
         tilt = 8 * ROUND_OFF * float(np.linalg.norm(self.tilt))
         return ball.gradient_error(*self.rows.shape) + tilt
 
-    def hessian(self, w: Float) -> Float:
-        curves = self.problem.loss.loss.curvature(self.rows @ w, self.y)
-        data = (self.rows.T * (self.weights * curves)) @ self.rows
-        return np.asarray(data + self.problem.regularization * np.eye(len(w)))
 
-
-def _newton_step(tilted: _Tilted, w: Float, gradient: Float) -> Float | None:
+def _newton_step(tilted: _Tilted, w: Floats, gradient: Floats) -> Floats | None:
     """Return a point with a lower value, or a gradient half as long; None if none."""
     step = np.linalg.solve(tilted.hessian(w), gradient)
     here, slope = tilted.value(w), float(gradient @ step)

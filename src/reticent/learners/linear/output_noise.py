@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from reticent._arrays import Floats
 from reticent._numbers import below_one, positive
 from reticent.estimators import (
     LONGEST_ROW,
     BallProblem,
     BoundedLoss,
     CertifiedCoefficients,
-    Float,
     LinearExamples,
     LinearFacts,
     ReleasedLinear,
@@ -37,8 +37,17 @@ from reticent.mechanisms import (
 _SOLVER_SHARE = 1e-3
 
 
+@dataclass(eq=False, repr=False)
 class _OutputPerturbation(ReleasedLinear):
     """The plan: minimise the regularised risk over a ball, and add noise."""
+
+    epsilon: float = 1.0
+    _: KW_ONLY
+    delta: float = 0.0
+    norm_bound: float = 1.0
+    regularization: float | str = "auto"
+    fit_intercept: bool = True
+    random_state: Any = None
 
     def _private_coefficients(self, examples: LinearExamples) -> CertifiedCoefficients:
         loss = self._loss(LONGEST_ROW * self._checked_radius())
@@ -50,6 +59,7 @@ class _OutputPerturbation(ReleasedLinear):
         return found, plan.noise.certificate
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OutputPerturbationClassifier(_OutputPerturbation, ReleasedLinearClassifier):
     r"""Linear classifier released with noise on its coefficients.
 
@@ -112,32 +122,13 @@ class OutputPerturbationClassifier(_OutputPerturbation, ReleasedLinearClassifier
     1-DP for the model, replace one unit of 3000; proved
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 0.0,
-        loss: str = "logistic",
-        width: float = 1.0,
-        norm_bound: float = 1.0,
-        radius: float = 10.0,
-        regularization: float | str = "auto",
-        fit_intercept: bool = True,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.width = width
-        self.norm_bound = norm_bound
-        self.radius = radius
-        self.regularization = regularization
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.random_state = random_state
+    loss: str = "logistic"
+    width: float = 1.0
+    radius: float = 10.0
+    classes: ArrayLike | None = None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OutputPerturbationRegressor(_OutputPerturbation, ReleasedLinearRegressor):
     """Linear regressor released with noise on its coefficients.
 
@@ -177,30 +168,10 @@ class OutputPerturbationRegressor(_OutputPerturbation, ReleasedLinearRegressor):
     (1, 0.0001)-DP for the model, replace one unit of 442; proved
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 0.0,
-        bounds: tuple[float, float] = (0.0, 1.0),
-        loss: str = "huber",
-        width: float = 0.25,
-        norm_bound: float = 1.0,
-        radius: float = 3.0,
-        regularization: float | str = "auto",
-        fit_intercept: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.loss = loss
-        self.width = width
-        self.norm_bound = norm_bound
-        self.radius = radius
-        self.regularization = regularization
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
+    bounds: tuple[float, float] = (0.0, 1.0)
+    loss: str = "huber"
+    width: float = 0.25
+    radius: float = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,8 +223,8 @@ class OutputPlan:
         return cls(problem, tolerance, noise)
 
     def coefficients(
-        self, rows: Float, targets: Float, weights: Float, source: RandomSource
-    ) -> Float:
+        self, rows: Floats, targets: Floats, weights: Floats, source: RandomSource
+    ) -> Floats:
         """Minimise the risk to the preset tolerance, and add the noise."""
         found = minimise_risk(self.problem, rows, targets, weights, self.tolerance)
         return self.noise.response(found).draw(source)

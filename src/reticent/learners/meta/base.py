@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from reticent._arrays import Ints
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.errors import InvalidParameterError
 from reticent.estimators import UnitIds, checked_labels, unit_positions
@@ -35,7 +36,7 @@ class UnitTable:
         sizes = np.bincount(self.positions, minlength=self.n_units)
         self._ends = np.cumsum(sizes)
 
-    def take(self, chosen: NDArray[np.int64]) -> tuple[MatrixLike, Any, Any]:
+    def take(self, chosen: Ints) -> tuple[MatrixLike, Any, Any]:
         """Return rows, labels and new unit ids of these units, in this order.
 
         A unit that is chosen twice becomes two units.
@@ -111,9 +112,7 @@ class MetaLearner(BaseEstimator):
         check_consistent_length(rows, y)
         return UnitTable(rows, y, units), assumed
 
-    def _fitted(
-        self, table: UnitTable, chosen: NDArray[np.int64], source: RandomSource
-    ) -> Any:
+    def _fitted(self, table: UnitTable, chosen: Ints, source: RandomSource) -> Any:
         """Train a clone of the learner on these units, with its own randomness."""
         X, y, units = table.take(chosen)
         model = clone(self.learner).set_params(**self._public)

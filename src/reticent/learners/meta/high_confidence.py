@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import probability
 from reticent._sklearn import (
     HasMethods,
@@ -71,6 +73,7 @@ def best_of_parts(
     )
 
 
+@dataclass(eq=False, repr=False)
 class HighConfidence(MetaLearner):
     r"""A learner that does well with high probability, not only on average.
 
@@ -134,6 +137,14 @@ class HighConfidence(MetaLearner):
     1-DP for the model, replace one unit of 3000; proved
     """
 
+    learner: Any
+    confidence: float = 0.95
+    _: KW_ONLY
+    epsilon: float | None = None
+    selection: str = "permute-and-flip"
+    bounds: tuple[float, float] | None = None
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "learner": [HasMethods(["fit", "predict"])],
         "confidence": [Interval(Real, 0, 1, closed="neither")],
@@ -141,23 +152,6 @@ class HighConfidence(MetaLearner):
         "selection": [StrOptions(set(SELECTIONS))],
         "bounds": ["array-like", None],
     }
-
-    def __init__(
-        self,
-        learner: Any,
-        confidence: float = 0.95,
-        *,
-        epsilon: float | None = None,
-        selection: str = "permute-and-flip",
-        bounds: tuple[float, float] | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.learner = learner
-        self.confidence = confidence
-        self.epsilon = epsilon
-        self.selection = selection
-        self.bounds = bounds
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
@@ -222,7 +216,7 @@ class HighConfidence(MetaLearner):
         self,
         models: list[Any],
         table: UnitTable,
-        last: NDArray[np.int64],
+        last: Ints,
         epsilon: float,
         seeded: bool,
     ) -> tuple[Any, Certificate[Any]]:
@@ -279,6 +273,6 @@ class HighConfidence(MetaLearner):
         return np.minimum(error**2, 1.0)
 
 
-def _in_steps(losses: NDArray[np.float64], rows_of_unit: int) -> int:
+def _in_steps(losses: Floats, rows_of_unit: int) -> int:
     # Rounding down within a unit keeps its loss within one.
     return int(np.floor(losses * (FIXED_POINT // rows_of_unit)).astype(np.int64).sum())

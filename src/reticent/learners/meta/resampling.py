@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -78,6 +79,7 @@ def _kept(premise: Certificate[Any], labels: bool, seeded: bool) -> Conclusion[A
     )
 
 
+@dataclass(eq=False, repr=False)
 class Subsampled(MetaLearner):
     r"""A learner that sees only some of the units: less privacy loss, less data.
 
@@ -127,17 +129,15 @@ class Subsampled(MetaLearner):
     0.0170369-DP for the model, replace one unit of 10000; proved
     """
 
+    learner: Any
+    size: int | str = "sqrt"
+    _: KW_ONLY
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "learner": [HasMethods(["fit", "predict"])],
         "size": [Interval(Integral, 1, None, closed="left"), StrOptions({"sqrt"})],
     }
-
-    def __init__(
-        self, learner: Any, size: int | str = "sqrt", *, random_state: Any = None
-    ) -> None:
-        self.learner = learner
-        self.size = size
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from reticent._numbers import real
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError
 from reticent.estimators import UnitIds
-from reticent.hypotheses import HypothesisClass
+from reticent.hypotheses import HypothesisClass, cover_of
 from reticent.learners.public.points import check_public, first_rows
 from reticent.learners.selection.candidates import (
     SELECTIONS,
@@ -22,32 +23,8 @@ from reticent.learners.selection.candidates import (
 from reticent.learners.selection.exponential import CandidateClassifier
 from reticent.mechanisms import noise_source
 
-# Labels held at a time while distances between labelings are compared.
-_WORKSPACE = 1 << 24
 
-
-def cover_of(projection: Any, radius: float) -> NDArray[np.int64]:
-    """Return representatives within `radius` of every labeling of the points.
-
-    Distance is the share of points on which two labelings differ. The first labeling
-    that is not yet covered is taken, until all are: a function of the points alone.
-    """
-    labels = np.asarray(projection.labels, dtype=np.int8)
-    n_labelings, n_points = labels.shape
-    reach = int(np.floor(radius * n_points))
-    uncovered = np.ones(n_labelings, dtype=bool)
-    kept = []
-    step = max(1, _WORKSPACE // n_points)
-    while uncovered.any():
-        first = int(np.argmax(uncovered))
-        kept.append(first)
-        for start in range(0, n_labelings, step):
-            part = slice(start, start + step)
-            distance = (labels[part] != labels[first]).sum(axis=1)
-            uncovered[part] &= distance > reach
-    return np.array(kept, dtype=np.int64)
-
-
+@dataclass(eq=False, repr=False)
 class PublicCoverClassifier(CandidateClassifier):
     r"""Private classifier over the labelings of public unlabelled points.
 
@@ -101,6 +78,16 @@ class PublicCoverClassifier(CandidateClassifier):
     51
     """
 
+    hypotheses: Any
+    epsilon: float = 1.0
+    _: KW_ONLY
+    radius: float = 0.0
+    n_public: int | None = None
+    penalty: Any = None
+    selection: str = "exponential"
+    classes: ArrayLike | None = None
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "hypotheses": [HypothesisClass],
         "epsilon": [Interval(Real, 0, None, closed="neither")],
@@ -110,27 +97,6 @@ class PublicCoverClassifier(CandidateClassifier):
         "selection": [StrOptions(set(SELECTIONS))],
         "classes": ["array-like", None],
     }
-
-    def __init__(
-        self,
-        hypotheses: Any,
-        epsilon: float = 1.0,
-        *,
-        radius: float = 0.0,
-        n_public: int | None = None,
-        penalty: Any = None,
-        selection: str = "exponential",
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hypotheses = hypotheses
-        self.epsilon = epsilon
-        self.radius = radius
-        self.n_public = n_public
-        self.penalty = penalty
-        self.selection = selection
-        self.classes = classes
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from reticent._arrays import Floats
 from reticent._numbers import below_one, down, positive, up
 from reticent._search import last_that_holds
 from reticent.errors import InvalidParameterError, SolverError
-from reticent.estimators import ROUND_OFF, Float, LinearFacts, is_auto
+from reticent.estimators import ROUND_OFF, LinearFacts, is_auto
 from reticent.guarantees import Certificate, gaussian_ratio
 from reticent.hypotheses import (
     ConvexLoss,
@@ -88,7 +89,7 @@ class UnitLoss:
         width = _WIDTHS[0] if width is None else width
         return HuberLoss(width, self.share / width)
 
-    def value(self, prediction: Float, y: Float) -> Float:
+    def value(self, prediction: Floats, y: Floats) -> Floats:
         """Return the loss of each prediction."""
         if self.name == "absolute":
             return np.asarray(self.share * np.abs(prediction - y))
@@ -176,7 +177,9 @@ class RegularizedPlan:
         released = projected_model(noise.certificate, points=n_public)
         return cls(loss, radius, regularization, gap, noise, released)
 
-    def values(self, rows: Float, y: Float, weights: Float, public: Float) -> Float:
+    def values(
+        self, rows: Floats, y: Floats, weights: Floats, public: Floats
+    ) -> Floats:
         """Minimise to the preset gap; return the minimiser's values at `public`.
 
         `weights` are those of the rows, and sum to one over all units.
@@ -199,7 +202,7 @@ class RegularizedPlan:
             found = problem.minimise(self.loss.smooth(), target)
         return np.asarray(public @ found)
 
-    def project(self, public: Float, noisy: Float) -> Float:
+    def project(self, public: Floats, noisy: Floats) -> Floats:
         """Return the released coefficients; they see nothing but noisy values."""
         law = self.noise.law
         spread = math.sqrt(2) if law is GridLaw.LAPLACE else 1.0
@@ -207,7 +210,7 @@ class RegularizedPlan:
             public, noisy, self.radius, noise=spread * self.noise.scale
         )
 
-    def noisy(self, values: Float, source: RandomSource) -> Float:
+    def noisy(self, values: Floats, source: RandomSource) -> Floats:
         """Draw the noisy values: all that the release knows of the data."""
         return self.noise.response(values).draw(source)
 
@@ -217,12 +220,12 @@ class _Problem:
     """Rows, targets and weights of one minimisation."""
 
     plan: RegularizedPlan
-    rows: Float
-    y: Float
-    weights: Float
-    public: Float
+    rows: Floats
+    y: Floats
+    weights: Floats
+    public: Floats
 
-    def minimise(self, loss: ConvexLoss, gap: float) -> Float:
+    def minimise(self, loss: ConvexLoss, gap: float) -> Floats:
         found = LinearBall(self.plan.radius).minimise(
             self.rows,
             self.y,
@@ -234,7 +237,7 @@ class _Problem:
         )
         return np.array(found.hypothesis.coefficients)
 
-    def gap(self, w: Float, slopes: Float) -> float:
+    def gap(self, w: Floats, slopes: Floats) -> float:
         """Bound how much linear functions with these slopes of the loss improve.
 
         That is the largest decrease over the ball of the objective's linear part at
@@ -253,7 +256,7 @@ class _Problem:
         return float(gradient @ w) + radius * (norm + 2 * error) * (1 + 2.0**-40)
 
 
-def _absolute_minimiser(problem: _Problem, gap: float) -> Float:
+def _absolute_minimiser(problem: _Problem, gap: float) -> Floats:
     r"""Minimise the absolute loss by rounding its kink over smaller and smaller widths.
 
     *Proof of the gap.* Slopes `a` in [-1, 1] satisfy :math:`|v| \ge |u| + a (v - u) -
@@ -314,7 +317,7 @@ def cheapest_regularization(
     return float(choices[int(np.argmin(costs))])
 
 
-def leverage_at_most(public: Float, feature_bound: float) -> float | None:
+def leverage_at_most(public: Floats, feature_bound: float) -> float | None:
     """Bound linear functions at bounded rows by their root mean square at public ones.
 
     None if the public rows leave a direction out, or nearly so.
@@ -330,8 +333,8 @@ def leverage_at_most(public: Float, feature_bound: float) -> float | None:
 
 
 def nearest_linear(
-    public: Float, values: Float, radius: float, *, noise: float = 0.0
-) -> Float:
+    public: Floats, values: Floats, radius: float, *, noise: float = 0.0
+) -> Floats:
     """Return coefficients in the ball whose values are nearest to `values` (M1).
 
     A function of public rows and given values alone. With `noise`, the values' known
@@ -346,7 +349,7 @@ def nearest_linear(
     curves, pull, axes = curves[seen], pull[seen], axes[:, seen]
     least = noise**2 * d / (m * radius**2)
 
-    def at(multiplier: float) -> Float:
+    def at(multiplier: float) -> Floats:
         return np.asarray(pull / (curves + multiplier))
 
     def within(multiplier: float) -> bool:

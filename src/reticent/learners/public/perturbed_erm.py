@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import positive, probability, whole
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError, RuleError
@@ -36,9 +37,6 @@ from reticent.mechanisms import (
     noise_source,
     reach,
 )
-
-Float = NDArray[np.float64]
-Whole = NDArray[np.int64]
 
 # No Gaussian that is ever drawn exceeds this many standard deviations.
 _FARTHEST = 12
@@ -83,7 +81,7 @@ class PerturbedPlan:
         cls,
         model: Any,
         oracle: SeparatorOracle,
-        points: Float,
+        points: Floats,
         *,
         n_units: int,
         labels_from_data: bool,
@@ -135,12 +133,12 @@ class PerturbedPlan:
     def mean_labels(
         self,
         oracle: SeparatorOracle,
-        rows: Float,
-        y: Whole,
-        weights: Whole,
-        points: Float,
+        rows: Floats,
+        y: Ints,
+        weights: Ints,
+        points: Floats,
         source: RandomSource,
-    ) -> Float:
+    ) -> Floats:
         """Average the labels -1 and 1 that perturbed minimisers give the points."""
         everything = np.concatenate([rows, points])
         zeros = np.zeros(len(points), dtype=np.int64)
@@ -153,7 +151,7 @@ class PerturbedPlan:
             )
         return np.asarray((total - self.repeats) / self.repeats)
 
-    def response(self, values: Float) -> RealResponse:
+    def response(self, values: Floats) -> RealResponse:
         """Return the law of noisy mean labels."""
         steps = np.rint(values / self.grid).astype(np.int64)
         scale = self.noise_scale / self.grid
@@ -221,7 +219,7 @@ def _calibrated(**facts: Any) -> Certificate[Any]:
     )
 
 
-def nearest_labels(oracle: SeparatorOracle, points: Float, values: Float) -> Whole:
+def nearest_labels(oracle: SeparatorOracle, points: Floats, values: Floats) -> Ints:
     """Return the labels of the class that are nearest to the noisy ones (M1)."""
     largest = max(float(np.abs(values).max()), 1e-300)
     finest = min(1 << 30, oracle.room // (2 * len(points)))
@@ -230,6 +228,7 @@ def nearest_labels(oracle: SeparatorOracle, points: Float, values: Float) -> Who
     return oracle.labels(points, zeros, costs, points, finest)
 
 
+@dataclass(eq=False, repr=False)
 class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
     r"""Private classifier: an average of minimisers under random costs.
 
@@ -295,6 +294,15 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
     (1, 1e-06)-DP for the model, replace one unit of 900; proved
     """
 
+    hypotheses: Any
+    epsilon: float = 1.0
+    _: KW_ONLY
+    delta: float = 1e-6
+    repeats: int = 500
+    eta: float | str = "auto"
+    classes: ArrayLike | None = None
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "hypotheses": [HypothesisClass, HasMethods(["fit", "predict"])],
         "epsilon": [Interval(Real, 0, None, closed="neither")],
@@ -303,25 +311,6 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
         "eta": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "classes": ["array-like", None],
     }
-
-    def __init__(
-        self,
-        hypotheses: Any,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-6,
-        repeats: int = 500,
-        eta: float | str = "auto",
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hypotheses = hypotheses
-        self.epsilon = epsilon
-        self.delta = delta
-        self.repeats = repeats
-        self.eta = eta
-        self.classes = classes
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
+from reticent._arrays import Floats
 from reticent._numbers import whole
 from reticent.errors import InvalidDataError
 from reticent.learners.selection.candidates import refuse_training_rows
@@ -22,9 +22,7 @@ def check_public(owner: str, public: Any, X: Any) -> None:
     refuse_training_rows("public rows", public, X)
 
 
-def public_rows(
-    owner: str, public: Any, X: Any, n_features: int
-) -> NDArray[np.float64]:
+def public_rows(owner: str, public: Any, X: Any, n_features: int) -> Floats:
     """Return public rows as numbers, or say what is missing."""
     check_public(owner, public, X)
     rows = check_array(public, dtype=np.float64, input_name="public")

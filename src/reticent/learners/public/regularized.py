@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from reticent._arrays import Floats
 from reticent._sklearn import MatrixLike, fit_context
 from reticent.errors import InvalidParameterError
 from reticent.estimators import (
     CertifiedCoefficients,
-    Float,
     LinearExamples,
     ReleasedLinear,
     ReleasedLinearClassifier,
@@ -25,15 +25,27 @@ from reticent.learners.public.linear_plan import RegularizedPlan, leverage_at_mo
 from reticent.learners.public.points import public_rows
 
 
+@dataclass(eq=False, repr=False)
 class _RegularizedERM(ReleasedLinear):
     """The plan: coefficients from noisy values at public rows."""
+
+    epsilon: float = 1.0
+    _: KW_ONLY
+    delta: float = 0.0
+    width: float = 0.5
+    features: FourierFeatures | None = None
+    norm_bound: float = 1.0
+    regularization: float | str = "auto"
+    tolerance: float = 0.05
+    fit_intercept: bool = True
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ReleasedLinear._parameter_constraints,
         "features": [FourierFeatures, None],
     }
     _prediction: ClassVar[float]
-    features_: FourierFeatures | None
+    features_: FourierFeatures | None = field(init=False)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -70,7 +82,9 @@ class _RegularizedERM(ReleasedLinear):
         self._release(examples, found, certificate)
         return self
 
-    def _regularized(self, examples: LinearExamples, Z: Float) -> CertifiedCoefficients:
+    def _regularized(
+        self, examples: LinearExamples, Z: Floats
+    ) -> CertifiedCoefficients:
         data = self._in_ball(examples)
         facts = data.facts
         public, _, _ = bounded_rows(Z, self._row_scale, None, self.fit_intercept)
@@ -83,7 +97,7 @@ class _RegularizedERM(ReleasedLinear):
         self.public_values_ = noisy
         return plan.project(public, noisy), plan.certificate
 
-    def _drawn_features(self, Z: Float) -> FourierFeatures | None:
+    def _drawn_features(self, Z: Floats) -> FourierFeatures | None:
         if self.features is None:
             return None
         if not isinstance(self.features, FourierFeatures):
@@ -93,7 +107,7 @@ class _RegularizedERM(ReleasedLinear):
         drawn: FourierFeatures = clone(self.features).fit(Z)
         return drawn
 
-    def _features_of(self, rows: Float) -> Float:
+    def _features_of(self, rows: Floats) -> Floats:
         return rows if self.features_ is None else self.features_.transform(rows)
 
     @property
@@ -102,6 +116,7 @@ class _RegularizedERM(ReleasedLinear):
         return self.norm_bound if self.features is None else 1.0
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
     r"""Linear classifier released through its values on public unlabelled rows.
 
@@ -179,36 +194,11 @@ class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
     (1, 1e-06)-DP for the model, replace one unit of 2000; proved
     """
 
-    _prediction = 0.15
+    loss: str = "logistic"
+    radius: float = 5.0
+    classes: ArrayLike | None = None
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 0.0,
-        loss: str = "logistic",
-        width: float = 0.5,
-        features: FourierFeatures | None = None,
-        norm_bound: float = 1.0,
-        radius: float = 5.0,
-        regularization: float | str = "auto",
-        tolerance: float = 0.05,
-        fit_intercept: bool = True,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.width = width
-        self.features = features
-        self.norm_bound = norm_bound
-        self.radius = radius
-        self.regularization = regularization
-        self.tolerance = tolerance
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.random_state = random_state
+    _prediction = 0.15
 
     def _examples(self, X: MatrixLike, y: MatrixLike, units: UnitIds) -> LinearExamples:
         examples = super()._examples(X, y, units)
@@ -217,6 +207,7 @@ class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
         return replace(examples, targets=2 * examples.targets - 1)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RegularizedERMRegressor(_RegularizedERM, ReleasedLinearRegressor):
     """Linear regressor released through its values on public unlabelled rows.
 
@@ -258,36 +249,11 @@ random_state
     (1, 0.0001)-DP for the model, replace one unit of 342; proved
     """
 
-    _prediction = 0.3
+    bounds: tuple[float, float] = (0.0, 1.0)
+    loss: str = "absolute"
+    radius: float = 2.0
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 0.0,
-        bounds: tuple[float, float] = (0.0, 1.0),
-        loss: str = "absolute",
-        width: float = 0.5,
-        features: FourierFeatures | None = None,
-        norm_bound: float = 1.0,
-        radius: float = 2.0,
-        regularization: float | str = "auto",
-        tolerance: float = 0.05,
-        fit_intercept: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.loss = loss
-        self.width = width
-        self.features = features
-        self.norm_bound = norm_bound
-        self.radius = radius
-        self.regularization = regularization
-        self.tolerance = tolerance
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
+    _prediction = 0.3
 
     def _examples(self, X: MatrixLike, y: MatrixLike, units: UnitIds) -> LinearExamples:
         if self.loss == "logistic":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from reticent._arrays import Floats
 from reticent._numbers import below_one, nonnegative
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError, RuleError
@@ -30,12 +32,19 @@ from reticent.mechanisms import GridLaw, noise_source
 SCALES = ("teaching", "points")
 
 
+@dataclass(eq=False, repr=False)
 class SeparatorClassifier(ClassifierMixin, BaseEstimator):
-    """The base of classifiers that release labels of public points.
+    """The base of classifiers that release labels of public points."""
 
-    Subclasses have the constructor parameters `hypotheses`, `epsilon`, `delta`,
-    `noise`, `scale_by`, `slack`, `classes` and `random_state`.
-    """
+    hypotheses: Any
+    epsilon: float = 1.0
+    _: KW_ONLY
+    delta: float = 0.0
+    noise: str = "auto"
+    scale_by: str = "teaching"
+    slack: float = 0.0
+    classes: ArrayLike | None = None
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "hypotheses": [HypothesisClass, HasMethods(["fit", "predict"])],
@@ -83,11 +92,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _noise(
-        self,
-        oracle: SeparatorOracle,
-        points: NDArray[np.float64],
-        n_units: int,
-        seeded: bool,
+        self, oracle: SeparatorOracle, points: Floats, n_units: int, seeded: bool
     ) -> SeparatorNoise:
         chosen = self._noise_laws()
         if self.scale_by not in SCALES:
@@ -154,6 +159,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RRSPMClassifier(SeparatorClassifier):
     r"""Private classifier from an oracle and public unlabelled points.
 
@@ -247,33 +253,12 @@ class RRSPMClassifier(SeparatorClassifier):
     1-DP for the model, replace one unit of 5000; proved
     """
 
+    n_public: int | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SeparatorClassifier._parameter_constraints,
         "n_public": [Interval(Integral, 1, None, closed="left"), None],
     }
-
-    def __init__(
-        self,
-        hypotheses: Any,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 0.0,
-        noise: str = "auto",
-        scale_by: str = "teaching",
-        slack: float = 0.0,
-        n_public: int | None = None,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hypotheses = hypotheses
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise = noise
-        self.scale_by = scale_by
-        self.slack = slack
-        self.n_public = n_public
-        self.classes = classes
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
@@ -15,6 +16,7 @@ from reticent.learners.public.teaching_sets import identification_set
 from reticent.learners.selection.candidates import refuse_training_rows
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RSPMClassifier(SeparatorClassifier):
     r"""Private classifier from an oracle and a universal identification set.
 
@@ -65,37 +67,15 @@ class RSPMClassifier(SeparatorClassifier):
     (Conjunction(positive=(0, 2), negated=()), 3)
     """
 
+    points: ArrayLike | None = None
+    domain: ArrayLike | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SeparatorClassifier._parameter_constraints,
         "hypotheses": [HypothesisClass],
         "points": ["array-like", None],
         "domain": ["array-like", None],
     }
-
-    def __init__(
-        self,
-        hypotheses: Any,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 0.0,
-        points: ArrayLike | None = None,
-        domain: ArrayLike | None = None,
-        noise: str = "auto",
-        scale_by: str = "teaching",
-        slack: float = 0.0,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hypotheses = hypotheses
-        self.epsilon = epsilon
-        self.delta = delta
-        self.points = points
-        self.domain = domain
-        self.noise = noise
-        self.scale_by = scale_by
-        self.slack = slack
-        self.classes = classes
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:

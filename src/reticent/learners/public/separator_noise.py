@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Ints
 from reticent._numbers import probability, up
 from reticent._search import slightly_larger
 from reticent.errors import InvalidParameterError, RuleError
@@ -105,7 +105,7 @@ class SeparatorNoise:
     limit: int
     certificate: Certificate[Any]
 
-    def draw(self, source: RandomSource) -> NDArray[np.int64]:
+    def draw(self, source: RandomSource) -> Ints:
         """Draw the cost of label 1 at each public point, in steps."""
         draw = (
             draw_discrete_laplace

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.utils.validation import has_fit_parameter
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import InvalidParameterError
 from reticent.hypotheses import (
     COST_TOTAL_BITS,
@@ -28,9 +28,6 @@ from reticent.hypotheses import (
     Thresholds,
 )
 from reticent.learners.public.teaching_sets import most_labelings, teaching_size
-
-Float = NDArray[np.float64]
-Whole = NDArray[np.int64]
 
 # Classes whose `minimise` is exact in whole numbers up to 2^52.
 _EXACT = (FiniteClass, Intervals, Rectangles, Stumps, Thresholds)
@@ -53,24 +50,24 @@ class SeparatorOracle(Protocol):
     def room(self) -> int:
         """The largest sum of costs."""
 
-    def taught(self, points: Float) -> int:
+    def taught(self, points: Floats) -> int:
         """Return how many points teach any labeling."""
 
-    def labelings(self, points: Float) -> int:
+    def labelings(self, points: Floats) -> int:
         """Count the labelings of the points, or bound their number from above."""
 
     def labels(
-        self, X: Float, y: Whole, weights: Whole, points: Float, steps: int
-    ) -> Whole:
+        self, X: Floats, y: Ints, weights: Ints, points: Floats, steps: int
+    ) -> Ints:
         """Minimise weighted mistakes on `X`; return the labels of `points`.
 
         A mistake on a whole unit weighs `steps`.
         """
 
-    def release(self, points: Float, labels: Whole) -> Any:
+    def release(self, points: Floats, labels: Ints) -> Any:
         """Return a hypothesis for these labels; it depends on nothing else."""
 
-    def predict(self, hypothesis: Any, X: Float) -> Whole:
+    def predict(self, hypothesis: Any, X: Floats) -> Ints:
         """Return labels 0 and 1."""
 
 
@@ -102,11 +99,11 @@ class ClassOracle:
         """The largest sum of costs for which sums are exact."""
         return 1 << COST_TOTAL_BITS if self.exact else _PROGRAM_ROOM
 
-    def taught(self, points: Float) -> int:
+    def taught(self, points: Floats) -> int:
         """Return how many points teach any labeling."""
         return teaching_size(self.family, points)
 
-    def labelings(self, points: Float) -> int:
+    def labelings(self, points: Floats) -> int:
         """Count the labelings of the points, or bound their number if it is large."""
         most = most_labelings(self.family, len(points))
         if isinstance(self.family, Thresholds | Stumps) or most <= 1 << 20:
@@ -114,17 +111,17 @@ class ClassOracle:
         return most
 
     def labels(
-        self, X: Float, y: Whole, weights: Whole, points: Float, steps: int
-    ) -> Whole:
+        self, X: Floats, y: Ints, weights: Ints, points: Floats, steps: int
+    ) -> Ints:
         """Return the minimiser's labels of the public points."""
         found = self.family.minimise(X, y, weights)
         return self.family.predict(found.hypothesis, points).astype(np.int64)
 
-    def release(self, points: Float, labels: Whole) -> Any:
+    def release(self, points: Floats, labels: Ints) -> Any:
         """Return the class's representative of these labels."""
         return self.family.consistent(points, labels)
 
-    def predict(self, hypothesis: Any, X: Float) -> Whole:
+    def predict(self, hypothesis: Any, X: Floats) -> Ints:
         """Return labels 0 and 1."""
         return self.family.predict(hypothesis, X).astype(np.int64)
 
@@ -155,17 +152,17 @@ class HeuristicOracle:
         """The estimator's name."""
         return type(self.estimator).__name__
 
-    def taught(self, points: Float) -> int:
+    def taught(self, points: Floats) -> int:
         """Return the number of points."""
         return len(points)
 
-    def labelings(self, points: Float) -> int:
+    def labelings(self, points: Floats) -> int:
         """Return the number of all labelings."""
         return int(1 << len(points))
 
     def labels(
-        self, X: Float, y: Whole, weights: Whole, points: Float, steps: int
-    ) -> Whole:
+        self, X: Floats, y: Ints, weights: Ints, points: Floats, steps: int
+    ) -> Ints:
         """Fit with flipped labels and absolute weights, and predict the points."""
         kept = weights != 0
         flipped = np.where(weights < 0, 1 - y, y)
@@ -174,11 +171,11 @@ class HeuristicOracle:
         model = _fitted(self.estimator, X[kept], flipped[kept], sizes)
         return np.asarray(model.predict(points), dtype=np.int64)
 
-    def release(self, points: Float, labels: Whole) -> Any:
+    def release(self, points: Floats, labels: Ints) -> Any:
         """Fit a new copy on the public points with these labels."""
         return _fitted(self.estimator, points, labels, None)
 
-    def predict(self, hypothesis: Any, X: Float) -> Whole:
+    def predict(self, hypothesis: Any, X: Floats) -> Ints:
         """Return labels 0 and 1."""
         return np.asarray(hypothesis.predict(X), dtype=np.int64)
 
@@ -195,7 +192,7 @@ def oracle_for(hypotheses: Any, n_features: int) -> SeparatorOracle:
     )
 
 
-def _fitted(estimator: Any, X: Float, y: Whole, sizes: Float | None) -> Any:
+def _fitted(estimator: Any, X: Floats, y: Ints, sizes: Floats | None) -> Any:
     labels = np.unique(y)
     if len(labels) == 1:  # many classifiers refuse to learn a constant
         constant = DummyClassifier(strategy="constant", constant=int(labels[0]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -12,6 +14,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from reticent._arrays import Floats
 from reticent._sklearn import (
     HasMethods,
     Interval,
@@ -21,7 +24,11 @@ from reticent._sklearn import (
     safe_indexing,
 )
 from reticent.ensembles import check_base_estimator
-from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.errors import (
+    InvalidDataError,
+    InvalidParameterError,
+    NearChanceWarning,
+)
 from reticent.estimators import UnitIds, checked_labels
 from reticent.guarantees import Budget
 from reticent.learners.public.points import check_public
@@ -46,6 +53,7 @@ def _student_has(name: str) -> Any:
     return check
 
 
+@dataclass(eq=False, repr=False)
 class StudentClassifier(ClassifierMixin, BaseEstimator):
     r"""Classifier trained on public rows that a private predictor labelled.
 
@@ -129,10 +137,22 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
     >>> model = StudentClassifier(teacher, LogisticRegression(), 2.0, delta=1e-6)
     >>> model = model.fit(X[300:], y[300:], public=X[:300])
     >>> print(model.certificate_.headline())
-    (2, 1e-06)-DP for the model, replace one unit of 4700; proved
+    (1.99801, 1e-06)-DP for the model, replace one unit of 4700; proved
     >>> print(model.certificate_.premises[0].released())
     300 answers
     """
+
+    teacher: Any
+    student: Any
+    epsilon: float = 1.0
+    _: KW_ONLY
+    delta: float = 0.0
+    n_labels: int | str = "all"
+    spread: bool = True
+    answers: str = "each"
+    doubts: int = 1
+    classes: ArrayLike | None = None
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "teacher": [HasMethods(["fit", "predict"])],
@@ -145,31 +165,6 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         "doubts": [Interval(Integral, 1, None, closed="left")],
         "classes": ["array-like", None],
     }
-
-    def __init__(
-        self,
-        teacher: Any,
-        student: Any,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 0.0,
-        n_labels: int | str = "all",
-        spread: bool = True,
-        answers: str = "each",
-        doubts: int = 1,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.teacher = teacher
-        self.student = student
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_labels = n_labels
-        self.spread = spread
-        self.answers = answers
-        self.doubts = doubts
-        self.classes = classes
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -211,7 +206,11 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
             teacher = prepared_teacher(
                 teacher, budget, len(rows), len(labels), spread=bool(self.spread)
             )
-        teacher.fit(X, y) if units is None else teacher.fit(X, y, units=units)
+        with warnings.catch_warnings():
+            if self.answers == "consensus":
+                # The teacher's own epsilon, which this is about, is not used.
+                warnings.simplefilter("ignore", NearChanceWarning)
+            teacher.fit(X, y) if units is None else teacher.fit(X, y, units=units)
         if self.answers == "each":
             found = separate_answers(teacher, budget, public, rows)
         else:
@@ -273,7 +272,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.student_.predict(rows))
 
     @available_if(_student_has("predict_proba"))
-    def predict_proba(self, X: MatrixLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: MatrixLike) -> Floats:
         """Return the student's probability of each class in `classes_`.
 
         Classes that no public row was labelled with have probability 0.

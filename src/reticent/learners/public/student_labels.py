@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from reticent._arrays import Ints
 from reticent._numbers import whole
 from reticent._search import doubled_until, last_that_holds
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.errors import BudgetExhaustedError, InvalidParameterError, RuleError
 from reticent.guarantees import (
     CLOSED_FORMS,
+    QUICK_METHODS,
     ZCDP,
     BoundedRange,
     Budget,
@@ -59,14 +61,14 @@ class TeacherLabels:
         The same as zCDP, if every answer is.
     """
 
-    rows: NDArray[np.int64]
+    rows: Ints
     labels: NDArray[Any]
     asked: int
     certificate: Certificate[Any]
     concentrated: Certificate[ZCDP] | None = None
 
 
-def distinct_rows(public: MatrixLike) -> NDArray[np.int64]:
+def distinct_rows(public: MatrixLike) -> Ints:
     """Return the place of the first of each set of equal rows, in order."""
     first: dict[bytes, int] = {}
     for place, key in enumerate(canonical_rows(public)):
@@ -74,7 +76,7 @@ def distinct_rows(public: MatrixLike) -> NDArray[np.int64]:
     return np.fromiter(first.values(), dtype=np.int64, count=len(first))
 
 
-def asked_rows(public: MatrixLike, n_labels: Any) -> NDArray[np.int64]:
+def asked_rows(public: MatrixLike, n_labels: Any) -> Ints:
     """Return the places of the different public rows that may be asked about."""
     rows = distinct_rows(public)
     if isinstance(n_labels, str) and n_labels == "all":
@@ -138,11 +140,9 @@ def _largest(
 ) -> float:
     """Return the largest epsilon of one answer so that `asked` of them fit."""
 
-    def fits(epsilon: float) -> bool:
+    def fits(epsilon: float, methods: Sequence[str] = CLOSED_FORMS) -> bool:
         try:
-            total = repeat(
-                certify(epsilon), asked, delta=budget.delta, methods=CLOSED_FORMS
-            )
+            total = repeat(certify(epsilon), asked, delta=budget.delta, methods=methods)
         except RuleError:
             return False
         return budget.covers(total.guarantee)
@@ -152,6 +152,14 @@ def _largest(
         _, high = doubled_until(lambda e: e >= 2.0**11 or not fits(e), 2 * high)
         low = high / 2
     largest = last_that_holds(fits, low, high, halvings=60)
+    if largest > 0 and isinstance(certify(largest).guarantee, BoundedRange):
+        # Value iteration allows a few percent more, and takes longer.
+        largest = last_that_holds(
+            lambda epsilon: fits(epsilon, QUICK_METHODS),
+            largest,
+            1.25 * largest,
+            relative=1e-3,
+        )
     if not largest > 0:
         raise BudgetExhaustedError(
             f"n_labels={asked} private labels do not fit into {budget}. Ask for fewer, "
@@ -161,7 +169,7 @@ def _largest(
 
 
 def separate_answers(
-    teacher: Any, budget: Budget, public: MatrixLike, rows: NDArray[np.int64]
+    teacher: Any, budget: Budget, public: MatrixLike, rows: Ints
 ) -> TeacherLabels:
     """Let a fitted teacher label rows, each paid for; as many as the budget covers."""
     certificate = getattr(teacher, "certificate_", None)
@@ -178,7 +186,7 @@ def separate_answers(
             f"one answer costs {certificate.guarantee}; {budget} covers none. Raise "
             "the budget, or let it be spread: spread=True."
         )
-    total = repeat(certificate, count, delta=budget.delta, methods=CLOSED_FORMS)
+    total = repeat(certificate, count, delta=budget.delta, methods=QUICK_METHODS)
     asked = rows[:count]
     labels = teacher.predict(safe_indexing(public, asked))
     rho = None
@@ -191,7 +199,7 @@ def consensus_answers(
     teacher: Any,
     budget: Budget,
     public: MatrixLike,
-    rows: NDArray[np.int64],
+    rows: Ints,
     doubts: Any,
     source: RandomSource,
 ) -> TeacherLabels:

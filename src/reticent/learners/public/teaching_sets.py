@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Bools, Floats
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses import (
     FiniteClass,
@@ -65,7 +66,7 @@ def most_labelings(hypotheses: HypothesisClass[Any], m: int) -> int:
 
 def identification_set(
     hypotheses: HypothesisClass[Any], domain: ArrayLike | None = None
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return points of a finite domain that distinguish all hypotheses on it (M5).
 
     Points are taken one by one, each distinguishing as many pairs as possible.
@@ -123,7 +124,7 @@ def identification_set(
     return points[np.sort(chosen)]
 
 
-def _greedy(labels: NDArray[np.bool_]) -> int:
+def _greedy(labels: Bools) -> int:
     """Return the size of the largest teaching set, each chosen greedily."""
     largest = 1
     for own in labels:

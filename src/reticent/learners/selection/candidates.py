@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import exact, whole
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses import FiniteClass, FiniteProjection, Intervals, Thresholds
@@ -44,7 +45,7 @@ class ListedCandidates:
     """
 
     projection: Any
-    kept: NDArray[np.int64] | None = None
+    kept: Ints | None = None
 
     @property
     def count(self) -> int:
@@ -54,12 +55,7 @@ class ListedCandidates:
     def __getitem__(self, index: int) -> Any:
         return self.projection[index if self.kept is None else int(self.kept[index])]
 
-    def mistakes(
-        self,
-        X: NDArray[np.float64],
-        y: NDArray[np.int64],
-        weights: NDArray[np.int64] | None,
-    ) -> NDArray[np.int64]:
+    def mistakes(self, X: Floats, y: Ints, weights: Ints | None) -> Ints:
         """Return the weighted mistakes of every candidate, exact."""
         found = np.asarray(self.projection.mistakes(X, y, weights))
         return found if self.kept is None else found[self.kept]
@@ -80,21 +76,15 @@ class Examples:
         Number of units; public.
     """
 
-    X: NDArray[np.float64]
-    y: NDArray[np.int64]
-    weights: NDArray[np.int64] | None
+    X: Floats
+    y: Ints
+    weights: Ints | None
     steps: int
     n_units: int
 
     @classmethod
     def of(
-        cls,
-        X: NDArray[np.float64],
-        y: NDArray[np.int64],
-        positions: NDArray[np.int64] | None,
-        n_units: int,
-        *,
-        fine: bool,
+        cls, X: Floats, y: Ints, positions: Ints | None, n_units: int, *, fine: bool
     ) -> Examples:
         """Average within units: each row of a unit gets an equal part, rounded down.
 
@@ -159,7 +149,7 @@ def draw_hypothesis(candidates: Any, law: Any, source: RandomSource) -> Any:
     return candidates[int(law.draw(source)[0])]
 
 
-def _weights(examples: Examples) -> NDArray[np.int64] | None:
+def _weights(examples: Examples) -> Ints | None:
     if examples.weights is not None or examples.steps == 1:
         return examples.weights
     return np.full(len(examples.X), examples.steps, dtype=np.int64)

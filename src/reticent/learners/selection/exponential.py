@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from reticent._arrays import Floats
 from reticent._numbers import whole
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.errors import InvalidParameterError
@@ -76,7 +78,7 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
     `random_state`. Once fitted, only the selected hypothesis depends on the data.
     """
 
-    def _rows(self, X: MatrixLike, *, reset: bool) -> NDArray[np.float64]:
+    def _rows(self, X: MatrixLike, *, reset: bool) -> Floats:
         if not isinstance(self.hypotheses, HypothesisClass):
             raise InvalidParameterError(
                 f"hypotheses={self.hypotheses!r} must be a class of "
@@ -85,7 +87,7 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=reset))
 
     def _examples(
-        self, X: NDArray[np.float64], y: Any, units: UnitIds, *, fine: bool = False
+        self, X: Floats, y: Any, units: UnitIds, *, fine: bool = False
     ) -> tuple[Examples, Labels]:
         labels, y = two_labels("A class of hypotheses", self.classes, X, y)
         positions, n_units = unit_positions(units, len(X))
@@ -143,11 +145,24 @@ class CandidateClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PublicCandidatesClassifier(CandidateClassifier):
-    """The base of classifiers with candidates on public points or on a grid.
+    """The base of classifiers with candidates on public points or on a grid."""
 
-    Subclasses have the constructor parameters `points`, `bounds` and `resolution`.
-    """
+    points: ArrayLike | None = None
+    bounds: tuple[float, float] | None = None
+    resolution: int = 2**32
+    classes: ArrayLike | None = None
+    random_state: Any = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "hypotheses": [HypothesisClass],
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "points": ["array-like", None],
+        "bounds": ["array-like", None],
+        "resolution": [Interval(Integral, 2, None, closed="left")],
+        "classes": ["array-like", None],
+    }
 
     def candidates(self, n_features: int) -> Any:
         """Return the public candidates for rows with `n_features` features."""
@@ -160,6 +175,7 @@ class PublicCandidatesClassifier(CandidateClassifier):
         )
 
 
+@dataclass(eq=False, repr=False)
 class ExponentialMechanismClassifier(PublicCandidatesClassifier):
     r"""Private classifier: one hypothesis of a class, drawn by its mistakes.
 
@@ -235,39 +251,17 @@ class ExponentialMechanismClassifier(PublicCandidatesClassifier):
     1-bounded-range DP for the model, replace one unit of 600; proved
     """
 
+    hypotheses: Any
+    epsilon: float = 1.0
+    _: KW_ONLY
+    penalty: Any = None
+    selection: str = "exponential"
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "hypotheses": [HypothesisClass],
-        "epsilon": [Interval(Real, 0, None, closed="neither")],
-        "points": ["array-like", None],
-        "bounds": ["array-like", None],
-        "resolution": [Interval(Integral, 2, None, closed="left")],
+        **PublicCandidatesClassifier._parameter_constraints,
         "penalty": ["array-like", callable, None],
         "selection": [StrOptions(set(SELECTIONS))],
-        "classes": ["array-like", None],
     }
-
-    def __init__(
-        self,
-        hypotheses: Any,
-        epsilon: float = 1.0,
-        *,
-        points: ArrayLike | None = None,
-        bounds: tuple[float, float] | None = None,
-        resolution: int = 2**32,
-        penalty: Any = None,
-        selection: str = "exponential",
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hypotheses = hypotheses
-        self.epsilon = epsilon
-        self.points = points
-        self.bounds = bounds
-        self.resolution = resolution
-        self.penalty = penalty
-        self.selection = selection
-        self.classes = classes
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
@@ -303,7 +297,7 @@ class ExponentialMechanismClassifier(PublicCandidatesClassifier):
         rows = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
         return self._law(rows, y, units)[3]
 
-    def _law(self, rows: NDArray[np.float64], y: Any, units: UnitIds) -> Any:
+    def _law(self, rows: Floats, y: Any, units: UnitIds) -> Any:
         candidates = self.candidates(rows.shape[1])
         fine = self.penalty is not None
         examples, labels = self._examples(rows, y, units, fine=fine)

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import InvalidParameterError
 
 # Grid indices must be exact as floats.
@@ -37,13 +37,13 @@ class Grid:
                 f"resolution={self.size} must lie between 2 and 2^53 values."
             )
 
-    def value(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
+    def value(self, index: Ints) -> Floats:
         """Return the grid's values; they never fall as the index rises."""
         step = (self.high - self.low) / (self.size - 1)
         # Each operation rounds monotonically, and so does their composition.
         return np.minimum(self.low + index.astype(np.float64) * step, self.high)
 
-    def ranks(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+    def ranks(self, values: Floats) -> Ints:
         """Return how many grid values are at or below each value, by bisection."""
         low = np.zeros(len(values), dtype=np.int64)
         high = np.full(len(values), self.size, dtype=np.int64)

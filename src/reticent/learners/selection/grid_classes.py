@@ -15,8 +15,8 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import InternalError
 from reticent.hypotheses import (
     Costs,
@@ -96,9 +96,9 @@ class LineCandidates:
 
     def law(
         self,
-        X: NDArray[np.float64],
-        y: NDArray[np.int64],
-        weights: NDArray[np.int64] | None,
+        X: Floats,
+        y: Ints,
+        weights: Ints | None,
         rate: Fraction,
         penalties: list[int],
     ) -> LineResponse:
@@ -130,9 +130,7 @@ class _DataGaps:
     total: int
 
     @classmethod
-    def of(
-        cls, ranks: NDArray[np.int64], costs: Costs, first: int, size: int
-    ) -> _DataGaps:
+    def of(cls, ranks: Ints, costs: Costs, first: int, size: int) -> _DataGaps:
         # An end at place e swaps the labels of the data of rank above e.
         distinct, where = np.unique(ranks, return_inverse=True)
         cost = costs.gathered(where, len(distinct))

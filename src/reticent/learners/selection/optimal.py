@@ -1,8 +1,8 @@
 """Optimal private algorithms, by linear programming (L8).
 
-For a finite domain, a finite set of outputs, a number of units and an epsilon, all
-epsilon-DP algorithms form a polytope, and the worst-case excess empirical risk is the
-maximum of linear functions on it. No private algorithm is better than its minimum.
+For a finite domain, a finite set of outputs, a number of units, an epsilon and a delta,
+all private algorithms form a polytope, and the worst-case excess risk is the maximum of
+linear functions on it. No private algorithm is better than its minimum.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from reticent._numbers import positive, whole
+from reticent._numbers import below_one, positive, whole
 from reticent.errors import InvalidParameterError
+from reticent.learners.selection.optimal_approximate import ApproximatePrivacy
 from reticent.learners.selection.optimal_programs import Privacy, block_rows
 
+# Where the search for an epsilon starts; below, privacy costs nothing worth naming.
+_LEAST_EPSILON = 1e-5
 # A larger program does not fit in a workstation's memory.
 _MOST_VARIABLES = 2_000_000
 
@@ -32,23 +35,26 @@ class OptimalAlgorithm:
     Attributes
     ----------
     value : float
-        Worst-case excess empirical risk; no epsilon-DP algorithm has a smaller one,
-        up to the solver's tolerance of about 1e-7. A bound, not what `law` achieves.
+        Worst-case excess risk; no private algorithm has a smaller one, up to the
+        solver's tolerance of about 1e-7. A bound, not what `law` achieves.
     datasets : ndarray of shape (n_datasets, n_points)
         Every dataset of `n` units as counts of the domain's elements; the order of
         units does not matter to an optimal algorithm.
     law : ndarray of shape (n_datasets, n_outputs)
         For a learner, the probability of each hypothesis; for a predictor, the
-        probability of label 1 at each query. Multiples of ``2**-53``; a learner's row
-        adds up to one without rounding.
+        probability of label 1 at each query, or of each label at each query, of shape
+        (n_datasets, n_queries, n_labels), if there are more than two. Multiples of
+        ``2**-53``; the probabilities of a choice add up to one without rounding.
     epsilon : float
         Privacy of the algorithm, replace-one.
     achieved : float
-        Worst-case excess empirical risk of `law` itself.
+        Worst-case excess risk of `law` itself.
+    delta : float
+        The delta of its privacy.
 
     Guarantee
     ---------
-    `law`, read as exact binary fractions, is exactly epsilon-DP: all ratios of
+    `law`, read as exact binary fractions, is exactly (epsilon, delta)-DP: all pairs of
     neighbours are checked in whole numbers. The solver's own solution meets constraints
     only up to a tolerance; it is mixed with the uniform law until it is private, and
     `achieved` includes what this costs.
@@ -59,6 +65,7 @@ class OptimalAlgorithm:
     law: NDArray[np.float64]
     epsilon: float
     achieved: float
+    delta: float = 0.0
 
 
 @lru_cache(maxsize=16)
@@ -97,9 +104,15 @@ def _excess(losses: NDArray[np.float64], datasets: NDArray[np.int64]) -> Any:
 
 
 def optimal_learner(
-    losses: ArrayLike, n: int, epsilon: float, *, family: ArrayLike | None = None
+    losses: ArrayLike,
+    n: int,
+    epsilon: float,
+    *,
+    delta: float = 0.0,
+    family: ArrayLike | None = None,
+    risk: str = "empirical",
 ) -> OptimalAlgorithm:
-    r"""Return the epsilon-DP learner with the smallest worst-case excess risk.
+    r"""Return the private learner with the smallest worst-case excess risk.
 
     Parameters
     ----------
@@ -109,15 +122,20 @@ def optimal_learner(
         Number of units.
     epsilon : float
         Privacy of the released hypothesis, replace-one.
+    delta : float, default=0.0
+        The delta of that privacy.
     family : array-like of shape (n_distributions, n_points), default=None
-        Distributions over the domain. If given, the worst case is over them: the excess
-        is that of the expected empirical risk over the best hypothesis' risk. None
-        takes the worst dataset.
+        Distributions over the domain; the worst case is then over them (S0 eq. 7).
+        None takes the worst dataset (S0 eq. 6 at a fixed epsilon).
+    risk : {"empirical", "population"}, default="empirical"
+        With a family: "empirical" is S0's eq. 7, the expectation over the dataset of
+        the empirical risk minus the smallest empirical risk; "population" is the
+        expected risk under the distribution itself, minus the best hypothesis' risk.
 
     Guarantee
     ---------
-    No epsilon-DP algorithm that outputs one of the hypotheses has a smaller worst
-    case. *Proof.* Averaging an algorithm over the orders of the units keeps its
+    No (epsilon, delta)-DP algorithm that outputs one of the hypotheses has a smaller
+    worst case. *Proof.* Averaging an algorithm over the orders of the units keeps its
     privacy and its worst case, so datasets may be taken as multisets; privacy and
     risk are linear in the probabilities.
 
@@ -126,65 +144,122 @@ def optimal_learner(
     >>> losses = [[0, 1], [1, 0]]  # one bit to learn, two constant answers
     >>> round(optimal_learner(losses, n=1, epsilon=1.0).value, 4)  # 1/(1+e)
     0.2689
+    >>> fair = [[0.5, 0.5]]  # a fair coin: the empirical minimum is 0, whatever it is
+    >>> round(optimal_learner(losses, n=1, epsilon=1.0, family=fair).value, 4)
+    0.2689
     """
     table = _checked_losses(losses)
     n, epsilon = whole("optimal_learner", "n", n), positive("L8", "epsilon", epsilon)
     n_points, n_outputs = table.shape
     datasets = _multisets(n_points, n)
-    risks, best = _excess(table, datasets)
-    _check_size(len(datasets) * n_outputs)
-    privacy = Privacy(_completions(n_points, n), n_outputs, n_outputs, epsilon)
-    weights = np.eye(len(datasets)) if family is None else _weights(family, datasets)
-    rows = sparse.csr_matrix(weights) @ block_rows(risks)
-    reference = weights @ best if family is None else _best_risks(family, table)
+    privacy = _privacy(_completions(n_points, n), n_outputs, n_outputs, epsilon, delta)
+    rows, reference = _objective(table, datasets, family, risk)
     law, value = privacy.solve(rows, reference)
     achieved = float((rows @ law.ravel() - reference).max())
-    return OptimalAlgorithm(value, datasets, law, epsilon, achieved)
+    return OptimalAlgorithm(value, datasets, law, epsilon, achieved, delta)
 
 
-def optimal_predictor(labels: ArrayLike, n: int, epsilon: float) -> OptimalAlgorithm:
+def _privacy(
+    completions: NDArray[np.int64],
+    n_outputs: int,
+    group: int,
+    epsilon: float,
+    delta: float,
+) -> Privacy:
+    delta = below_one("L8", "delta", delta)
+    n_datasets = int(completions.max()) + 1
+    if delta == 0:
+        _check_size(n_datasets * n_outputs)
+        return Privacy(completions, n_outputs, group, epsilon)
+    private = ApproximatePrivacy(completions, n_outputs, group, epsilon, delta)
+    _check_size(len(private.pairs) * n_outputs)
+    return private
+
+
+def _objective(
+    table: NDArray[np.float64],
+    datasets: NDArray[np.int64],
+    family: ArrayLike | None,
+    risk: str,
+) -> tuple[Any, NDArray[np.float64]]:
+    """Return risks, linear in the law, and what is subtracted from them."""
+    if risk not in ("empirical", "population"):
+        raise InvalidParameterError(
+            f"risk={risk!r} must be 'empirical' or 'population'."
+        )
+    risks, best = _excess(table, datasets)
+    if family is None:
+        if risk == "population":
+            raise InvalidParameterError(
+                "risk='population' is about distributions; give a family of them."
+            )
+        return block_rows(risks), best
+    weights = _weights(family, datasets)
+    if risk == "empirical":
+        return sparse.csr_matrix(weights) @ block_rows(risks), weights @ best
+    true = np.asarray(family, dtype=np.float64) @ table
+    rows = weights[:, :, None] * true[:, None, :]
+    return sparse.csr_matrix(rows.reshape(len(rows), -1)), true.min(axis=1)
+
+
+def optimal_predictor(
+    labels: ArrayLike, n: int, epsilon: float, *, delta: float = 0.0, n_labels: int = 2
+) -> OptimalAlgorithm:
     r"""Return the private predictor with the smallest worst-case excess risk.
 
     Parameters
     ----------
     labels : array-like of shape (n_queries, n_hypotheses)
-        ``labels[x, h]`` in {0, 1}, the label that hypothesis `h` gives to point `x`.
-        The domain of the data is every point with either label: element ``2x + y``.
+        ``labels[x, h]`` from 0 to ``K - 1``, the label that hypothesis `h` gives to
+        point `x`. The domain of the data is every point with every label: element
+        ``K x + y``.
     n : int
         Number of units.
     epsilon : float
         Privacy of one answer at each fixed query, replace-one.
+    delta : float, default=0.0
+        The delta of that privacy.
+    n_labels : int, default=2
+        The number `K` of labels.
 
     Returns
     -------
     OptimalAlgorithm
-        `law` holds the probability of label 1 at each point; the excess is over the
-        best hypothesis of the class.
+        `law` holds the probability of label 1 at each point, or of every label if
+        there are more than two; the excess is over the best hypothesis of the class.
 
     Guarantee
     ---------
-    No predictor whose answer at every fixed query is epsilon-DP has a smaller
+    No predictor whose answer at every fixed query is (epsilon, delta)-DP has a smaller
     worst-case excess of the expected mistakes on its own data.
+
+    Examples
+    --------
+    >>> constant = [[0, 1, 2]]  # one point, three labels: 2/(e + 2)
+    >>> round(optimal_predictor(constant, n=1, epsilon=1.0, n_labels=3).value, 4)
+    0.4239
     """
-    table = np.asarray(labels)
-    if table.ndim != 2 or not np.isin(table, (0, 1)).all():
+    table, k = np.asarray(labels), whole("optimal_predictor", "n_labels", n_labels)
+    if table.ndim != 2 or not np.isin(table, range(k)).all() or k < 2:
+        known = "0 and 1" if k == 2 else f"labels from 0 to {k - 1}"
         raise InvalidParameterError(
-            f"labels of shape {table.shape} must be a table of 0 and 1, one row per "
+            f"labels of shape {table.shape} must be a table of {known}, one row per "
             "point, one column per hypothesis."
         )
     n, epsilon = whole("optimal_predictor", "n", n), positive("L8", "epsilon", epsilon)
     n_queries = len(table)
-    losses = np.stack([table, 1 - table], axis=1).reshape(2 * n_queries, -1)
-    datasets = _multisets(2 * n_queries, n)
-    _check_size(2 * len(datasets) * n_queries)
-    privacy = Privacy(_completions(2 * n_queries, n), 2 * n_queries, 2, epsilon)
-    # At point x label 0 is wrong count(x, 1) times, and label 1 count(x, 0) times.
-    wrong = datasets.reshape(len(datasets), n_queries, 2)[:, :, ::-1] / n
+    losses = (np.arange(k)[:, None] != table[:, None, :]).reshape(k * n_queries, -1)
+    datasets = _multisets(k * n_queries, n)
+    privacy = _privacy(_completions(k * n_queries, n), k * n_queries, k, epsilon, delta)
+    # At point x a label is wrong as often as the others occur there.
+    counts = datasets.reshape(len(datasets), n_queries, k)
+    wrong = (counts.sum(axis=2, keepdims=True) - counts) / n
     rows = block_rows(wrong.reshape(len(datasets), -1))
     best = (datasets @ losses / n).min(axis=1)
-    both, value = privacy.solve(rows, best)
-    achieved = float((rows @ both.ravel() - best).max())
-    return OptimalAlgorithm(value, datasets, both[:, 1::2], epsilon, achieved)
+    every, value = privacy.solve(rows, best)
+    achieved = float((rows @ every.ravel() - best).max())
+    law = every[:, 1::2] if k == 2 else every.reshape(counts.shape)
+    return OptimalAlgorithm(value, datasets, law, epsilon, achieved, delta)
 
 
 def worst_excess(
@@ -200,28 +275,44 @@ def worst_excess(
 
 
 def best_epsilon(
-    losses: ArrayLike, n: int, *, price: float, most: float = 20.0
+    losses: ArrayLike,
+    n: int,
+    *,
+    price: float,
+    most: float = 20.0,
+    family: ArrayLike | None = None,
+    risk: str = "empirical",
 ) -> tuple[float, float]:
-    r"""Minimise excess risk plus ``price * epsilon`` over epsilon (S0 eq. 6).
+    r"""Minimise excess risk plus ``price * epsilon`` over epsilon (S0 eqs. 6 and 7).
+
+    Parameters
+    ----------
+    losses, n, family, risk
+        As for `optimal_learner`; a family makes it eq. 7.
+    price : float
+        Price of one epsilon in risk; 1 in the equations.
+    most : float, default=20.0
+        The largest epsilon.
 
     Returns
     -------
     (epsilon, value)
-        The minimiser up to 1e-3 and the minimum. The excess risk is convex and
-        falling in ``exp(epsilon)`` only piecewise, so a coarse grid is searched
-        first and the best cell refined.
+        The minimiser up to a thousandth of it, from 1e-5 on, and the minimum. The
+        excess risk is convex and falling in ``exp(epsilon)`` only piecewise, so a
+        coarse grid is searched first and the best cell refined.
     """
     price = positive("best_epsilon", "price", price)
 
     def cost(epsilon: float) -> float:
-        return optimal_learner(losses, n, epsilon).value + price * epsilon
+        found = optimal_learner(losses, n, epsilon, family=family, risk=risk)
+        return found.value + price * epsilon
 
-    grid = np.geomspace(1e-2, positive("best_epsilon", "most", most), 24)
+    grid = np.geomspace(_LEAST_EPSILON, positive("best_epsilon", "most", most), 32)
     values = [cost(float(epsilon)) for epsilon in grid]
     centre = int(np.argmin(values))
     low, high = grid[max(0, centre - 1)], grid[min(len(grid) - 1, centre + 1)]
     golden = (math.sqrt(5) - 1) / 2
-    while high - low > 1e-3:
+    while high - low > 1e-3 * min(1.0, high):
         left, right = high - golden * (high - low), low + golden * (high - low)
         low, high = (low, right) if cost(left) <= cost(right) else (left, high)
     epsilon = float((low + high) / 2)
@@ -264,7 +355,3 @@ def _weights(family: ArrayLike, datasets: NDArray[np.int64]) -> NDArray[np.float
     ]
     powers = np.prod(table[:, None, :] ** datasets[None, :, :], axis=2)
     return np.asarray(powers * np.exp(log_orders))
-
-
-def _best_risks(family: ArrayLike, losses: NDArray[np.float64]) -> Any:
-    return (np.asarray(family, dtype=np.float64) @ losses).min(axis=1)

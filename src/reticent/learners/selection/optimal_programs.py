@@ -1,10 +1,10 @@
-"""Linear programs over private tables, and their repair to exactly private ones."""
+"""Linear programs over private tables, and their exactly private repair (L8)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,9 @@ class Privacy:
     group: int
     epsilon: float
 
+    #: For a larger epsilon the program is solved for this one.
+    steepest: ClassVar[float] = _STEEPEST
+
     @property
     def n_datasets(self) -> int:
         """Number of rows."""
@@ -83,13 +86,17 @@ class Privacy:
         places = np.repeat(np.arange(n_centres), n_points)[:, None] * self.n_outputs
         centre = width + (places + outputs).ravel()
         total = width + n_centres * self.n_outputs
-        growth = math.exp(min(self.epsilon, _STEEPEST))
+        growth = math.exp(min(self.epsilon, self.steepest))
         return sparse.vstack(
             [
                 _two_entries(law, 1.0, centre, -1.0, total),
                 _two_entries(centre, 1.0, law, -growth, total),
             ]
         )
+
+    def limits(self, n_rows: int) -> NDArray[np.float64]:
+        """Return the right sides of the rows of privacy."""
+        return np.zeros(n_rows)
 
     def solve(
         self, risks: Any, reference: NDArray[np.float64]
@@ -118,7 +125,7 @@ class Privacy:
             solved = linprog(
                 cost,
                 A_ub=upper,
-                b_ub=np.concatenate([np.zeros(n_privacy), reference]),
+                b_ub=np.concatenate([self.limits(n_privacy), reference]),
                 A_eq=sparse.hstack([one, padding]),
                 b_eq=np.ones(n_groups),
                 bounds=[(0, 1)] * n_variables + [(None, None)],
@@ -168,6 +175,11 @@ class Privacy:
         _, factor = exp_bounds(exact(self.epsilon), _BITS)
         pairs = {(int(high[i]), int(low[i])) for i in unsure}
         return all(most * factor <= least << _BITS for most, least in pairs)
+
+
+def whole_of_one() -> int:
+    """Return how many units of probability add up to one."""
+    return _UNITS
 
 
 def _rounded(table: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Self
-
-from numpy.typing import ArrayLike
 
 from reticent._numbers import down, positive, probability, up, whole
 from reticent._sklearn import Interval, MatrixLike, fit_context
@@ -22,7 +21,6 @@ from reticent.guarantees import (
     Scope,
     rule,
 )
-from reticent.hypotheses import HypothesisClass
 from reticent.learners.selection.candidates import refuse_training_rows, select
 from reticent.learners.selection.exponential import PublicCandidatesClassifier
 from reticent.mechanisms import noise_source
@@ -100,6 +98,7 @@ def perfect_sample_size(
     return math.ceil(up(6 * wide * narrow**2 / (epsilon**2 * error**2)))
 
 
+@dataclass(eq=False, repr=False)
 class PerfectlyGeneralizingClassifier(PublicCandidatesClassifier):
     r"""Classifier whose output could be simulated from the distribution alone.
 
@@ -150,36 +149,14 @@ class PerfectlyGeneralizingClassifier(PublicCandidatesClassifier):
     (0.05, 0.5, 0)-perfect generalization / 0.0060933-bounded-range DP
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "hypotheses": [HypothesisClass],
-        "epsilon": [Interval(Real, 0, None, closed="neither")],
-        "beta": [Interval(Real, 0, 1, closed="neither")],
-        "points": ["array-like", None],
-        "bounds": ["array-like", None],
-        "resolution": [Interval(Integral, 2, None, closed="left")],
-        "classes": ["array-like", None],
-    }
+    hypotheses: Any
+    epsilon: float = 0.5
+    beta: float = 0.05
 
-    def __init__(
-        self,
-        hypotheses: Any,
-        epsilon: float = 0.5,
-        beta: float = 0.05,
-        *,
-        points: ArrayLike | None = None,
-        bounds: tuple[float, float] | None = None,
-        resolution: int = 2**32,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hypotheses = hypotheses
-        self.epsilon = epsilon
-        self.beta = beta
-        self.points = points
-        self.bounds = bounds
-        self.resolution = resolution
-        self.classes = classes
-        self.random_state = random_state
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PublicCandidatesClassifier._parameter_constraints,
+        "beta": [Interval(Real, 0, 1, closed="neither")],
+    }
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:

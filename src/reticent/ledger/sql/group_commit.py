@@ -13,6 +13,9 @@ each operation.
 An operation with a draw takes two commits: when its charge is durable the writer draws
 the answers of all charges of that commit together and settles them in the next commit,
 without waking the callers in between.
+
+If the database goes away in between, the answers are still here: they are settled when
+it is back. Only after `PATIENCE` seconds without it are they given up.
 """
 
 from __future__ import annotations
@@ -43,6 +46,10 @@ _Loop: TypeAlias = asyncio.AbstractEventLoop
 _EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
 # The longest wait for more operations, in seconds, however slow the disk is.
 _LONGEST_WAIT = 0.01
+#: Seconds that drawn answers wait for a database that went away.
+PATIENCE = 30.0
+# Seconds from one attempt to settle them to the next.
+_PAUSE = 0.1
 # An event loop iterates at most this often between two steps of one request.
 _QUIET_ROUNDS = 4
 
@@ -79,7 +86,8 @@ class GroupCommit:
     commit : callable
         Takes operations, decides them in order in one durable transaction, returns a
         result or an error for each. A `TimeoutError` means that nothing was
-        written and the next commit may succeed; any other error is fatal.
+        written and the next commit may succeed; any other error is fatal. Operations
+        that settle answers are tried again for `PATIENCE` seconds.
     on_fatal : callable or None
         Called with the error after this writer has stopped permanently.
     largest : int
@@ -97,6 +105,7 @@ class GroupCommit:
         self._queued = 0
         self._loop_batches: dict[_Loop, _LoopBatch] = {}
         self._committing = False
+        self._patient_until: float | None = None
         self._process = os.getpid()
         self._gate = threading.Lock()
         self._stopped: str | None = None
@@ -200,7 +209,7 @@ class GroupCommit:
         while not closing or self._left_over:
             batch, ended = self._collect(expected, lasted)
             closing = closing or ended
-            taken = [item for item in batch if _still_wanted(item[1])]
+            taken = [item for item in batch if _still_wanted(*item)]
             begun = time.monotonic()
             try:
                 going = not taken or self._process_batch(taken)
@@ -247,11 +256,12 @@ class GroupCommit:
         try:
             results = self._commit(operations)
         except TimeoutError as error:
-            _wake([(w, LedgerError(f"{error} {o.otherwise}")) for o, w in batch])
+            self._put_off(batch, error)
             return True
         except BaseException as error:  # noqa: BLE001 - the outer edge of a thread
             self._fail(error, waiters)
             return False
+        self._patient_until = None
         following = list(zip(draw_answers(operations, results), waiters, strict=True))
         _wake([(w, step) for step, w in following if not isinstance(step, Operation)])
         drawn = [(step, w) for step, w in following if isinstance(step, Operation)]
@@ -259,6 +269,23 @@ class GroupCommit:
             self._queued += len(drawn)
         self._left_over = drawn + self._left_over
         return True
+
+    def _put_off(self, batch: list[_Waiting], error: TimeoutError) -> None:
+        """Keep answers that are drawn for a later attempt; refuse the rest."""
+        now = time.monotonic()
+        if self._patient_until is None:
+            self._patient_until = now + PATIENCE
+        patient = now < self._patient_until
+        kept = [item for item in batch if item[0].settles and patient]
+        refused = [item for item in batch if not (item[0].settles and patient)]
+        _wake([(w, LedgerError(f"{error} {o.otherwise}")) for o, w in refused])
+        if not kept:
+            self._patient_until = None
+            return
+        with self._gate:
+            self._queued += len(kept)
+        self._left_over = kept + self._left_over
+        time.sleep(_PAUSE)
 
     def _fail(self, error: BaseException, waiters: list[_Waiter]) -> None:
         """Stop permanently: refuse new operations, report, then wake the waiters."""
@@ -277,15 +304,20 @@ class GroupCommit:
             others = self._left_over
             while not self._waiting.empty():
                 others = others + (self._waiting.get() or [])
-            waiters += [waiter for _, waiter in others if _still_wanted(waiter)]
+            waiters += [item[1] for item in others if _still_wanted(*item)]
             _wake([(waiter, LedgerError(reason)) for waiter in waiters])
 
 
-def _still_wanted(waiter: _Waiter) -> bool:
-    """Return whether the caller still waits; a thread can no longer cancel."""
-    if isinstance(waiter, Future):
-        return waiter.set_running_or_notify_cancel()
-    return not waiter.cancelled()
+def _still_wanted(operation: Operation, waiter: _Waiter) -> bool:
+    """Return whether to apply an operation; a thread can no longer cancel.
+
+    Answers that are drawn are stored even if the caller has gone: it may ask again.
+    """
+    if not isinstance(waiter, Future):
+        return operation.settles or not waiter.cancelled()
+    if waiter.running() or (operation.settles and waiter.cancelled()):
+        return True
+    return waiter.set_running_or_notify_cancel() or operation.settles
 
 
 def _wake(outcomes: list[tuple[_Waiter, Result]]) -> None:
@@ -293,7 +325,8 @@ def _wake(outcomes: list[tuple[_Waiter, Result]]) -> None:
     on_loops: dict[asyncio.AbstractEventLoop, list[tuple[_Waiter, Result]]] = {}
     for waiter, result in outcomes:
         if isinstance(waiter, Future):
-            _finish(waiter, result)
+            if not waiter.cancelled():
+                _finish(waiter, result)
         else:
             on_loops.setdefault(waiter.get_loop(), []).append((waiter, result))
     for loop, some in on_loops.items():

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from reticent._clock import seconds
 from reticent.errors import InvalidParameterError, LedgerError
 from reticent.ledger import decisions
 from reticent.ledger.accounts import AccountId, Balance
@@ -15,6 +16,7 @@ from reticent.ledger.checkpoints import (
     FileCheckpoints,
     SignedCheckpoints,
 )
+from reticent.ledger.damage import refusing_damage
 from reticent.ledger.entries import Entry
 from reticent.ledger.operations import (
     Draw,
@@ -89,11 +91,15 @@ class SQLLedger:
             )
         if start not in {"full", "tail"}:
             raise InvalidParameterError(f"start={start!r} must be 'full' or 'tail'.")
+        seconds()  # a clock that cannot be read would stop the first charge
         self._checkpoints = _signed_checkpoints_of(checkpoints, signer)
         self._every = checkpoint_every
         self._store = _open(url)
         try:
-            self._verify_start(tail=start == "tail", first_checkpoint=first_checkpoint)
+            with refusing_damage():
+                self._verify_start(
+                    tail=start == "tail", first_checkpoint=first_checkpoint
+                )
             self._commits = GroupCommit(
                 self._commit, on_fatal=on_fatal, largest=largest_commit
             )
@@ -109,9 +115,17 @@ class SQLLedger:
             self._store, self._checkpoints, tail=tail, first_checkpoint=first_checkpoint
         )
         self._signed = read.sequence
-        if self._checkpoints is not None:
-            with self._store.reading() as connection:
-                self._checkpoints.keep(checkpoint_of(connection))
+        if self._checkpoints is None:
+            return
+        with self._store.reading() as connection:
+            reached = checkpoint_of(connection)
+        try:
+            self._checkpoints.keep(reached)
+        except OSError as error:
+            raise LedgerError(
+                f"the checkpoint cannot be stored: {error.strerror}. Make its folder, "
+                "or name another place."
+            ) from None
 
     @classmethod
     def write_off(
@@ -140,7 +154,8 @@ class SQLLedger:
         from reticent.ledger.sql import opening
 
         try:
-            opening.write_off(store, signed, reason)
+            with refusing_damage():
+                opening.write_off(store, signed, reason)
             return opening.replay(store, ChainReplay()).result()
         finally:
             store.close()
@@ -172,13 +187,15 @@ class SQLLedger:
     def balance(self, account: AccountId) -> Balance:
         """Return what an account has spent and may spend."""
         self._commits.check()
-        found = self._store.balances([str(account)])
+        with refusing_damage():
+            found = self._store.balances([str(account)])
         return decisions.LedgerState(accounts=found).balance(account)
 
     def balances(self) -> list[Balance]:
         """Return all accounts, sorted by name."""
         self._commits.check()
-        found = self._store.balances()
+        with refusing_damage():
+            found = self._store.balances()
         return [found[name] for name in sorted(found)]
 
     def charge(self, request: Request) -> Receipt:
@@ -243,12 +260,16 @@ class SQLLedger:
     def verify(self) -> ChainVerification:
         """Recompute every hash and every total, and compare.
 
-        Reads the whole chain in small steps, so that writers go on meanwhile.
+        Also checks the database itself: its file, its indexes, and that nobody added a
+        trigger or a key that stands twice. Reads the chain in small steps, so that
+        writers go on meanwhile; those of SQLite wait while its file is checked.
         """
         from reticent.ledger.sql import opening
 
         self._commits.check()
-        return opening.replay(self._store, ChainReplay()).result()
+        with refusing_damage():
+            opening.check_database(self._store)
+            return opening.replay(self._store, ChainReplay()).result()
 
     def close(self) -> None:
         """Finish what is pending, then close files and end threads."""
@@ -269,7 +290,8 @@ def _open(url: str) -> Store:
     try:
         from reticent.ledger.sql.store import Store
 
-        return Store(url)
+        with refusing_damage():
+            return Store(url)
     except ImportError as missing:
         raise LedgerError(
             f"this ledger needs {missing.name}: pip install 'reticent[cli]' for "

@@ -9,7 +9,19 @@ from reticent.ledger import decisions
 from reticent.ledger.accounts import Balance
 from reticent.ledger.checkpoints import Checkpoint, SignedCheckpoints
 from reticent.ledger.sql import statements
-from reticent.ledger.sql.schema import account_row, accounts, entries, identity
+from reticent.ledger.sql.integrity import (
+    QUICK_SECONDS,
+    check_file,
+    check_keys,
+    read_by_table,
+)
+from reticent.ledger.sql.schema import (
+    account_row,
+    accounts,
+    check_tables,
+    entries,
+    identity,
+)
 from reticent.ledger.sql.state import (
     all_accounts,
     checkpoint_of,
@@ -21,13 +33,17 @@ from reticent.ledger.sql.store import Store
 from reticent.ledger.verification import ChainReplay
 
 _REMEDY = (
-    "If the newest copy is lost, call SQLLedger.write_off: it counts every budget as "
-    "spent."
+    "If the newest copy is lost, call SQLLedger.write_off, or run 'reticent ledger "
+    "write-off': it counts every budget as spent."
 )
 
 
 def replay(store: Store, start: ChainReplay, *, totals: bool = True) -> ChainReplay:
-    """Read the chain from where `start` stands to its end, then compare the totals."""
+    """Read the chain from where `start` stands to its end, then compare the totals.
+
+    If `start` stands at the beginning, every row is counted, without an index.
+    """
+    whole = start.sequence == 0
     while True:
         with store.reading() as connection:
             rows = store.rows(connection, start.sequence)
@@ -36,6 +52,9 @@ def replay(store: Store, start: ChainReplay, *, totals: bool = True) -> ChainRep
                 continue
             if start.sequence == 0:
                 raise LedgerError("the ledger has lost its entries. " + _REMEDY)
+            read_by_table(connection)
+            if whole:
+                check_keys(connection, entries=start.sequence, marks=start.marks)
             if totals:
                 _compare(connection, start)
             return start
@@ -56,6 +75,13 @@ def _compare(connection: Connection, read: ChainReplay) -> None:
         )
 
 
+def check_database(store: Store, *, seconds: float | None = None) -> None:
+    """Refuse foreign objects and a damaged file; within `seconds`, look quickly."""
+    with store.reading() as connection:
+        check_tables(connection)
+        check_file(connection, seconds=seconds)
+
+
 def start(
     store: Store,
     signed: SignedCheckpoints | None,
@@ -66,6 +92,8 @@ def start(
     """Verify a ledger against itself and its checkpoint, or refuse it."""
     # The checkpoint is read first: other processes can only move the ledger ahead.
     checkpoint = None if signed is None else signed.read()
+    quickly = tail and checkpoint is not None
+    check_database(store, seconds=QUICK_SECONDS if quickly else None)
     if tail and checkpoint is not None:
         _check_point(store, checkpoint)
         return replay(store, _from(checkpoint))
@@ -125,6 +153,7 @@ def _check_point(store: Store, checkpoint: Checkpoint) -> None:
 
 def write_off(store: Store, signed: SignedCheckpoints | None, reason: str) -> None:
     """Count every budget as spent, in this ledger and in its checkpoint."""
+    check_database(store)
     read = replay(store, ChainReplay(), totals=False)
     try:
         checkpoint = None if signed is None else signed.read()

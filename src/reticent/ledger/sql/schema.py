@@ -26,6 +26,7 @@ from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.caps import Cap
 from reticent.ledger.decisions import LedgerState
 from reticent.ledger.entries import LEDGER, Entry
+from reticent.ledger.sql.catalogue import check_objects
 from reticent.ledger.units import Spend
 
 KINDS = Spend._fields
@@ -114,6 +115,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             limit_answers BIGINT NOT NULL CHECK (limit_answers >= 0)
         )""",
     ),
+    (
+        """CREATE TABLE ledger_keys (
+            id TEXT PRIMARY KEY,
+            client TEXT NOT NULL,
+            role TEXT NOT NULL,
+            models TEXT,
+            created BIGINT NOT NULL,
+            expires BIGINT,
+            revoked BIGINT NOT NULL,
+            digest TEXT NOT NULL,
+            seal TEXT NOT NULL
+        )""",
+    ),
 )
 
 
@@ -145,16 +159,36 @@ def migrate(connection: Connection) -> None:
             f"schema version={version} is newer than this reticent, which knows "
             f"{len(MIGRATIONS)}; use a newer reticent."
         )
-    words = {"whole": "BIGINT", "clustered": ""}
-    if connection.dialect.name == "sqlite":
-        words = {"whole": "INTEGER", "clustered": " WITHOUT ROWID"}
-    for statements in MIGRATIONS[version:]:
-        for statement in statements:
-            connection.exec_driver_sql(statement.format(**words))
+    check_tables(connection, version)
+    for statement in _statements(connection, MIGRATIONS[version:]):
+        connection.exec_driver_sql(statement)
     if version == 0:
         _begin_chain(connection)
     elif version < len(MIGRATIONS):
         connection.execute(update(meta).values(version=len(MIGRATIONS)))
+
+
+def check_tables(connection: Connection, version: int | None = None) -> None:
+    """Refuse a database whose tables, indexes or triggers are not those of a version.
+
+    Without `version`, those of this version are needed.
+    """
+    if version is None and version_of(connection) != len(MIGRATIONS):
+        raise LedgerError(
+            "the ledger's description of itself was changed; restore a good copy."
+        )
+    done = MIGRATIONS if version is None else MIGRATIONS[:version]
+    check_objects(connection, _statements(connection, done))
+
+
+def _statements(
+    connection: Connection, migrations: Sequence[Sequence[str]]
+) -> list[str]:
+    """Return statements in the words of the database."""
+    words = {"whole": "BIGINT", "clustered": ""}
+    if connection.dialect.name == "sqlite":
+        words = {"whole": "INTEGER", "clustered": " WITHOUT ROWID"}
+    return [statement.format(**words) for step in migrations for statement in step]
 
 
 def _begin_chain(connection: Connection) -> None:
@@ -188,7 +222,7 @@ def balance_of(row: Sequence[Any]) -> Balance:
     units: tuple[int, ...] = tuple(row[2:])
     try:
         account, cap = _read_account(name, text)
-        sound = cap.limits == units[4:]
+        sound = cap.limits == units[4:] and set(map(type, units)) == {int}
     except (AttributeError, KeyError, TypeError, ValueError):
         sound = False
     if not sound:

@@ -89,10 +89,12 @@ def flush(
     before: dict[str, Balance],
     *,
     commit: bool = False,
-) -> None:
+    checkpoint: bool = False,
+) -> Checkpoint | None:
     """Write what was decided: entries, marks and totals.
 
-    With `commit`, nothing else happens in the transaction afterwards.
+    With `checkpoint`, return how far the ledger has come then. With `commit`, nothing
+    else happens in the transaction afterwards.
     """
     spends = []
     for name in sorted(state.touched):
@@ -106,8 +108,16 @@ def flush(
             )
         elif now.spent != known.spent:
             spends.append((name, now.spent.minus(known.spent)))
-    if state.written:
-        statements.write(connection, state.written, spends, commit=commit)
+    if not state.written:
+        return checkpoint_of(connection) if checkpoint else None
+    found = statements.write(
+        connection, state.written, spends, commit=commit, snapshot=checkpoint
+    )
+    if not checkpoint:
+        return None
+    ((ledger, epoch),), rows = found
+    balances = {row[0]: balance_of(row) for row in rows}
+    return Checkpoint(ledger, epoch, state.sequence, state.hash, balances)
 
 
 def checkpoint_of(connection: Connection) -> Checkpoint:
@@ -137,10 +147,15 @@ def has_stray_marks(connection: Connection, last: int) -> bool:
 
 
 def all_accounts(connection: Connection) -> dict[str, Balance]:
-    """Return every account."""
-    return {
-        row.name: balance_of(row) for row in connection.execute(select(accounts)).all()
-    }
+    """Return every account; refuse two of one name."""
+    rows = connection.execute(select(accounts)).all()
+    found = {row.name: balance_of(row) for row in rows}
+    if len(found) != len(rows):
+        raise LedgerError(
+            "two accounts have one name; the ledger was changed. Restore a good copy "
+            "and write the budget off."
+        )
+    return found
 
 
 def accounts_named(connection: Connection, names: Iterable[str]) -> dict[str, Balance]:

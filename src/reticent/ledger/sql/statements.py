@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from reticent.errors import LedgerError
 from reticent.ledger.entries import Entry
+from reticent.ledger.sql.arrays import array_literal
 from reticent.ledger.sql.schema import KINDS
 from reticent.ledger.units import MAX_UNITS, Spend
 
@@ -26,7 +27,6 @@ T = TypeVar("T")
 _PREPARED = "reticent_prepared"  # where a connection keeps its statements' names
 # Values in one IN (...), far below the limits of databases.
 CHUNK = 500
-_BETWEEN = "\x1f"  # our texts never contain it
 # Rows in one INSERT of SQLite, which numbers its parameters up to 32,766.
 _MOST_ROWS = 256
 
@@ -84,6 +84,13 @@ class Statement(NamedTuple):
     text: str
     values: Sequence[Any] = ()
 
+
+#: Reads what a checkpoint says besides the head: the identity, and every account.
+_SNAPSHOT = (
+    Statement("SELECT ledger, epoch FROM ledger_meta"),
+    Statement(f"SELECT {_ACCOUNTS} FROM ledger_accounts a"),  # noqa: S608
+)
+Snapshot: TypeAlias = list[list[tuple[Any, ...]]]
 
 #: Takes the lock that all replicas share, until the transaction ends.
 TAKE_LOCK = Statement("SELECT pg_advisory_xact_lock(hashtext('reticent.ledger'))")
@@ -215,17 +222,22 @@ def write(
     spends: Sequence[tuple[str, Spend]],
     *,
     commit: bool = False,
-) -> None:
+    snapshot: bool = False,
+) -> Snapshot:
     """Append entries with their marks and charge accounts.
 
+    With `snapshot`, return the rows of `ledger_meta` and of all accounts afterwards.
     With `commit`, PostgreSQL commits in the same round trip; SQLite's caller commits.
     """
+    then = list(_SNAPSHOT) if snapshot else []
     if connection.dialect.name == "sqlite":
-        charged = _write_sqlite(connection, entries, spends)
+        if _write_sqlite(connection, entries, spends):
+            return run(connection, then)
     else:
-        charged = _write_postgresql(connection, entries, spends, commit=commit)
-    if not charged:
-        raise LedgerError("an account changed under the ledger's lock.")
+        found = _write_postgresql(connection, entries, spends, then, commit=commit)
+        if found is not None:
+            return found
+    raise LedgerError("an account changed under the ledger's lock.")
 
 
 def _write_sqlite(
@@ -255,9 +267,10 @@ def _write_postgresql(
     connection: Connection,
     entries: Sequence[Entry],
     spends: Sequence[tuple[str, Spend]],
+    then: list[Statement],
     *,
     commit: bool,
-) -> bool:
+) -> Snapshot | None:
     columns: list[Sequence[Any]] = [
         [e.sequence for e in entries],
         [e.kind for e in entries],
@@ -271,14 +284,15 @@ def _write_postgresql(
     ]
     from reticent.ledger.sql.pipeline import COMMIT
 
-    statements = [Statement(_POSTGRESQL_WRITE, [*map(_array, columns), len(spends)])]
+    first = Statement(_POSTGRESQL_WRITE, [*map(array_literal, columns), len(spends)])
+    last = [Statement(COMMIT)] if commit else []
     try:
-        run(connection, [*statements, Statement(COMMIT)] if commit else statements)
+        found = run(connection, [first, *then, *last])
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) == _DIVISION_BY_ZERO:
-            return False
+            return None
         raise
-    return True
+    return found[1 : 1 + len(then)]
 
 
 def _mark_rows(entries: Sequence[Entry]) -> list[tuple[Any, ...]]:
@@ -299,29 +313,6 @@ def chunks(values: Iterable[T]) -> Iterator[list[T]]:
     listed = list(values)
     for start in range(0, len(listed), CHUNK):
         yield listed[start : start + CHUNK]
-
-
-def _array(values: Sequence[Any]) -> str:
-    """Return an array literal of PostgreSQL, much faster than its driver does."""
-    kinds = set(map(type, values))
-    if kinds == {int}:
-        return "{" + ",".join(map(str, values)) + "}"
-    if kinds == {str}:
-        # Quote all texts at once, unless one of them contains the separator.
-        joined = _BETWEEN.join(values)
-        if joined.count(_BETWEEN) == len(values) - 1:
-            return '{"' + _quoted(joined).replace(_BETWEEN, '","') + '"}'
-    return "{" + ",".join(map(_element, values)) + "}"
-
-
-def _element(value: str | int | None) -> str:
-    if isinstance(value, str):
-        return f'"{_quoted(value)}"'
-    return "NULL" if value is None else str(value)
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _insert(
@@ -355,7 +346,7 @@ def _among(
     """
     if connection.dialect.name != "sqlite":
         kind = "bigint" if isinstance(values[0], int) else "text"
-        return f"{column} = ANY(%s::{kind}[])", [_array(values)]
+        return f"{column} = ANY(%s::{kind}[])", [array_literal(values)]
     width = 1 << (len(values) - 1).bit_length()
     return _places(column, width), values + values[:1] * (width - len(values))
 

@@ -29,7 +29,6 @@ from reticent.ledger.sql.state import (
     accounts_named,
     all_accounts,
     by_entry,
-    checkpoint_of,
     flush,
     load,
 )
@@ -143,15 +142,10 @@ class Store:
             before = dict(state.accounts)
             results = [_attempt(operation, state) for operation in operations]
             due = checkpoint_at is not None and state.sequence >= checkpoint_at
-            progress.sent = not due  # `flush` sends the commit with the last statement
-            flush(connection, state, before, commit=not due)
-            return Committed(
-                results,
-                state.sequence,
-                state.hash,
-                state.written,
-                checkpoint_of(connection) if due else None,
-            )
+            # `flush` sends the commit with the last statement, if it has any.
+            progress.sent = bool(state.written) or not due
+            signed = flush(connection, state, before, commit=True, checkpoint=due)
+            return Committed(results, state.sequence, state.hash, state.written, signed)
 
         done = self._transact_kept(work, progress)
         self._head = (done.sequence, done.hash)

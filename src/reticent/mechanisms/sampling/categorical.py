@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import InternalError, InvalidParameterError
 from reticent.mechanisms.sampling.exact import (
     DEEPEST,
@@ -31,7 +32,7 @@ _MANY_LABELS = 512
 
 
 @audible("categorical")
-def draw_categorical(log_weights: ArrayLike, source: RandomSource) -> NDArray[np.int64]:
+def draw_categorical(log_weights: ArrayLike, source: RandomSource) -> Ints:
     """Draw one label per row with probabilities proportional to ``exp(log_weights)``.
 
     Parameters
@@ -83,7 +84,7 @@ def _slack(n_labels: int) -> float:
     return (2 * (760 + 2 * n_labels) + 16) * UNIT
 
 
-def _draw_block(rows: NDArray[np.float64], source: RandomSource) -> NDArray[np.int64]:
+def _draw_block(rows: Floats, source: RandomSource) -> Ints:
     n_labels = rows.shape[1]
     # A copy, in which one label's weights lie together: each step then runs over all
     # rows at once, and the caller's array stays as it is.
@@ -105,8 +106,8 @@ def _draw_block(rows: NDArray[np.float64], source: RandomSource) -> NDArray[np.i
 
 
 def _search(
-    sums: NDArray[np.float64], heads: NDArray[np.unsignedinteger[Any]], bits: int
-) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    sums: Floats, heads: NDArray[np.unsignedinteger[Any]], bits: int
+) -> tuple[Ints, NDArray[np.intp]]:
     """Return the labels where U falls, and the indices of rows that are unsure."""
     total = sums[-1]
     point = heads * (total * 2.0**-bits)
@@ -124,7 +125,7 @@ def _search(
     return passed.astype(np.int64), np.flatnonzero(passed != perhaps)
 
 
-def _draw_from_many(row: NDArray[np.float64], source: RandomSource) -> int:
+def _draw_from_many(row: Floats, source: RandomSource) -> int:
     sums = row - row.max()
     np.maximum(sums, DEEPEST, out=sums)
     np.exp(sums, out=sums)
@@ -136,7 +137,7 @@ def _draw_from_many(row: NDArray[np.float64], source: RandomSource) -> int:
     return int(first) if first == last else _settle_label(row, head, source)
 
 
-def _settle_label(row: NDArray[np.float64], head: int, source: RandomSource) -> int:
+def _settle_label(row: Floats, head: int, source: RandomSource) -> int:
     """Find the label of the number U that starts with the 53 bits of `head`."""
     values, kinds = np.unique(row, return_inverse=True)
     gaps = [Fraction(values[-1]) - Fraction(value) for value in values]

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Bools, Floats
 from reticent.errors import InternalError, InvalidParameterError
 from reticent.mechanisms.sampling.fixed_point import exp_bounds, scaled
 from reticent.mechanisms.sampling.inputs import floats, nearest_float, rational
@@ -43,11 +44,8 @@ _BLOCK = 1 << 13
 
 @audible("bernoulli")
 def draw_below(
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    refine: Refine,
-    source: RandomSource,
-) -> NDArray[np.bool_]:
+    low: Floats, high: Floats, refine: Refine, source: RandomSource
+) -> Bools:
     """Draw independent Bernoulli variables whose probabilities lie in intervals.
 
     Parameters
@@ -93,11 +91,8 @@ def more_bits(heads: NDArray[np.uint32], source: RandomSource) -> NDArray[np.uin
 
 
 def _compare(
-    heads: NDArray[np.unsignedinteger[Any]],
-    bits: int,
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    heads: NDArray[np.unsignedinteger[Any]], bits: int, low: Floats, high: Floats
+) -> tuple[Bools, NDArray[np.intp]]:
     """Return which numbers are surely below, and the indices of the unsure ones."""
     leading = heads.astype(np.float64)
     # Scaling by a power of two, and adding 1 below 2^53, is exact in floats.
@@ -132,7 +127,7 @@ def longer_prefixes(
         yield bits, drawn
 
 
-def draw_bernoulli(p: ArrayLike | Fraction, source: RandomSource) -> NDArray[np.bool_]:
+def draw_bernoulli(p: ArrayLike | Fraction, source: RandomSource) -> Bools:
     """Draw independent Bernoulli variables.
 
     Parameters
@@ -170,7 +165,7 @@ def draw_bernoulli(p: ArrayLike | Fraction, source: RandomSource) -> NDArray[np.
     return draw_below(low, high, refine, source).reshape(values.shape)
 
 
-def draw_bernoulli_exp(x: ArrayLike, source: RandomSource) -> NDArray[np.bool_]:
+def draw_bernoulli_exp(x: ArrayLike, source: RandomSource) -> Bools:
     """Draw independent Bernoulli variables of probability ``exp(-x)``.
 
     Parameters
@@ -205,11 +200,8 @@ def draw_bernoulli_exp(x: ArrayLike, source: RandomSource) -> NDArray[np.bool_]:
 
 @audible("bernoulli exp")
 def draw_exp(
-    near: NDArray[np.float64],
-    error: float,
-    exact: Callable[[int], Fraction],
-    source: RandomSource,
-) -> NDArray[np.bool_]:
+    near: Floats, error: float, exact: Callable[[int], Fraction], source: RandomSource
+) -> Bools:
     """Draw Bernoulli variables of probability ``exp(-exact(i))``.
 
     Parameters
@@ -252,9 +244,7 @@ def draw_exp(
     return outcome
 
 
-def exp_interval(
-    x: NDArray[np.float64], error: float = 0.0
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def exp_interval(x: Floats, error: float = 0.0) -> tuple[Floats, Floats]:
     """Return floats in [0, 1] around ``exp(-y)``, for `y` within `error` of `x`."""
     value = np.exp(np.maximum(-x, DEEPEST))
     doubt = EXP_ERROR + 2.0 * error  # exp(t) - 1 < 2t for small t

@@ -15,8 +15,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import positive
 from reticent.errors import InvalidParameterError
 from reticent.mechanisms.sampling.exact import draw_exp
@@ -38,7 +39,7 @@ class GridLaw(Enum):
     GAUSSIAN = "discrete Gaussian"
 
 
-def discrete_laplace_law(k: ArrayLike, scale: float) -> NDArray[np.float64]:
+def discrete_laplace_law(k: ArrayLike, scale: float) -> Floats:
     r"""Return log-probabilities of the discrete Laplace law.
 
     :math:`\Pr[k] \propto e^{-|k|/\mathrm{scale}}` on the whole numbers.
@@ -53,7 +54,7 @@ def discrete_laplace_law(k: ArrayLike, scale: float) -> NDArray[np.float64]:
     return np.asarray(normaliser - np.abs(np.asarray(k, dtype=np.float64)) / scale)
 
 
-def discrete_gaussian_law(k: ArrayLike, scale: float) -> NDArray[np.float64]:
+def discrete_gaussian_law(k: ArrayLike, scale: float) -> Floats:
     r"""Return log-probabilities of the discrete Gaussian law.
 
     :math:`\Pr[k] \propto e^{-k^2/(2\,\mathrm{scale}^2)}` on the whole numbers.
@@ -88,7 +89,7 @@ def log_theta(scale: float, *, shift: float = 0.0) -> float:
 
 def draw_discrete_laplace(
     location: ArrayLike, scale: float, source: RandomSource
-) -> NDArray[np.int64]:
+) -> Ints:
     """Add independent discrete Laplace noise to whole numbers.
 
     Parameters
@@ -105,7 +106,7 @@ def draw_discrete_laplace(
 
 def draw_discrete_gaussian(
     location: ArrayLike, scale: float, source: RandomSource
-) -> NDArray[np.int64]:
+) -> Ints:
     """Add independent discrete Gaussian noise to whole numbers.
 
     Parameters
@@ -132,7 +133,7 @@ def checked_scale(scale: Any) -> float:
 @audible("noise")
 def _draw(
     law: GridLaw, location: ArrayLike, scale: float, source: RandomSource
-) -> NDArray[np.int64]:
+) -> Ints:
     values = whole_numbers("location", location)
     scale = checked_scale(scale)
     if not values.size:
@@ -156,7 +157,7 @@ def _laplace(scale: float) -> Inversion:
     top = math.log(2) - math.log1p(math.exp(-1 / scale))
     rate = 1 / Fraction(scale)
 
-    def place(v: NDArray[np.float64]) -> NDArray[np.float64]:
+    def place(v: Floats) -> Floats:
         near = np.log(v)
         near -= top
         near *= -scale
@@ -185,7 +186,7 @@ def _laplace_tail(size: int, rate: Fraction, bits: int) -> tuple[int, int]:
 _MOST_PROPOSALS = 1 << 15
 
 
-def _gaussian(count: int, scale: float, source: RandomSource) -> NDArray[np.int64]:
+def _gaussian(count: int, scale: float, source: RandomSource) -> Ints:
     """Canonne, Kamath, Steinke 2020, Algorithm 3: about two proposals in three stay."""
     width = math.floor(scale) + 1
     proposals = _laplace(float(width))
@@ -199,7 +200,7 @@ def _gaussian(count: int, scale: float, source: RandomSource) -> NDArray[np.int6
             min(_MOST_PROPOSALS, 16 + (count - filled) * 5 // 3), source
         )
 
-        def exact(index: int, proposal: NDArray[np.int64] = proposal) -> Fraction:
+        def exact(index: int, proposal: Ints = proposal) -> Fraction:
             return (abs(int(proposal[index])) - variance / width) ** 2 / (2 * variance)
 
         # Up to an exponent of 700 the distance is below 38 scales, known to

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import exact, positive, whole
 from reticent.errors import InvalidDataError, InvalidParameterError
 
@@ -52,12 +53,12 @@ def exact_rate(epsilon: float, *, divisor: int = 1, bound: int) -> float:
     return float(target // unit * unit)
 
 
-def exact_products(counts: NDArray[np.int64], rate: float) -> NDArray[np.float64]:
+def exact_products(counts: Ints, rate: float) -> Floats:
     """Return counts times an `exact_rate`, which are floats without rounding."""
     return np.asarray(counts.astype(np.float64) * rate)
 
 
-def whole_numbers(name: str, values: ArrayLike) -> NDArray[np.int64]:
+def whole_numbers(name: str, values: ArrayLike) -> Ints:
     """Return values as int64 if each is a whole number of at most 2^53 in size."""
     try:
         given = np.asarray(values)
@@ -80,13 +81,13 @@ def whole_numbers(name: str, values: ArrayLike) -> NDArray[np.int64]:
     return result
 
 
-def _row_sums(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _row_sums(counts: Ints) -> Ints:
     # Column by column: NumPy sums many short rows slowly. Sums stay within 64 bits,
     # or are large enough to be refused before they could wrap around.
     if counts.shape[1] > 64:
         wide = counts.sum(axis=1, dtype=np.float64)
         return np.asarray(np.minimum(wide, 2.0**60).astype(np.int64))
-    totals: NDArray[np.int64] = counts[:, 0].copy()
+    totals: Ints = counts[:, 0].copy()
     for label in range(1, counts.shape[1]):
         totals += counts[:, label]
     return totals
@@ -94,7 +95,7 @@ def _row_sums(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def vote_counts(
     votes: ArrayLike, *, voters: Any = None, n_labels: int | None = None
-) -> tuple[NDArray[np.int64], int]:
+) -> tuple[Ints, int]:
     """Return votes of shape (n, n_labels) and the public number of voters.
 
     Without `voters` every row must hold the same number of votes, which is taken for
@@ -133,7 +134,7 @@ def vote_counts(
     return counts, public
 
 
-def floats(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
+def floats(name: str, values: NDArray[Any]) -> Floats:
     """Return finite float64 values, or refuse; integers must be exact as floats."""
     if values.dtype.kind not in "fiub" or values.dtype.itemsize > 8:
         raise InvalidParameterError(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent.errors import InternalError
 from reticent.mechanisms.sampling.exact import longer_prefixes
 from reticent.mechanisms.sampling.randomness import RandomSource
@@ -51,12 +52,12 @@ class Inversion:
     """
 
     scale: float
-    place: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    place: Callable[[Floats], Floats]
     error: float
     slope: float
     tail: Callable[[int, int], tuple[int, int]]
 
-    def draw(self, count: int, source: RandomSource) -> NDArray[np.int64]:
+    def draw(self, count: int, source: RandomSource) -> Ints:
         """Draw sizes with fair signs."""
         drawn = np.empty(count, dtype=np.int64)
         for start in range(0, count, _BLOCK):
@@ -70,9 +71,7 @@ class Inversion:
             drawn[start : start + _BLOCK] = (size ^ sign) - sign
         return drawn
 
-    def sizes(
-        self, head: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    def sizes(self, head: Ints) -> tuple[Ints, NDArray[np.intp]]:
         """Return sizes for the first bits of V, and which of them are unsure.
 
         The bits of V that are not drawn yet are a share of at most ``1 / head`` of it.

@@ -18,7 +18,8 @@ from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+
+from reticent._arrays import Ints
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,7 +43,7 @@ class Reached:
     """
 
     mechanism: str
-    values: NDArray[np.int64]
+    values: Ints
     largest: float = np.inf
     l1: float = np.inf
     l2: float = np.inf
@@ -128,7 +129,7 @@ def stops_audit(error: BaseException) -> bool:
 
 def reach(
     mechanism: str,
-    values: NDArray[np.int64],
+    values: Ints,
     *,
     largest: float = np.inf,
     l1: float = np.inf,

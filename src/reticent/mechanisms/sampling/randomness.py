@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._arrays import Ints
 from reticent._numbers import whole
 from reticent.errors import InvalidParameterError
 from reticent.mechanisms.sampling.listening import audible
@@ -80,7 +81,7 @@ class RandomSource(ABC):
         return drawn
 
     @audible("permutation")
-    def permutation(self, n: int) -> NDArray[np.int64]:
+    def permutation(self, n: int) -> Ints:
         """Return an exactly uniform order of ``0, ..., n - 1``.
 
         Positions are sorted by random words. Whatever the law of the words, if they
@@ -96,7 +97,7 @@ class RandomSource(ABC):
                 return order.astype(np.int64, copy=False)
 
     @audible("subset")
-    def subset(self, n: int, m: int) -> NDArray[np.int64]:
+    def subset(self, n: int, m: int) -> Ints:
         """Return `m` of ``0, ..., n - 1``, an exactly uniform subset in random order.
 
         The order is part of the promise: a learner that depends on the order of its

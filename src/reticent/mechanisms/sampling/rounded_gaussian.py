@@ -10,9 +10,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtri
 
+from reticent._arrays import Floats, Ints
 from reticent.mechanisms.sampling.fixed_point import normal_tail_bounds
 from reticent.mechanisms.sampling.grid_noise import checked_scale
 from reticent.mechanisms.sampling.inputs import whole_numbers
@@ -25,7 +26,7 @@ from reticent.mechanisms.sampling.randomness import RandomSource
 _QUANTILE_ERROR = 2.0**-45
 
 
-def rounded_gaussian_law(k: ArrayLike, scale: float) -> NDArray[np.float64]:
+def rounded_gaussian_law(k: ArrayLike, scale: float) -> Floats:
     r"""Return log-probabilities of rounded Gaussian noise.
 
     :math:`\Pr[k] = \Phi((k + 1/2)/\sigma) - \Phi((k - 1/2)/\sigma)`.
@@ -45,7 +46,7 @@ def rounded_gaussian_law(k: ArrayLike, scale: float) -> NDArray[np.float64]:
 @audible("rounded gaussian")
 def draw_rounded_gaussian(
     location: ArrayLike, scale: float, source: RandomSource
-) -> NDArray[np.int64]:
+) -> Ints:
     """Add independent Gaussian noise, rounded to whole numbers, to whole numbers.
 
     Parameters
@@ -77,7 +78,7 @@ def _rounded_gaussian(scale: float) -> Inversion:
     where V is at least 2^-8.
     """
 
-    def place(v: NDArray[np.float64]) -> NDArray[np.float64]:
+    def place(v: Floats) -> Floats:
         near = ndtri(v * 0.5)
         near *= -scale
         near += 0.5

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from reticent._arrays import Floats
 from reticent._sklearn import MatrixLike
 from reticent.estimators import needs_no_validation, rows_in_ball
 from reticent.mechanisms import GridNoise, Response
@@ -37,10 +37,10 @@ class LinearLaw(AnswerLaw):
     blank: Any
     norm_bound: float
     fit_intercept: bool
-    coefficients: NDArray[np.float64]
+    coefficients: Floats
     noise: GridNoise
 
-    def scores(self, X: MatrixLike) -> NDArray[np.float64]:
+    def scores(self, X: MatrixLike) -> Floats:
         """Return the scores before noise: not private."""
         if not needs_no_validation(self.blank, X):
             X = validate_data(self.blank, X, dtype=np.float64, reset=False)

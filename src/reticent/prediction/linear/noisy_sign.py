@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
+from reticent._arrays import Floats, Ints
 from reticent.mechanisms import (
     GridLaw,
     GridNoise,
@@ -33,9 +33,7 @@ _MOST_STEPS = 2**32
 _DOUBT = 2.0**-39
 
 
-def noisy_sign(
-    scores: NDArray[np.float64], noise: GridNoise, *, reach: float
-) -> Response:
+def noisy_sign(scores: Floats, noise: GridNoise, *, reach: float) -> Response:
     r"""Return the law of the sign of scores plus noise, label 1 for positive ones.
 
     Parameters
@@ -84,7 +82,7 @@ class GaussianSignResponse(Response):
         Scale `b` of the noise, in steps.
     """
 
-    steps: NDArray[np.int64]
+    steps: Ints
     scale: float
 
     @property
@@ -95,7 +93,7 @@ class GaussianSignResponse(Response):
     def __len__(self) -> int:
         return len(self.steps)
 
-    def draw(self, source: RandomSource) -> NDArray[np.int64]:
+    def draw(self, source: RandomSource) -> Ints:
         """Draw one label per row, exactly from its law, with fresh randomness."""
         chance = ndtr(-self._far() / self.scale)
         low, high = chance * (1 - _DOUBT), np.minimum(chance * (1 + _DOUBT), 1.0)
@@ -106,13 +104,13 @@ class GaussianSignResponse(Response):
         minority = (self.steps < 0).astype(np.int64)
         return minority ^ ~draw_below(low, high, refine, source)
 
-    def _far(self) -> NDArray[np.float64]:
+    def _far(self) -> Floats:
         return np.minimum(np.abs(self.steps), math.floor(_FARTHEST * self.scale))
 
     def _exact(self, index: int) -> Fraction:
         return Fraction(int(self._far()[index])) / Fraction(self.scale)
 
-    def _log_probabilities(self) -> NDArray[np.float64]:
+    def _log_probabilities(self) -> Floats:
         far = self._far() / self.scale
         pair = np.stack([log_ndtr(-far), log_ndtr(far)], axis=1)
         return np.where((self.steps < 0)[:, None], pair[:, ::-1], pair)

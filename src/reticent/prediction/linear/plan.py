@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent._arrays import Floats, Ints
 from reticent._numbers import below_one, positive, whole
 from reticent.errors import InvalidParameterError, TooFewRecordsError
 from reticent.estimators import (
     ROUND_OFF,
     BallProblem,
     BoundedLoss,
-    Float,
     UnitIds,
     automatic_regularization,
     erm_sensitivity,
@@ -193,7 +192,7 @@ class LinearPlan:
         rounded = noise.certificate.premises[0]
         return noise, gaussian_noise(rounded, scale=noise.scale)
 
-    def coefficients(self, rows: Float, targets: Float) -> Float:
+    def coefficients(self, rows: Floats, targets: Floats) -> Floats:
         """Train one model per shard and return the mean of their coefficients."""
         positions, _ = unit_positions(self.units, self.n_rows)
         partition = partition_rows(
@@ -208,7 +207,7 @@ class LinearPlan:
         ]
         return np.asarray(np.mean(found, axis=0))
 
-    def _fit(self, rows: Float, targets: Float, units: NDArray[np.int64]) -> Float:
+    def _fit(self, rows: Floats, targets: Floats, units: Ints) -> Floats:
         order = np.argsort(units, kind="stable")
         rows, targets, units = rows[order], targets[order], units[order]
         ends = np.flatnonzero(np.append(units[1:] != units[:-1], True)) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -22,8 +23,20 @@ from reticent.prediction.linear.laws import NoisyScoreLaw, NoisySignLaw
 from reticent.prediction.linear.plan import LinearPlan
 
 
+@dataclass(eq=False, repr=False)
 class _StableLinear(LawfulPredictor, LinearModel):
     """The plan: a model that one unit hardly moves, and noise for each answer."""
+
+    epsilon: float = 1.0
+    _: KW_ONLY
+    solver: str = "erm"
+    norm_bound: float = 1.0
+    regularization: float | str = "auto"
+    fit_intercept: bool = True
+    tolerance: float = 1e-3
+    n_shards: int = 1
+    delta: float = 0.0
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearModel._parameter_constraints,
@@ -64,6 +77,7 @@ class _StableLinear(LawfulPredictor, LinearModel):
         raise NotImplementedError  # labels and numbers each have their own law
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class StableLinearClassifier(_StableLinear, LinearClassifier):
     r"""Linear classifier whose every answer is differentially private, without shards.
 
@@ -140,41 +154,16 @@ class StableLinearClassifier(_StableLinear, LinearClassifier):
     1-DP for one answer, replace one unit of 1797; proved
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        solver: str = "erm",
-        loss: str = "hinge",
-        width: float = 1.0,
-        norm_bound: float = 1.0,
-        radius: float = 3.0,
-        regularization: float | str = "auto",
-        fit_intercept: bool = True,
-        tolerance: float = 1e-3,
-        n_shards: int = 1,
-        delta: float = 0.0,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.solver = solver
-        self.loss = loss
-        self.width = width
-        self.norm_bound = norm_bound
-        self.radius = radius
-        self.regularization = regularization
-        self.fit_intercept = fit_intercept
-        self.tolerance = tolerance
-        self.n_shards = n_shards
-        self.delta = delta
-        self.classes = classes
-        self.random_state = random_state
+    loss: str = "hinge"
+    width: float = 1.0
+    radius: float = 3.0
+    classes: ArrayLike | None = None
 
     def _law(self, examples: LinearExamples, reach: float, **shared: Any) -> AnswerLaw:
         return NoisySignLaw(classes=examples.classes, reach=reach, **shared)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class StableLinearRegressor(_StableLinear, LinearRegressor):
     r"""Linear regressor whose every predicted number is private, without shards.
 
@@ -220,36 +209,10 @@ class StableLinearRegressor(_StableLinear, LinearRegressor):
     1-DP for one answer, replace one unit of 442; proved
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        bounds: tuple[float, float] = (0.0, 1.0),
-        solver: str = "erm",
-        loss: str = "huber",
-        width: float = 0.1,
-        norm_bound: float = 1.0,
-        radius: float = 1.0,
-        regularization: float | str = "auto",
-        fit_intercept: bool = True,
-        tolerance: float = 1e-3,
-        n_shards: int = 1,
-        delta: float = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.solver = solver
-        self.loss = loss
-        self.width = width
-        self.norm_bound = norm_bound
-        self.radius = radius
-        self.regularization = regularization
-        self.fit_intercept = fit_intercept
-        self.tolerance = tolerance
-        self.n_shards = n_shards
-        self.delta = delta
-        self.random_state = random_state
+    bounds: tuple[float, float] = (0.0, 1.0)
+    loss: str = "huber"
+    width: float = 0.1
+    radius: float = 1.0
 
     def _law(self, examples: LinearExamples, reach: float, **shared: Any) -> AnswerLaw:
         return NoisyScoreLaw(bounds=examples.bounds, **shared)

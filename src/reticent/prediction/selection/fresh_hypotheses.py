@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidParameterError
 from reticent.estimators import Labels, UnitIds, require_one_row_per_unit, two_labels
-from reticent.hypotheses import HypothesisClass
+from reticent.hypotheses import HypothesisClass, cover_of
 from reticent.mechanisms import exponential_mechanism, flip_labels
 from reticent.prediction.law import AnswerLaw, LawfulPredictor, Locked
 
@@ -35,11 +35,14 @@ class ClassSearch(Locked):
         A copy of the rows.
     data : tuple
         What a projection counts mistakes on.
+    cover : float
+        Share of a subset's points by which labelings may differ from a candidate's.
     """
 
     hypotheses: Any
     X: NDArray[np.float64]
     data: tuple[Any, ...]
+    cover: float = 0.0
 
     @classmethod
     def of(
@@ -79,16 +82,21 @@ class ClassSearch(Locked):
     def candidates(
         self, subset: NDArray[np.int64]
     ) -> tuple[Any, NDArray[np.int64]] | None:
-        """Return one representative per labeling of a subset, and their mistakes.
+        """Return representatives of the labelings of a subset, and their mistakes.
 
-        None if the labelings of the subset's points cannot be listed: an error would
+        One for each labeling, or a cover: a function of the subset's points alone. None
+        if the labelings of the subset's points cannot be listed: an error would
         tell of a record. That depends on the points of the subset alone.
         """
         try:
             found = self.hypotheses.project(self.X[subset])
-            return found, np.asarray(found.mistakes(*self.data))
+            mistakes = np.asarray(found.mistakes(*self.data))
+            kept = cover_of(found, self.cover) if self.cover > 0 else None
         except Exception:  # noqa: BLE001
             return None
+        if kept is None:
+            return found, mistakes
+        return [found[int(place)] for place in kept], mistakes[kept]
 
     def said(self, hypothesis: Any, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return what a hypothesis says to rows; 0 to all of them if it cannot."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from reticent._numbers import down, positive, probability, up, whole
 from reticent._search import last_whole_that_holds
@@ -21,10 +24,13 @@ from reticent.guarantees import (
     flip_private,
     rule,
 )
-from reticent.hypotheses import MAX_LABELINGS
+from reticent.hypotheses import net_error
+from reticent.prediction.selection.stable_selection_rules import MOST_CANDIDATES
 
-# Part of epsilon for selection and vote together; the rest pays for the subset.
-_SHARE = 0.5
+# Parts of epsilon for selection and vote together; the rest pays for the subset.
+_SHARES = (0.25, 0.5, 0.75, 0.9)
+# How many values of eta, and sizes of the subset, are tried.
+_ETAS, _SIZES = 24, 40
 
 
 def net_failure(n: int, subset: int, eta: float, growth: tuple[int, int]) -> float:
@@ -109,49 +115,95 @@ def plan_relabeling(
     labels_from_data: bool,
     seeded: bool,
 ) -> tuple[RelabelingPlan, Certificate[Any]]:
-    """Return the largest subset whose flipped certificate is at most `epsilon`."""
+    """Return the plan with the smallest error whose flipped certificate fits `epsilon`.
+
+    `eta` is chosen together with the subset, because a subset of a given size is an
+    `eta`-net only for a large `eta`. The error is that of S2's Lemma 8 before the vote:
+    twice the net's error, and ``eta ln|H_T|`` for the selection.
+    """
     epsilon = positive("RelabelingClassifier", "epsilon", epsilon)
     flip = probability("RelabelingClassifier", "flip", flip)
-    eta = 3 / (_SHARE * epsilon * n)
 
-    def certify(subset: int, net: bool) -> Certificate[Any]:
-        growth = (
-            (family.growth(max(1, 2 * (subset - 1))), family.growth(max(1, n - 1)))
-            if net
-            else (1, 1)
-        )
+    def certify(plan: RelabelingPlan) -> Certificate[Any]:
         premise = relabeled(
             n=n,
-            subset=subset,
-            eta=eta,
-            growth=growth,
-            net=net,
+            subset=plan.subset,
+            eta=plan.eta,
+            growth=_growth(family, n, plan),
+            net=plan.net,
             labels_from_data=labels_from_data,
             seeded=seeded,
         )
         return flip_private(premise, p=flip)
 
-    def largest(net: bool) -> int:
-        def fits(subset: int) -> bool:
-            try:
-                return bool(certify(subset, net).guarantee.epsilon <= epsilon)
-            except RuleError:
-                return False
+    def fits(plan: RelabelingPlan) -> bool:
+        try:
+            return bool(certify(plan).guarantee.epsilon <= epsilon)
+        except RuleError:
+            return False
 
-        return last_whole_that_holds(fits, 0, n)
-
-    # With a net the promise first improves with the subset, so the search finds a
-    # subset that fits, not always the largest; without, it is monotone.
-    options = [(largest(False), False), (largest(True), True)]
-    # The net compares subsets with and without a unit, so all of them must have
-    # candidates. The growth function says so, whatever their points are.
-    if family.growth(options[1][0]) > MAX_LABELINGS:
-        options.pop()
-    best = max(options, key=lambda pair: pair[0])
-    if best[0] < 1:
+    found = _without_net(n, epsilon, family, fits)
+    found += _with_net(n, epsilon, family, fits)
+    if not found:
         raise InvalidParameterError(
             f"epsilon={epsilon!r} with flip={flip!r} leaves no subset of n={n} units. "
             "Use more units, a larger epsilon or a larger flip."
         )
-    subset, net = best
-    return RelabelingPlan(subset, eta, net), certify(subset, net)
+    best = min(found, key=lambda plan: (relabeling_excess(family, plan), plan.subset))
+    return best, certify(best)
+
+
+def relabeling_excess(hypotheses: Any, plan: RelabelingPlan) -> float:
+    """Return what subset and selection add to the smallest empirical error (P7)."""
+    chosen = plan.eta * math.log(hypotheses.growth(plan.subset))
+    return 2 * net_error(hypotheses, plan.subset) + chosen
+
+
+def _growth(family: Any, n: int, plan: RelabelingPlan) -> tuple[int, int]:
+    if not plan.net:
+        return 1, 1
+    return family.growth(max(1, 2 * (plan.subset - 1))), family.growth(max(1, n - 1))
+
+
+def _without_net(
+    n: int, epsilon: float, family: Any, fits: Callable[[RelabelingPlan], bool]
+) -> list[RelabelingPlan]:
+    """Return the largest subset for each of a few splits of epsilon."""
+
+    def largest(eta: float) -> int:
+        def allowed(size: int) -> bool:
+            listed = family.growth(size) <= MOST_CANDIDATES
+            return listed and fits(RelabelingPlan(size, eta, False))
+
+        return last_whole_that_holds(allowed, 0, n)
+
+    etas = [3 / (share * epsilon * n) for share in _SHARES]
+    return [RelabelingPlan(size, eta, False) for eta in etas if (size := largest(eta))]
+
+
+def _with_net(
+    n: int, epsilon: float, family: Any, fits: Callable[[RelabelingPlan], bool]
+) -> list[RelabelingPlan]:
+    """Return the largest subset that is a net for each of many values of `eta`.
+
+    The net compares subsets with and without a unit, so all of them must have
+    candidates. The growth function says so, whatever their points are.
+    """
+    sizes = sorted({int(size) for size in np.geomspace(2, max(2, n // 4), _SIZES)})
+    sizes = [size for size in sizes if family.growth(size) <= MOST_CANDIDATES]
+    plans = []
+    for eta in np.geomspace(3 / (epsilon * n), 0.5, _ETAS).tolist():
+        for subset in reversed(sizes):
+            plan = RelabelingPlan(subset, eta, True)
+            if _net_may_fit(n, epsilon, family, plan) and fits(plan):
+                plans.append(plan)
+                break
+    return plans
+
+
+def _net_may_fit(n: int, epsilon: float, family: Any, plan: RelabelingPlan) -> bool:
+    """Return False where even a net that never fails costs far too much."""
+    least = 3 / (plan.eta * n) + math.log1p(4 * math.exp(3) * plan.subset / n)
+    if not least <= 4 * epsilon:
+        return False
+    return net_failure(n, plan.subset, plan.eta, _growth(family, n, plan)) < 1

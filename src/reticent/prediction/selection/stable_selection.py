@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -49,9 +49,9 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
     r"""Binary classifier that draws a subset and a hypothesis for each answer.
 
     A uniform subset of the units gives the candidates: one hypothesis for each way the
-    class labels its points. The exponential mechanism picks one by its mistakes on all
-    the data, and it answers. Given `stability`, that is all; given `epsilon`, the
-    answer is flipped with a small probability, which makes it private.
+    class labels its points, or a cover of these. The exponential mechanism picks one by
+    its mistakes on all the data, and it answers. Given `stability`, that is all; given
+    `epsilon`, the answer is flipped with a small probability, which makes it private.
 
     Parameters
     ----------
@@ -63,7 +63,12 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
         Certify an `epsilon`-DP answer instead; give one of the two.
     flip : float, default=0.05
         Probability of a flipped answer, if `epsilon` is given. It adds to the error,
-        and a smaller one leaves less room for the rest.
+        and a smaller one leaves less room for the rest. What is left is split between
+        the subset and the selection by S2's bound for the class.
+    cover : float, default=0.0
+        Keep hypotheses so that every labeling of the subset differs from that of a kept
+        one on at most this share of its points (S2 Remark 1). Fewer candidates mean
+        less noise; up to `cover` is added to the error on the subset.
     classes : array-like of shape (2,), default=None
         The two public labels. None reads them from `y` and assumes them public.
     random_state : int, RandomState instance or None, default=None
@@ -108,6 +113,7 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
         "stability": [Interval(Real, 0, 1, closed="neither"), None],
         "epsilon": [Interval(Real, 0, None, closed="neither"), None],
         "flip": [Interval(Real, 0, 0.5, closed="neither")],
+        "cover": [Interval(Real, 0, 1, closed="left")],
         "classes": ["array-like", None],
     }
 
@@ -118,6 +124,7 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
         epsilon: float | None = None,
         *,
         flip: float = 0.05,
+        cover: float = 0.0,
         classes: ArrayLike | None = None,
         random_state: Any = None,
     ) -> None:
@@ -125,6 +132,7 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
         self.stability = stability
         self.epsilon = epsilon
         self.flip = flip
+        self.cover = cover
         self.classes = classes
         self.random_state = random_state
 
@@ -142,9 +150,10 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
             Ids of units, all different.
         """
         labels, search = self._prepared(X, y, units, "Stable selection")
+        search = replace(search, cover=float(self.cover))
         n = search.n
         source = noise_source(self.random_state)
-        plan = self._plan(n)
+        plan = self._plan(n, search.hypotheses)
         search.rehearse(plan.subset)
         selected = stable_selection(
             n=n,
@@ -172,7 +181,7 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
         self.n_units_ = n
         return self
 
-    def _plan(self, n: int) -> SelectionPlan:
+    def _plan(self, n: int, hypotheses: Any) -> SelectionPlan:
         if (self.stability is None) == (self.epsilon is None):
             raise InvalidParameterError(
                 "give one of stability and epsilon; got "
@@ -180,4 +189,4 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
             )
         if self.epsilon is None:
             return plan_for_stability(n, float(self.stability or 0.0))
-        return plan_for_privacy(n, self.epsilon, self.flip)
+        return plan_for_privacy(n, self.epsilon, self.flip, hypotheses)

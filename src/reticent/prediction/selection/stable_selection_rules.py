@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from reticent._numbers import positive, probability, up, whole
-from reticent._search import last_that_holds
+from reticent._search import last_that_holds, last_whole_that_holds
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import (
     PUBLIC_LABELS,
@@ -22,6 +24,10 @@ from reticent.guarantees import (
     UniformStability,
     rule,
 )
+from reticent.hypotheses import net_error
+
+#: Every answer lists the candidates; more take longer than a tenth of a second.
+MOST_CANDIDATES = 1_000_000
 
 
 @rule(
@@ -145,18 +151,74 @@ def plan_for_stability(n: int, stability: float) -> SelectionPlan:
     return SelectionPlan(subset, exponent, 0.0)
 
 
-def plan_for_privacy(n: int, epsilon: float, flip: float) -> SelectionPlan:
-    """Return parameters whose P6 certificate is at most `epsilon`."""
+def selection_excess(hypotheses: Any, n: int, plan: SelectionPlan) -> float:
+    """Return what S2's Lemma 7 adds to the smallest empirical error, before flips.
+
+    The subset is a net for some error, except with a probability of that error; the
+    exponential mechanism adds ``2 ln|H_T| / (exponent n)``.
+    """
+    net = 2 * net_error(hypotheses, plan.subset)
+    chosen = 2 * math.log(hypotheses.growth(plan.subset)) / (plan.exponent * n)
+    return net + chosen
+
+
+def plan_for_privacy(
+    n: int, epsilon: float, flip: float, hypotheses: Any = None
+) -> SelectionPlan:
+    """Return parameters whose P6 certificate is at most `epsilon`.
+
+    Parameters
+    ----------
+    n : int
+        Number of units.
+    epsilon, flip : float
+        Privacy of an answer, and the probability that it is flipped.
+    hypotheses : HypothesisClass, default=None
+        The class whose bound (`selection_excess`) splits epsilon between the subset and
+        the exponent. None gives the subset half of it.
+    """
     epsilon = positive("StableSelectionClassifier", "epsilon", epsilon)
     flip = probability("StableSelectionClassifier", "flip", flip)
     if not flip < 0.5:
         raise InvalidParameterError(f"flip={flip!r} must be below 1/2.")
     tiny = 1e-9
-    share = _largest(lambda q: flipped_epsilon(q, tiny, flip) <= epsilon / 2, 0.5)
-    subset = _subset(n, share, f"epsilon={epsilon!r} with flip={flip!r}")
-    q = up(subset / n)
-    exponent = _largest(lambda g: flipped_epsilon(q, g, flip) <= epsilon, 2 * epsilon)
-    return SelectionPlan(subset, exponent, flip)
+
+    def plan(subset: int, *, halvings: int = 60) -> SelectionPlan:
+        q = up(subset / n)
+        exponent = _largest(
+            lambda g: flipped_epsilon(q, g, flip) <= epsilon, 2 * epsilon, halvings
+        )
+        return SelectionPlan(subset, exponent, flip)
+
+    def share(part: float) -> float:
+        return _largest(lambda q: flipped_epsilon(q, tiny, flip) <= part, 0.5)
+
+    half = _subset(n, share(epsilon / 2), f"epsilon={epsilon!r} with flip={flip!r}")
+    if hypotheses is None:
+        return plan(half)
+
+    def excess(size: int) -> float:
+        return selection_excess(hypotheses, n, plan(size, halvings=16))
+
+    most = min(n - 1, math.floor(share(epsilon * (1 - 2.0**-10)) * n))
+    listed = last_whole_that_holds(
+        lambda size: bool(hypotheses.growth(size) <= MOST_CANDIDATES), 1, most + 1
+    )
+    best = _best_size(excess, max(1, listed))
+    return plan(min((best, min(half, listed)), key=lambda size: (excess(size), size)))
+
+
+def _best_size(excess: Callable[[int], float], most: int) -> int:
+    """Return the size from 1 to `most` with about the smallest excess.
+
+    A few sizes are tried, then sizes around the best of them.
+    """
+    low, high = 1, most
+    for _ in range(3):
+        sizes = sorted({round(s) for s in np.geomspace(low, high, 7).tolist()})
+        place = min(range(len(sizes)), key=lambda at: (excess(sizes[at]), sizes[at]))
+        low, high = sizes[max(0, place - 1)], sizes[min(len(sizes) - 1, place + 1)]
+    return sizes[place]
 
 
 def _subset(n: int, share: float, asked: str) -> int:
@@ -169,11 +231,11 @@ def _subset(n: int, share: float, asked: str) -> int:
     return subset
 
 
-def _largest(fits: Callable[[float], bool], high: float) -> float:
+def _largest(fits: Callable[[float], bool], high: float, halvings: int = 60) -> float:
     """Return the largest number up to `high` that fits, for a condition that ends."""
     if fits(high):
         return high
-    found = last_that_holds(fits, 0.0, high, halvings=60)
+    found = last_that_holds(fits, 0.0, high, halvings=halvings)
     if found == 0.0:
         raise InvalidParameterError("no positive parameter reaches what was asked for.")
     return found

@@ -9,18 +9,22 @@ from typing import Any
 from reticent._numbers import whole
 from reticent.errors import InvalidParameterError, TooFewRecordsError
 
-# Fitted to accuracy curves on public data sets (benchmarks/studies/ask_accuracy.py):
-# with r shards that mostly agree, the wrong label has probability about
-# exp(-eps r / 3), so a few multiples of 1/eps make the noise negligible; a handful more
-# average out the variance of single models. Another choice changes accuracy, never
-# privacy.
-_LEAST = 6.0
-_PER_EPSILON = 9.5
+# Fitted to accuracy curves on public data sets (benchmarks/studies/shard_counts.py).
+# Another choice changes accuracy, never privacy.
+#
+# Labels: with r shards that mostly agree, the wrong label has probability about
+# exp(-eps r / 3), so a few multiples of 1/eps make the noise negligible.
+_LEAST = 0.5
+_PER_EPSILON = 10.0
 _PER_LABEL = 4.0
-# An average carries noise of the target's range / (r eps), with no margin to hide it.
-_PER_EPSILON_NUMBERS = 60.0
-# Fewer units than this in a shard, and a model of that kind learns too little.
-_UNITS_NEEDED = {"trees": 150, "linear": 60, "other": 100}
+# Fewer units than this in a shard, and a vote of that kind says too little.
+_UNITS_NEEDED = {"trees": 22, "linear": 12, "other": 20}
+_BEND = 4
+# Numbers: an average of r outputs loses about a r/n of its R2 to small shards, and
+# (noise range / (r spread))^2 to noise; the sum is least at r ~ n^(1/3) (...)^(2/3).
+_PER_NOISE = {"trees": 0.8, "linear": 1.0, "other": 0.9}
+_SPREAD = 0.2
+_UNITS_NEEDED_NUMBERS = 20
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def estimator_kind(estimator: Any) -> str:
 def choose_shards(
     n_shards: Any, *, n_units: int, n_labels: int, epsilon: float, estimator: Any
 ) -> ShardChoice:
-    """Return the number of shards asked for, or a good one for ``"auto"``.
+    """Return the number of shards for labels: as asked, or a good one for ``"auto"``.
 
     Parameters
     ----------
@@ -61,14 +65,54 @@ def choose_shards(
     n_units : int
         Number of privacy units.
     n_labels : int
-        Number of labels; 1 for regression.
+        Number of labels.
     epsilon : float
         Privacy cost of one answer.
     estimator : object
         The base estimator; only its kind matters.
     """
-    if isinstance(n_shards, str) and n_shards == "auto":
+    if n_shards == "auto":
         return _automatic(n_units, n_labels, epsilon, estimator_kind(estimator))
+    return _as_asked(n_shards, n_units)
+
+
+def choose_shards_for_numbers(
+    n_shards: Any, *, n_units: int, noise: float, spread: float | None, estimator: Any
+) -> ShardChoice:
+    """Return the number of shards for numbers: as asked, or a good one for ``"auto"``.
+
+    Parameters
+    ----------
+    n_shards : int or "auto"
+        What the user asked for.
+    n_units : int
+        Number of privacy units.
+    noise : float
+        Standard deviation of the noise of one shard's answer, as a share of the range.
+    spread : float or None
+        Guess of the targets' standard deviation, as a share of the range.
+    estimator : object
+        The base estimator; only its kind matters.
+    """
+    if n_shards != "auto":
+        return _as_asked(n_shards, n_units)
+    kind = estimator_kind(estimator)
+    ratio = noise / math.sqrt(2) / (_SPREAD if spread is None else spread)
+    # A very large ratio asks for as many shards as there can be.
+    wanted = _PER_NOISE[kind] * n_units ** (1 / 3) * min(ratio, 1e12) ** (2 / 3)
+    affordable = max(1, n_units // _UNITS_NEEDED_NUMBERS)
+    count = min(max(1, round(wanted)), affordable)
+    why = (
+        f"balances noise against {n_units // count} of {n_units} units for each "
+        f"{kind} model"
+        if wanted <= affordable
+        else f"the noise would like {wanted:.0f}, but each {kind} model needs about "
+        f"{_UNITS_NEEDED_NUMBERS} of the {n_units} units"
+    )
+    return ShardChoice(count, f"{count} shards: {why}")
+
+
+def _as_asked(n_shards: Any, n_units: int) -> ShardChoice:
     if isinstance(n_shards, str):
         raise InvalidParameterError(
             f"n_shards={n_shards!r} must be 'auto' or a whole number >= 1."
@@ -83,24 +127,22 @@ def choose_shards(
 
 
 def _automatic(n_units: int, n_labels: int, epsilon: float, kind: str) -> ShardChoice:
-    if n_labels == 1:
-        per_epsilon = _PER_EPSILON_NUMBERS
-    else:
-        per_epsilon = _PER_EPSILON + _PER_LABEL * math.log(n_labels / 2)
-    wanted = math.ceil(_LEAST + per_epsilon / epsilon)
+    per_epsilon = _PER_EPSILON + _PER_LABEL * math.log(n_labels / 2)
+    wanted = _LEAST + per_epsilon / epsilon
     needed = _UNITS_NEEDED[kind]
-    affordable = max(1, n_units // needed)
-    count = min(wanted, affordable, n_units)
+    affordable = max(1, n_units / needed)
+    # The smaller of the two, and somewhat less where they are close.
+    count = max(1, round((wanted**-_BEND + affordable**-_BEND) ** (-1 / _BEND)))
     # An odd number of shards has no ties between two labels.
     count = count if count % 2 else max(1, count - 1)
     if wanted <= affordable:
         reason = (
             f"{count} shards: enough for the noise of epsilon={epsilon:g} to be small "
-            f"beside {n_units // count} units for each {kind} model"
+            f"beside {n_units // count} of {n_units} units for each {kind} model"
         )
     else:
         reason = (
-            f"{count} shards: epsilon={epsilon:g} would like {wanted}, but each {kind} "
-            f"model needs about {needed} of the {n_units} units"
+            f"{count} shards: epsilon={epsilon:g} would like {wanted:.0f}, but each "
+            f"{kind} model needs about {needed} of the {n_units} units"
         )
     return ShardChoice(count, reason)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable
 from os import PathLike
 from typing import Any, Self
@@ -21,7 +23,12 @@ from reticent.ensembles import (
     train_ensemble,
     train_ensemble_spooled,
 )
-from reticent.errors import InvalidDataError, InvalidParameterError, ReticentError
+from reticent.errors import (
+    InvalidDataError,
+    InvalidParameterError,
+    ReticentError,
+    ShardFailureWarning,
+)
 from reticent.estimators import (
     Labels,
     Partition,
@@ -42,6 +49,7 @@ from reticent.prediction.sharded.base import (
     takes_missing,
 )
 from reticent.prediction.sharded.counts import ShardChoice, choose_shards
+from reticent.prediction.sharded.expectation import Expectation
 
 
 class ShardedPredictor(LawfulPredictor, ABC):
@@ -83,7 +91,7 @@ class ShardedPredictor(LawfulPredictor, ABC):
         source = noise_source(self.random_state)
         _, n_units = unit_positions(units, X.shape[0])
         plan = self._plan(task, n_units, source)
-        choice = self._choose(n_units, task)
+        choice = self._choose(n_units, task, plan)
         partition = self._deal(X, units, choice.n_shards, source)
         ensemble = train_ensemble(
             self.estimator,
@@ -136,7 +144,7 @@ class ShardedPredictor(LawfulPredictor, ABC):
                 raise InvalidDataError("there are no rows. Give at least one batch.")
             source = noise_source(self.random_state)
             plan = self._plan(task, spool.n_units, source)
-            choice = self._choose(spool.n_units, task)
+            choice = self._choose(spool.n_units, task, plan)
             rows = spool.deal(choice.n_shards, source)
             ensemble = train_ensemble_spooled(
                 self.estimator,
@@ -159,6 +167,7 @@ class ShardedPredictor(LawfulPredictor, ABC):
         model.__dict__.update(dict.fromkeys(cls._get_param_names()))
         model.__dict__.update(vars(law.form.blank))
         model._adopt(law, ShardChoice(law.n_shards, "as the law has it"))
+        model.shard_errors_ = {}
         return model
 
     def _spool(self, spool: RowSpool, batch: Any, number: int, task: Task) -> None:
@@ -189,11 +198,23 @@ class ShardedPredictor(LawfulPredictor, ABC):
         """Deal the units of `X` to shards, by position alone."""
         return partition_rows(X.shape[0], n_shards, source, units=units)
 
-    def _choose(self, n_units: int, task: Task) -> ShardChoice:
+    def _choose(self, n_units: int, task: Task, plan: Any) -> ShardChoice:
+        """Choose the number of shards, and warn if it leaves answers near chance."""
+        labels = len(task) if isinstance(task, Labels) else 1
+        choice = self._counted(n_units, labels, plan)
+        self.expectation_ = Expectation.of(
+            lambda shards: self._best_answer(plan, shards, labels),
+            shards=choice.n_shards,
+            labels=labels,
+        )
+        self.expectation_.warn(self.epsilon, n_units)
+        return choice
+
+    def _counted(self, n_units: int, n_labels: int, plan: Any) -> ShardChoice:
         return choose_shards(
             self.n_shards,
             n_units=n_units,
-            n_labels=len(task) if isinstance(task, Labels) else 1,
+            n_labels=n_labels,
             epsilon=self.epsilon,
             estimator=self.estimator,
         )
@@ -230,6 +251,8 @@ class ShardedPredictor(LawfulPredictor, ABC):
             frozen=keeps_what_it_learned(self.estimator),
         )
         self._adopt(self._law(trained, plan), choice)
+        self.shard_errors_ = dict(ensemble.failures)
+        _warn_of_failures(self.shard_errors_, choice.n_shards)
         return self
 
     def _adopt(self, law: ShardLaw, choice: ShardChoice) -> None:
@@ -254,6 +277,10 @@ class ShardedPredictor(LawfulPredictor, ABC):
     @abstractmethod
     def _plan(self, task: Task, n_units: int, source: RandomSource) -> Any:
         """Settle how answers are drawn: a mistake must not cost a run of training."""
+
+    @abstractmethod
+    def _best_answer(self, plan: Any, shards: int, labels: int) -> float:
+        """Return `Expectation.best` for a number of shards."""
 
     @abstractmethod
     def _law(self, trained: TrainedShards, plan: Any) -> ShardLaw:
@@ -283,6 +310,26 @@ class ShardedClassifier(ClassifierMixin, ShardedPredictor):
     def _targets(self, y: Any) -> tuple[Task, NDArray[Any]]:
         labels, values = checked_labels(self.classes, y)
         return labels, labels.indices(values)
+
+
+def _warn_of_failures(errors: dict[int, str], n_shards: int) -> None:
+    """Tell the curator that at least half of the shards have no model.
+
+    Kinds of errors are named, not their messages: those may quote a record.
+    """
+    if 2 * len(errors) < n_shards:
+        return
+    kinds = Counter(reason.split(":")[0] for reason in errors.values())
+    named = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common(3))
+    warnings.warn(
+        ShardFailureWarning(
+            f"{len(errors)} of {n_shards} shards could not be trained: {named}. They "
+            "cast fixed votes, so answers say little. shard_errors_ has the messages, "
+            "for your eyes only; they may quote records. Fewer shards leave each more "
+            "rows."
+        ),
+        stacklevel=5,
+    )
 
 
 def _numbers(task: Task, y: Any) -> NDArray[np.float64]:

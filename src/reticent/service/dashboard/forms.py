@@ -20,7 +20,7 @@ async def read_form(request: Request) -> dict[str, str]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/x-www-form-urlencoded":
         raise plain(415)
-    body = await read_body(request, _MOST_BYTES)
+    body = await read_body(request.receive, request.scope["headers"], _MOST_BYTES)
     try:
         pairs = parse_qsl(
             body.decode("ascii"),

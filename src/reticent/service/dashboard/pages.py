@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 import reticent
 from reticent.errors import LedgerError, ReticentError
@@ -78,7 +79,7 @@ class Dashboard:
         if session is None:
             return None
         record = await asyncio.to_thread(self.service.keyring.current, session.key_id)
-        if record is None:
+        if record is None or record.seal != session.seal:
             return None
         request.scope["reticent.outcome"]["client"] = record.client
         return session, record
@@ -142,10 +143,10 @@ async def model_page(
 ) -> Response:
     """Show a model, its certificate and a form to try it."""
     model = board.service.access.model(record, request.path_params["name"])
-    return _model_page(board, model, session, record)
+    return await _model_page(board, model, session, record)
 
 
-def _model_page(
+async def _model_page(
     board: Dashboard,
     model: ServedModel,
     session: Session,
@@ -155,6 +156,7 @@ def _model_page(
     filled: dict[str, str] | None = None,
     **outcome: Any,
 ) -> Response:
+    evidence = await asyncio.to_thread(views.evidence_view, model)
     return board.page(
         "model.html",
         status,
@@ -162,6 +164,7 @@ def _model_page(
         csrf=session.csrf,
         model=model.describe(),
         loss_text=views.loss_text(model),
+        evidence=evidence,
         fields=fields_of(model.stored.schema, filled),
         certificate=views.certificate_view(model.certificate),
         # A form sent twice, by a slow hand or a reloaded page, is charged once.
@@ -190,7 +193,7 @@ async def try_model(
     except (ProblemError, ReticentError) as error:
         problem = error if isinstance(error, ProblemError) else problem_of(error)
         request.scope["reticent.outcome"]["code"] = problem.code
-        return _model_page(
+        return await _model_page(
             board,
             model,
             session,
@@ -204,8 +207,9 @@ async def try_model(
         "paid": answered.paid,
         "left": answered.left,
         "sequence": answered.sequence,
+        "evidence": views.evidence_of(answered),
     }
-    return _model_page(board, model, session, record, filled=form, answer=shown)
+    return await _model_page(board, model, session, record, filled=form, answer=shown)
 
 
 @page_for()
@@ -299,11 +303,18 @@ def _budget(form: dict[str, str]) -> BudgetSettings | None:
     )
 
 
-def install_dashboard(app: FastAPI, service: Service) -> None:
-    """Add the dashboard to an application; a browser that is lost gets a page."""
+def install_dashboard(app: FastAPI, service: Service) -> Callable[[Scope], bool]:
+    """Add the dashboard to an application; a browser that is lost gets a page.
+
+    Returns
+    -------
+    callable
+        Says of a request's scope whether it carries a login: a cookie that we signed.
+    """
     board = Dashboard(service)
     app.router.routes.extend(_routes(board))
     app.state.trouble_page = board.trouble
+    return lambda scope: board.sessions.read(Request(scope)) is not None
 
 
 def _routes(board: Dashboard) -> list[BaseRoute]:
@@ -322,7 +333,7 @@ def _routes(board: Dashboard) -> list[BaseRoute]:
             request.scope["reticent.outcome"]["code"] = problem.code
             return board.page("login.html", problem.status, problem=problem)
         response = RedirectResponse("/", 303)
-        board.sessions.open(record.id, response)
+        board.sessions.open(record.id, record.seal, response)
         request.scope["reticent.outcome"]["client"] = record.client
         return response
 

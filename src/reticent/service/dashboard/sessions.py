@@ -24,9 +24,14 @@ _bits = SystemSource()
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A login: whose key it was, until when, and the token of its forms."""
+    """A login: whose key it was, until when, and the token of its forms.
+
+    `seal` is that of the key's record when its secret part was shown. A record with
+    another seal was revoked or edited since, and opens nothing.
+    """
 
     key_id: str
+    seal: str
     until: int
     csrf: str
 
@@ -48,8 +53,9 @@ class Sessions:
     Guarantee
     ---------
     A cookie names the public part of a key and cannot be made without the secret; it
-    opens nothing once the key is revoked or the time is over. Scripts cannot read it
-    and other sites cannot send it. A form is taken only with the token of its login.
+    opens nothing once the key is revoked, its record edited or the time over. Scripts
+    cannot read it and other sites cannot send it. A form is taken only with the token
+    of its login.
     """
 
     def __init__(
@@ -65,10 +71,10 @@ class Sessions:
         self._secure = secure
         self._clock = clock
 
-    def open(self, key_id: str, response: Response) -> None:
-        """Log a key in."""
+    def open(self, key_id: str, seal: str, response: Response) -> None:
+        """Log a key in whose record has this seal."""
         until = int(self._clock()) + self._seconds
-        facts = json.dumps([key_id, until, _bits.bytes(16).hex()]).encode()
+        facts = json.dumps([key_id, seal, until, _bits.bytes(16).hex()]).encode()
         value = base64.urlsafe_b64encode(facts).decode() + "." + self._mac("c", facts)
         response.set_cookie(
             COOKIE,
@@ -96,10 +102,11 @@ class Sessions:
             return None
         if not genuine:
             return None
-        key_id, until, _ = json.loads(facts)
-        if not self._clock() < until:
+        # One of an earlier version has no seal; its holder logs in again.
+        key_id, *seal, until, _ = json.loads(facts)
+        if not (seal and self._clock() < until):
             return None
-        return Session(key_id, until, self._mac("f", facts))
+        return Session(key_id, seal[0], until, self._mac("f", facts))
 
     def check_form(self, request: Request, session: Session, token: str) -> None:
         """Refuse a form that was not sent by a page of this login."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from reticent.guarantees import Certificate, rules
 from reticent.home import KeyRecord, Role, ServedModel, client_account
-from reticent.ledger import AccountScope, Balance, Method
+from reticent.ledger import RECORDS, AccountScope, Balance, Method
+from reticent.prediction import PaidAnswers
 from reticent.service.service import Service
 from reticent.service.v1.routes import answers_left, visible_accounts
 
@@ -109,12 +110,53 @@ def loss_text(model: ServedModel) -> str:
     loss = model.loss
     if loss["per"] == "nothing":
         return "free: the model itself is private"
+    if loss["per"] == "total":
+        return (
+            f"ε = {number(loss['epsilon'])}, δ = {number(loss['delta'])} for all "
+            "answers together; they are free and unlimited"
+        )
     figures = [f"ε = {number(loss['epsilon'])}"] if loss["epsilon"] is not None else []
     figures += [f"δ = {number(loss['delta'])}"] if loss["delta"] else []
     if not figures:
         figures = [f"ρ = {number(loss['rho'])}"]
     per = "an answer" if loss["per"] == "answer" else "for a whole session"
     return f"{', '.join(figures)} {per}"
+
+
+def evidence_of(answered: PaidAnswers) -> str | None:
+    """Return the evidence behind one answer as text; None if it has none."""
+    return None if answered.evidence is None else number(answered.evidence[0])
+
+
+def evidence_view(model: ServedModel) -> dict[str, Any] | None:
+    """Return how much evidence answers had, as a chart; None if they have none.
+
+    Only numbers that were released with answers enter.
+    """
+    if model.lasting is None:
+        return None
+    points = model.lasting.evidence()
+    most = max([1.0, *(point.evidence for point in points)])
+    step = 960 / max(1, len(points))
+    columns = []
+    for place, point in enumerate(points):
+        height = 150 * max(0.0, point.evidence) / most
+        columns.append(
+            {
+                "x": round(place * step + 1, 1),
+                "y": round(160 - height, 1),
+                "width": round(max(step - 2, 1.0), 1),
+                "height": round(height, 1),
+                "text": f"questions {point.first} to {point.last}: "
+                f"{number(point.evidence)}",
+            }
+        )
+    return {
+        "columns": columns,
+        "asked": points[-1].last if points else 0,
+        "first": number(points[0].evidence) if points else "",
+        "latest": number(points[-1].evidence) if points else "",
+    }
 
 
 def chart(totals: list[int], now: int) -> dict[str, Any]:
@@ -177,7 +219,7 @@ def certificate_view(certificate: Certificate[Any]) -> dict[str, Any]:
 
 def keys_view(service: Service) -> dict[str, Any]:
     """Return what the page of keys shows."""
-    records = service.keyring.store.all()
+    records = service.keyring.records()
     return {
         "keys": [
             {
@@ -186,7 +228,11 @@ def keys_view(service: Service) -> dict[str, Any]:
             }
             for record in reversed(records)
         ],
-        "accounts": [bar(balance) for balance in service.ledger.balances()],
+        "accounts": [
+            bar(balance)
+            for balance in service.ledger.balances()
+            if balance.cap.relation != RECORDS
+        ],
         "model_names": sorted(service.registry.models),
         "default": service.settings.client_budget,
     }

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from starlette.requests import Request
 
@@ -11,8 +17,32 @@ from reticent.service.requests.limits import RateLimit
 from reticent.service.requests.problems import ProblemError, plain
 
 # Keys that are not in the cache are looked up in the database; guessing keys must not
-# keep it busy. Keys in use are not affected.
+# keep it busy. Keys in use have look-ups and threads of their own.
 _LOOKUPS_PER_SECOND = 200.0
+_MOST_REMEMBERED = 10_000
+_IN_USE_SECONDS = 3600.0
+_REFUSED_SECONDS = 1.0
+_LONGEST_KEY = 256
+
+
+class _Recent:
+    """Keys seen lately, each until its time is over; the oldest give way."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._until: OrderedDict[bytes, float] = OrderedDict()
+
+    def add(self, mark: bytes) -> None:
+        self._until[mark] = self._clock() + self._seconds
+        self._until.move_to_end(mark)
+        if len(self._until) > _MOST_REMEMBERED:
+            self._until.popitem(last=False)
+
+    def discard(self, mark: bytes) -> None:
+        self._until.pop(mark, None)
+
+    def __contains__(self, mark: bytes) -> bool:
+        return self._until.get(mark, 0.0) > self._clock()
 
 
 class Access:
@@ -26,23 +56,50 @@ class Access:
         Knows the models.
     limit : RateLimit
         Requests a client may send.
+    clock : callable
+        Seconds that only grow.
     """
 
-    def __init__(self, keyring: Keyring, registry: Registry, limit: RateLimit) -> None:
+    def __init__(
+        self,
+        keyring: Keyring,
+        registry: Registry,
+        limit: RateLimit,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.keyring = keyring
         self._registry = registry
         self._limit = limit
-        self._lookups = RateLimit(_LOOKUPS_PER_SECOND, int(_LOOKUPS_PER_SECOND))
+        self._lookups = RateLimit(
+            _LOOKUPS_PER_SECOND, int(_LOOKUPS_PER_SECOND), clock=clock
+        )
         self._looking: dict[str, asyncio.Future[KeyRecord | None]] = {}
+        self._hidden = os.urandom(32)
+        self._in_use = _Recent(_IN_USE_SECONDS, clock)
+        self._refused = _Recent(_REFUSED_SECONDS, clock)
+        self._threads = {
+            known: ThreadPoolExecutor(2, "keys-in-use" if known else "other-keys")
+            for known in (True, False)
+        }
 
-    async def caller(self, request: Request) -> KeyRecord:
-        """Return whose key the request carries, or refuse it with 401."""
-        key = _key_of(request)
+    def close(self) -> None:
+        """End the threads that look keys up."""
+        for pool in self._threads.values():
+            pool.shutdown()
+
+    async def admit(self, headers: Iterable[tuple[bytes, bytes]]) -> KeyRecord:
+        """Return whose key a request carries, or refuse it with 401 or 429."""
+        key = _key_of(headers)
         record = self.keyring.cached(key)
         if record is None:
             record = await self.recognised(key)
-        request.scope["reticent.outcome"]["client"] = record.client
         self._limit.take(record.client)
+        return record
+
+    def caller(self, request: Request) -> KeyRecord:
+        """Return whose key a request carries; the gate has recognised it."""
+        record: KeyRecord = request.scope["reticent.caller"]
         return record
 
     async def recognised(self, key: str) -> KeyRecord:
@@ -51,25 +108,44 @@ class Access:
         Concurrent requests with the same key share one lookup. Otherwise a busy client
         would cause many lookups each time its record is read again.
         """
+        if len(key) > _LONGEST_KEY or not key.isascii():
+            raise plain(401)
         lookup = self._looking.get(key)
         if lookup is None:
-            self._lookups.take("")
-            lookup = asyncio.ensure_future(
-                asyncio.to_thread(self.keyring.recognise, key)
-            )
-            self._looking[key] = lookup
-            lookup.add_done_callback(lambda _: self._looking.pop(key, None))
+            lookup = self._look_up(key)
         # If one request is cancelled, the others still get the answer.
         record = await asyncio.shield(lookup)
         if record is None:
             raise plain(401)
         return record
 
-    async def admin(self, request: Request) -> KeyRecord:
-        """Return whose key the request carries, if it is an admin's."""
-        record = await self.caller(request)
-        require_admin(record)
-        return record
+    def _look_up(self, key: str) -> asyncio.Future[KeyRecord | None]:
+        mark = self._mark(key)
+        if mark in self._refused:
+            raise plain(401)
+        known = mark in self._in_use
+        if not known:
+            self._lookups.take("")
+        loop = asyncio.get_running_loop()
+        lookup = loop.run_in_executor(self._threads[known], self.keyring.recognise, key)
+        self._looking[key] = lookup
+
+        def done(found: asyncio.Future[KeyRecord | None]) -> None:
+            self._looking.pop(key, None)
+            if found.cancelled() or found.exception() is not None:
+                return
+            if found.result() is None:
+                self._in_use.discard(mark)
+                self._refused.add(mark)
+            else:
+                self._in_use.add(mark)
+
+        lookup.add_done_callback(done)
+        return lookup
+
+    def _mark(self, key: str) -> bytes:
+        """Return what a key is remembered by, so that none stays in memory."""
+        return hashlib.blake2b(key.encode("ascii"), key=self._hidden).digest()
 
     def model(self, record: KeyRecord, name: str) -> ServedModel:
         """Return a model that the key is for; others are not there for it."""
@@ -94,11 +170,16 @@ def unknown_model() -> ProblemError:
     return ProblemError(404, "unknown_model", "there is no such model for this key.")
 
 
-def _key_of(request: Request) -> str:
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return key.strip()
-    key = request.headers.get("x-api-key", "")
-    if not key:
+def _key_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the key of a request: a bearer's, else that of its own header."""
+    bearer = own = None
+    for name, value in headers:
+        if name == b"authorization" and bearer is None:
+            scheme, _, key = value.partition(b" ")
+            bearer = key.strip() if scheme.lower() == b"bearer" else None
+        elif name == b"x-api-key" and own is None:
+            own = value
+    found = own if bearer is None else bearer
+    if not found:
         raise plain(401)
-    return key
+    return found.decode("latin-1")

@@ -1,18 +1,22 @@
-"""Routes that answer rows: what ``/v1`` and ``/v2`` share."""
+"""Routes that answer rows: what ``/v1`` and ``/v2`` share.
+
+They are documented as routes of the framework, and answered before its router: these
+requests are nearly all that a busy service does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeAlias
 
-from fastapi import APIRouter, Request
-from fastapi.routing import APIRoute
+from fastapi import APIRouter, Request, Response
+from starlette.types import Receive, Scope
 
 from reticent.home import KeyRecord, ServedModel, request_key
 from reticent.prediction import PaidAnswers
 from reticent.schemas import Table
+from reticent.service.answering import Answering
 from reticent.service.requests.problems import ProblemError
-from reticent.service.service import Service
 
 NAME_PARAMETER = {
     "name": "name",
@@ -31,39 +35,101 @@ KEY_PARAMETER = {
 }
 
 
-class DirectRoute(APIRoute):
-    """A documented route whose endpoint reads the request itself: the hot path."""
+class DirectAnswer(NamedTuple):
+    """The body of an answer, and its own headers as lines."""
 
-    def get_route_handler(self) -> Callable[[Request], Any]:
-        """Return the endpoint."""
-        return self.endpoint
+    body: bytes
+    headers: bytes = b"content-type: application/json\r\n"
 
 
-def add_direct_route(
-    router: APIRouter, path: str, endpoint: Any, **settings: Any
-) -> None:
-    """Add a direct route for POST."""
-    router.add_api_route(
-        path,
-        endpoint,
-        methods=["POST"],
-        route_class_override=DirectRoute,
-        response_model=None,
-        **settings,
-    )
+Answer: TypeAlias = Callable[[Scope, Receive, str, str | None], Awaitable[DirectAnswer]]
+
+
+class DirectRoute(NamedTuple):
+    """What answers, and what logs and metrics call it."""
+
+    answer: Answer
+    pattern: str
+
+
+class DirectRoutes:
+    """Finds direct routes by their path: ``/v1/models/NAME/predict`` and its like."""
+
+    def __init__(self) -> None:
+        self._routes: dict[tuple[str, str, bool], DirectRoute] = {}
+
+    def add(
+        self,
+        router: APIRouter,
+        path: str,
+        answer: Answer,
+        **documentation: Any,
+    ) -> None:
+        """Add a route for POST, and its documentation to a router.
+
+        Parameters
+        ----------
+        router : APIRouter
+            Under ``/v1`` or ``/v2``.
+        path : str
+            From the router's prefix on, with ``{name}`` and perhaps ``{version}``.
+        answer : callable
+            Answers, given the scope, what receives the body, the name and the version.
+        **documentation
+            For OpenAPI.
+        """
+
+        async def endpoint(request: Request) -> Response:
+            # Reached where a proxy's prefix hides the path from `find`.
+            name, version = (request.path_params.get(x) for x in ("name", "version"))
+            found = await answer(request.scope, request.receive, str(name), version)
+            lines = found.headers.decode("ascii").split("\r\n")
+            headers = dict(line.split(": ", 1) for line in lines if line)
+            return Response(found.body, headers=headers)
+
+        router.add_api_route(
+            path, endpoint, methods=["POST"], response_model=None, **documentation
+        )
+        pattern = router.prefix + path
+        room, verb = pattern.split("/")[1], pattern.rpartition("/")[2]
+        self._routes[room, verb, "{version}" in path] = DirectRoute(answer, pattern)
+
+    def find(
+        self, method: str, path: str
+    ) -> tuple[DirectRoute, str, str | None] | None:
+        """Return the route of a request with the model's name and version."""
+        if method != "POST":
+            return None
+        parts = path.split("/")
+        numbered = len(parts) == 7 and parts[4] == "versions"
+        if (len(parts) != 5 and not numbered) or parts[2] != "models":
+            return None
+        route = self._routes.get((parts[1], parts[-1], numbered))
+        if route is None:
+            return None
+        return route, parts[3], parts[5] if numbered else None
+
+
+def header(scope: Scope, wanted: bytes) -> str | None:
+    """Return the first header of a name."""
+    for name, value in scope["headers"]:
+        if name == wanted:
+            text: str = value.decode("latin-1")
+            return text
+    return None
 
 
 async def answer_request(
-    service: Service,
-    request: Request,
+    answering: Answering,
+    scope: Scope,
     record: KeyRecord,
     model: ServedModel,
     table: Table,
 ) -> PaidAnswers:
     """Answer the rows of a request, and leave their counts for the log."""
-    key = request_key(record.client, request.headers.get("idempotency-key"))
-    answered = await service.answering.answer(model, record.client, table, key)
-    request.scope["reticent.outcome"].update(
+    key = request_key(record.client, header(scope, b"idempotency-key"))
+    answered = await answering.answer(model, record.client, table, key)
+    scope["reticent.outcome"].update(
         model=model.name,
         rows=len(answered.answers),
         paid=answered.paid,

@@ -1,16 +1,20 @@
-"""Around every request: an id, a limit on concurrency, headers, a line in the log."""
+"""Around every request: who asks, a slot, an id, headers, a line in the log."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reticent.mechanisms import SystemSource
+from reticent.service.requests.access import Access, require_admin
+from reticent.service.requests.bodies import again, bounded, read_body
+from reticent.service.requests.direct_routes import DirectRoutes
 from reticent.service.requests.limits import Gate
-from reticent.service.requests.problems import ProblemError, failed, reply
-from reticent.service.telemetry import Metrics
+from reticent.service.requests.problems import ProblemError, failed, response_to
+from reticent.service.telemetry import Metrics, RequestRecord
 
 log = logging.getLogger("reticent.service")
 
@@ -29,29 +33,91 @@ _HEADERS: list[tuple[bytes, bytes]] = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 ]
+_LINES = b"".join(b"%b: %b\r\n" % header for header in _HEADERS)
 # Buffered, so that a request does not cost a system call.
 _bits = SystemSource()
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 _HEALTH = ("/v2/health/live", "/v2/health/ready")
+_KEYED = ("/v1/", "/v2/models/")
+_ADMIN = "/v1/admin/"
+# Everybody at the dashboard, as a client; no client has such a name.
+_PAGES = "(dashboard)"
+#: Bytes that a body may have that is neither rows nor tensors.
+SMALL_BODY = 64 * 1024
+# The same for somebody without a key: the form that a key is entered into.
+_STRANGERS_BODY = 4096
+
+
+class _Sender:
+    """Sends an answer with the headers that all answers have, and notes its status."""
+
+    __slots__ = ("_id", "_send", "status")
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send, self._id = send, request_id.encode()
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            header = (b"x-request-id", self._id)
+            message["headers"] = [*message["headers"], header, *_HEADERS]
+        await self._send(message)
+
+    async def answer(self, scope: Scope, headers: bytes, body: bytes) -> None:
+        """Send a whole answer, in one step where the connection is ours."""
+        exchange = scope.get("reticent.exchange")
+        if exchange is not None:
+            self.status = 200
+            await exchange.drain()
+            lines = b"%bx-request-id: %b\r\n%b" % (headers, self._id, _LINES)
+            exchange.reply(200, lines, body)
+            return
+        pairs = [tuple(line.split(b": ", 1)) for line in headers.split(b"\r\n") if line]
+        pairs.append((b"content-length", b"%d" % len(body)))
+        await self({"type": "http.response.start", "status": 200, "headers": pairs})
+        await self({"type": "http.response.body", "body": body})
 
 
 class Envelope:
-    """Outermost layer of the application.
+    """Outermost layer of the application: nothing is read of a request before it.
+
+    A request with a key is recognised by its headers alone. Then it gets a slot, and
+    only then is its body read. Requests without a key, which concern pages and logins,
+    have slots of their own, and their small bodies are read before they get one.
 
     Parameters
     ----------
     app : ASGI application
         What is inside.
+    access : Access
+        Recognises keys.
     gate : Gate
         How many requests may be inside at once; probes always may.
     metrics : Metrics
         Counts requests by route, status and error code.
+    direct : DirectRoutes
+        Routes that are answered without the application's router.
+    signed_in : callable
+        Says of a request's scope whether it carries a login of the dashboard.
     """
 
-    def __init__(self, app: ASGIApp, *, gate: Gate, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        access: Access,
+        gate: Gate,
+        metrics: Metrics,
+        direct: DirectRoutes,
+        signed_in: Callable[[Scope], bool],
+    ) -> None:
         self._app = app
+        self._access = access
         self._gate = gate
         self._metrics = metrics
+        self._direct = direct
+        self._signed_in = signed_in
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -62,43 +128,80 @@ class Envelope:
         outcome: dict[str, Any] = {"code": ""}
         scope["reticent.request_id"] = request_id
         scope["reticent.outcome"] = outcome
-        status = 0
-        header = (b"x-request-id", request_id.encode())
-
-        async def send_in_envelope(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message["headers"], header, *_HEADERS]
-            await send(message)
-
-        probe = scope["path"] in _HEALTH
+        sender = _Sender(send, request_id)
+        path: str = scope["path"]
         try:
-            if not probe:
-                self._gate.enter()
-                self._metrics.in_flight.set(self._gate.inside)
+            if path.startswith(_KEYED):
+                await self._with_key(path, scope, receive, sender)
+            elif path in _HEALTH:
+                await self._app(scope, receive, sender)
+            else:
+                await self._without_key(scope, receive, sender)
+        except Exception as error:  # noqa: BLE001 - the outer edge of a request
+            if not sender.status:
+                await response_to(scope, error)(scope, receive, sender)
+            elif outcome["code"] != "internal":  # not answered as a failure yet
+                failed(scope, error)
+        finally:
+            self._note(scope, sender.status, request_id, outcome)
+
+    async def _with_key(
+        self, path: str, scope: Scope, receive: Receive, sender: _Sender
+    ) -> None:
+        record = await self._access.admit(scope["headers"])
+        scope["reticent.caller"] = record
+        scope["reticent.outcome"]["client"] = record.client
+        _welcome(scope)
+        if path.startswith(_ADMIN):
+            require_admin(record)
+        self._enter(self._gate.enter, record.client)
+        try:
+            found = self._direct.find(scope["method"], path)
+            if found is None:
+                await self._app(scope, bounded(receive, SMALL_BODY), sender)
+                return
+            route, name, version = found
+            scope["reticent.route"] = route.pattern
+            answer = await route.answer(scope, receive, name, version)
+            await sender.answer(scope, answer.headers, answer.body)
+        finally:
+            self._gate.leave(record.client)
+            self._metrics.in_flight.set(self._gate.inside)
+
+    async def _without_key(
+        self, scope: Scope, receive: Receive, sender: _Sender
+    ) -> None:
+        if self._signed_in(scope):
+            _welcome(scope)
+            self._enter(self._gate.enter, _PAGES)
+            try:
+                await self._app(scope, bounded(receive, SMALL_BODY), sender)
+            finally:
+                self._gate.leave(_PAGES)
+            return
+        if scope["method"] not in ("GET", "HEAD"):
+            body = await read_body(receive, scope["headers"], _STRANGERS_BODY)
+            receive = again(body, receive)
+        self._enter(self._gate.enter_stranger)
+        try:
+            await self._app(scope, receive, sender)
+        finally:
+            self._gate.leave_stranger()
+
+    def _enter(self, enter: Callable[..., None], *client: str) -> None:
+        try:
+            enter(*client)
         except ProblemError as problem:
             self._metrics.shed.labels(problem.code).inc()
-            await reply(problem, scope)(scope, receive, send_in_envelope)
-            self._note(scope, status, request_id, outcome)
-            return
-        try:
-            await self._app(scope, receive, send_in_envelope)
-        except Exception as error:  # noqa: BLE001 - the outer edge of a request
-            response = failed(scope, error)
-            if not status:
-                await response(scope, receive, send_in_envelope)
-        finally:
-            if not probe:
-                self._gate.leave()
-                self._metrics.in_flight.set(self._gate.inside)
-            self._note(scope, status, request_id, outcome)
+            raise
+        self._metrics.in_flight.set(self._gate.inside)
 
     def _note(
         self, scope: Scope, status: int, request_id: str, outcome: dict[str, Any]
     ) -> None:
         # The route's pattern, not the path: a path may hold anything.
-        route = getattr(scope.get("route"), "path", "other")
+        found = getattr(scope.get("route"), "path", "other")
+        route: str = scope.get("reticent.route", found)
         self._metrics.count(route, status, outcome["code"])
         if log.isEnabledFor(logging.INFO):
             fields = {
@@ -108,4 +211,11 @@ class Envelope:
                 "status": status,
                 **outcome,
             }
-            log.info("request", extra={"fields": fields})
+            log.handle(RequestRecord(fields))
+
+
+def _welcome(scope: Scope) -> None:
+    """Tell the connection, where it is ours, that its caller is known."""
+    exchange = scope.get("reticent.exchange")
+    if exchange is not None:
+        exchange.welcome()

@@ -66,30 +66,63 @@ class RateLimit:
 class Gate:
     """Admits a limited number of requests at a time; refuses others before any charge.
 
+    Callers with a key have slots of their own: however many others come, they take
+    none of them. One client may have three quarters of the slots; the rest is there for
+    others.
+
     Parameters
     ----------
     most : int
-        Most requests at a time.
+        Most requests at a time of callers who have shown a key.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self._most_each = most - most // 4
+        self._most_strangers = max(4, most // 8)
+        self._clients: dict[str, int] = {}
         self.inside = 0
+        self.strangers = 0
         self.closing = False
 
-    def enter(self) -> None:
-        """Admit a request, or refuse it with 503."""
-        if self.closing or self.inside >= self._most:
-            raise ProblemError(
-                503,
-                "shutting_down" if self.closing else "overloaded",
-                "this worker is "
-                + ("stopping" if self.closing else "busy")
-                + "; nothing was charged. Retry in a moment.",
-                headers={"retry-after": "1"},
-            )
+    @property
+    def full(self) -> bool:
+        """Whether the next caller with a key would be refused."""
+        return self.inside >= self._most
+
+    def enter(self, client: str) -> None:
+        """Admit a request of a client with a key, or refuse it with 503."""
+        own = self._clients.get(client, 0)
+        if self.closing or self.inside >= self._most or own >= self._most_each:
+            raise self._busy()
+        self._clients[client] = own + 1
         self.inside += 1
 
-    def leave(self) -> None:
+    def leave(self, client: str) -> None:
         """Count a request that has been answered."""
         self.inside -= 1
+        own = self._clients[client] - 1
+        if own:
+            self._clients[client] = own
+        else:
+            del self._clients[client]  # so that only those inside are remembered
+
+    def enter_stranger(self) -> None:
+        """Admit a request without a key, or refuse it with 503."""
+        if self.closing or self.strangers >= self._most_strangers:
+            raise self._busy()
+        self.strangers += 1
+
+    def leave_stranger(self) -> None:
+        """Count a request without a key that has been answered."""
+        self.strangers -= 1
+
+    def _busy(self) -> ProblemError:
+        return ProblemError(
+            503,
+            "shutting_down" if self.closing else "overloaded",
+            "this worker is "
+            + ("stopping" if self.closing else "busy")
+            + "; nothing was charged. Retry in a moment.",
+            headers={"retry-after": "1"},
+        )

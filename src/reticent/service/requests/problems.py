@@ -149,6 +149,19 @@ def reply(problem: ProblemError, scope: Mapping[str, Any]) -> Response:
     return Response(content, problem.status, problem.headers, "application/json")
 
 
+def response_to(scope: Mapping[str, Any], error: Exception) -> Response:
+    """Return the response that an error becomes."""
+    if isinstance(error, ProblemError):
+        return reply(error, scope)
+    if isinstance(error, ReticentError):
+        if isinstance(error, LedgerError):
+            log.error("ledger", extra={"fields": {"error": str(error)}})
+        problem = problem_of(error)
+        if problem.status != 500:
+            return reply(problem, scope)
+    return failed(scope, error)
+
+
 def _speaks_inference(scope: Mapping[str, Any]) -> bool:
     path: str = scope.get("path", "")
     return path == "/v2" or path.startswith("/v2/")
@@ -163,22 +176,8 @@ def _reads_pages(request: Request) -> bool:
 def install(app: FastAPI) -> None:
     """Turn every error of an application into the one body."""
 
-    async def on_problem(request: Request, error: Exception) -> Response:
-        if not isinstance(error, ProblemError):
-            raise error
-        return reply(error, request.scope)
-
-    async def on_reticent(request: Request, error: Exception) -> Response:
-        if not isinstance(error, ReticentError):
-            raise error
-        if isinstance(error, LedgerError):
-            log.error("ledger", extra={"fields": {"error": str(error)}})
-        problem = problem_of(error)
-        return (
-            failed(request.scope, error)
-            if problem.status == 500
-            else (reply(problem, request.scope))
-        )
+    async def on_error(request: Request, error: Exception) -> Response:
+        return response_to(request.scope, error)
 
     async def on_http(request: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
@@ -200,8 +199,9 @@ def install(app: FastAPI) -> None:
             raise error
         return reply(_invalid(error), request.scope)
 
-    app.add_exception_handler(ProblemError, on_problem)
-    app.add_exception_handler(ReticentError, on_reticent)
+    app.add_exception_handler(ProblemError, on_error)
+    app.add_exception_handler(ReticentError, on_error)
+    app.add_exception_handler(Exception, on_error)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_invalid)
 
@@ -224,7 +224,8 @@ def _invalid(error: RequestValidationError) -> ProblemError:
     return ProblemError(
         422,
         "invalid_body",
-        "the body does not have the form that this route takes.",
+        "the body does not have the form that this route takes. Correct the fields "
+        'under details; a number is written as 1, not as "1" or true.',
         details={"fields": fields},
     )
 

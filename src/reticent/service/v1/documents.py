@@ -68,12 +68,21 @@ class PredictBody(_Document):
             "and no other; null for a missing value where the schema allows one.",
         ),
     ]
+    abstain_below: Annotated[
+        float | None,
+        Field(
+            default=None,
+            ge=0,
+            description="For models whose answers last: answer null where there is "
+            "less evidence than this.",
+        ),
+    ]
 
 
 class Loss(_Document):
     """What is charged, and for what."""
 
-    per: Literal["answer", "session", "nothing"]
+    per: Literal["answer", "session", "total", "nothing"]
     epsilon: float | None
     delta: float | None
     rho: float | None
@@ -116,8 +125,18 @@ class Prediction(_Document):
 
     model: str
     answers: Annotated[
-        list[str | float | bool | int],
-        Field(description="One per row: a label as the schema has it, or a number."),
+        list[str | float | bool | int | None],
+        Field(
+            description="One per row: a label as the schema has it, or a number; null "
+            "where the model abstains for lack of evidence."
+        ),
+    ]
+    evidence: Annotated[
+        list[float] | None,
+        Field(
+            default=None,
+            description="Where answers last: a noisy count of the records behind each.",
+        ),
     ]
     certificate: Annotated[str, Field(description="Id of what the answers promise.")]
     charge: ChargeDocument
@@ -223,6 +242,10 @@ class NewKey(_Document):
         BudgetSettings | None,
         Field(description="Opens the client's account if it has none yet."),
     ] = None
+    days: Annotated[
+        int | None,
+        Field(ge=1, le=36_500, description="How long it holds; null for no limit."),
+    ] = None
 
 
 class KeyDocument(_Document):
@@ -233,6 +256,7 @@ class KeyDocument(_Document):
     role: Literal["analyst", "admin"]
     models: list[str] | None
     created: int
+    expires: int | None
     revoked: bool
 
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Request
+from starlette.types import Receive, Scope
 
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.home import KeyRecord, Role, ServedModel, client_account
-from reticent.ledger import Balance
+from reticent.ledger import RECORDS, Balance
 from reticent.prediction import PaidAnswers
 from reticent.service.requests.bodies import json_object, read_body
 from reticent.service.requests.direct_routes import (
     KEY_PARAMETER,
     NAME_PARAMETER,
-    add_direct_route,
+    Answer,
+    DirectAnswer,
+    DirectRoutes,
     answer_request,
     check_count,
 )
@@ -47,38 +52,43 @@ CONFLICT: dict[int | str, dict[str, Any]] = {
 }
 
 
-def v1_routes(service: Service) -> APIRouter:
+def v1_routes(service: Service, direct: DirectRoutes) -> APIRouter:
     """Return the routes of ``/v1`` for analysts."""
     router = APIRouter(prefix="/v1", tags=["predictions"])
-    settings = service.settings
+    settings, access = service.settings, service.access
 
-    async def predict(request: Request) -> Response:
-        record = await service.access.caller(request)
-        model = service.access.model(record, request.path_params["name"])
-        body = json_object(await read_body(request, settings.max_body_bytes))
+    async def predict(
+        scope: Scope, receive: Receive, name: str, version: str | None
+    ) -> DirectAnswer:
+        record = scope["reticent.caller"]
+        model = access.model(record, name)
+        body = json_object(
+            await read_body(receive, scope["headers"], settings.max_body_bytes)
+        )
         table = model.stored.schema.rows(_rows(body, settings.max_rows))
-        answered = await answer_request(service, request, record, model, table)
-        content = _prediction(model, answered, request.scope["reticent.request_id"])
-        return Response(content, media_type="application/json")
+        level = _level(body, model)
+        answered = await answer_request(service.answering, scope, record, model, table)
+        request_id = scope["reticent.request_id"]
+        return DirectAnswer(_prediction(model, answered, request_id, level))
 
-    _add_predict(router, predict)
+    _add_predict(direct, router, predict)
 
     @router.get("/models", response_model=doc.ModelList, responses=ERRORS)
     async def models(request: Request) -> Any:
         """List the models that the key is for."""
-        record = await service.access.caller(request)
+        record = access.caller(request)
         return {"models": [model.describe() for model in service.access.models(record)]}
 
     @router.get("/models/{name}", response_model=doc.ModelDocument, responses=ERRORS)
     async def one_model(request: Request, name: str) -> Any:
         """Describe one model."""
-        record = await service.access.caller(request)
+        record = access.caller(request)
         return service.access.model(record, name).describe()
 
     @router.get("/budget", response_model=doc.BudgetDocument, responses=ERRORS)
     async def budget(request: Request) -> Any:
         """Say what the caller has spent and may spend; admins see every account."""
-        record = await service.access.caller(request)
+        record = access.caller(request)
         return await asyncio.to_thread(budget_of, service, record)
 
     @router.get(
@@ -86,15 +96,15 @@ def v1_routes(service: Service) -> APIRouter:
     )
     async def certificate(request: Request, id: str) -> Any:  # noqa: A002 (its public name)
         """Show a certificate and how it was derived."""
-        record = await service.access.caller(request)
+        record = access.caller(request)
         return certificate_of(service, record, id)
 
     return router
 
 
-def _add_predict(router: APIRouter, predict: Any) -> None:
+def _add_predict(direct: DirectRoutes, router: APIRouter, predict: Answer) -> None:
     """Add the route that answers, with its documentation."""
-    add_direct_route(
+    direct.add(
         router,
         "/models/{name}/predict",
         predict,
@@ -117,8 +127,11 @@ def _add_predict(router: APIRouter, predict: Any) -> None:
 
 
 def visible_accounts(service: Service, record: KeyRecord) -> list[Balance]:
-    """Return the accounts that a key may see: its client's and its datasets'."""
-    balances = service.ledger.balances()
+    """Return the accounts that a key may see: its client's and its datasets'.
+
+    Accounts that only count records, and no loss, are left out.
+    """
+    balances = [b for b in service.ledger.balances() if b.cap.relation != RECORDS]
     if record.role is Role.ADMIN:
         return balances
     mine = {str(client_account(record.client))}
@@ -179,7 +192,7 @@ def certificate_of(service: Service, record: KeyRecord, wanted: str) -> dict[str
 
 
 def _rows(body: dict[str, Any], most: int) -> list[dict[str, Any]]:
-    if set(body) != {"rows"}:
+    if not {"rows"} <= set(body) <= {"rows", "abstain_below"}:
         raise ProblemError(
             422, "invalid_body", 'the body must be {"rows": [{...}, ...]}.'
         )
@@ -189,16 +202,52 @@ def _rows(body: dict[str, Any], most: int) -> list[dict[str, Any]]:
     return checked
 
 
-def _prediction(model: ServedModel, answered: PaidAnswers, request_id: str) -> bytes:
+def _level(body: dict[str, Any], model: ServedModel) -> float:
+    """Return the evidence below which a request wants no answer."""
+    wanted = body.get("abstain_below")
+    if wanted is None:
+        return 0.0
+    if model.lasting is None:
+        raise ProblemError(
+            422,
+            "invalid_body",
+            "abstain_below is for models whose answers come with evidence.",
+        )
+    if not (type(wanted) in (int, float) and 0 <= wanted < math.inf):
+        raise ProblemError(
+            422, "invalid_body", "abstain_below must be a number, at least 0."
+        )
+    return float(wanted)
+
+
+def _evidence(
+    model: ServedModel, answered: PaidAnswers, level: float
+) -> tuple[list[bytes], bytes]:
+    """Return answers, null where there is too little evidence, and it, as JSON."""
+    if answered.evidence is None or model.lasting is None:
+        return answered.answers, b""
+    least = max(level, model.lasting.abstain_below)
+    shown = [
+        b"null" if least and evidence < least else answer
+        for answer, evidence in zip(answered.answers, answered.evidence, strict=True)
+    ]
+    return shown, b'"evidence":%b,' % json.dumps(answered.evidence).encode()
+
+
+def _prediction(
+    model: ServedModel, answered: PaidAnswers, request_id: str, level: float = 0.0
+) -> bytes:
     """Write the body by hand: every part of it is JSON already."""
+    answers, evidence = _evidence(model, answered, level)
     left = b"null" if answered.left is None else b"%d" % answered.left
     place = b"null" if answered.sequence is None else b"%d" % answered.sequence
     return (
-        b'{"model":"%b","answers":[%b],"certificate":"%b","charge":{"answers":%d,'
+        b'{"model":"%b","answers":[%b],%b"certificate":"%b","charge":{"answers":%d,'
         b'"each":%b},"answers_left":%b,"sequence":%b,"request_id":"%b"}'
         % (
             model.name.encode(),
-            b",".join(answered.answers),
+            b",".join(answers),
+            evidence,
             model.certificate.id.encode(),
             answered.paid,
             model.loss_json,

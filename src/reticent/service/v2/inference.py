@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
+from starlette.types import Receive, Scope
 
 import reticent
 from reticent.errors import LedgerError
@@ -23,8 +24,11 @@ from reticent.service.requests.bodies import read_body
 from reticent.service.requests.direct_routes import (
     KEY_PARAMETER,
     NAME_PARAMETER,
-    add_direct_route,
+    Answer,
+    DirectAnswer,
+    DirectRoutes,
     answer_request,
+    header,
 )
 from reticent.service.requests.problems import ProblemError
 from reticent.service.service import Service
@@ -108,7 +112,7 @@ def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 _KEYED = _errors(401, 404, 429, 503)
 
 
-def inference_routes(service: Service) -> APIRouter:
+def inference_routes(service: Service, direct: DirectRoutes) -> APIRouter:
     """Return the routes of ``/v2``."""
     router = APIRouter(prefix="/v2", tags=["open inference protocol"])
 
@@ -129,25 +133,24 @@ def inference_routes(service: Service) -> APIRouter:
     @router.get("/health/ready", responses=_errors(503))
     async def ready() -> dict[str, bool]:
         """Say whether answers can be charged for."""
-        if service.gate.closing or not await asyncio.to_thread(
-            _ledger_answers, service
-        ):
-            raise ProblemError(503, "not_ready", "the service is not ready.")
+        await _check_ready(service)
         return {"ready": True}
 
     async def metadata(request: Request, name: str, version: str | None = None) -> Any:
         """Name a model's inputs and outputs."""
-        return JSONResponse(_metadata(await _model(service, request, name, version)))
+        return JSONResponse(_metadata(_model(service, request, name, version)))
 
     async def model_ready(
         request: Request, name: str, version: str | None = None
     ) -> Any:
         """Say whether a model can be asked."""
-        model = await _model(service, request, name, version)
+        model = _model(service, request, name, version)
         return JSONResponse({"name": model.name, "ready": True})
 
-    async def infer(request: Request) -> Response:
-        return await _infer(service, request)
+    async def infer(
+        scope: Scope, receive: Receive, name: str, version: str | None
+    ) -> DirectAnswer:
+        return await _infer(service, scope, receive, name, version)
 
     for path, numbered in (
         ("/models/{name}", False),
@@ -157,14 +160,16 @@ def inference_routes(service: Service) -> APIRouter:
         router.add_api_route(
             f"{path}/ready", model_ready, methods=["GET"], responses=_KEYED
         )
-        _add_infer(router, path, infer, numbered=numbered)
+        _add_infer(direct, router, path, infer, numbered=numbered)
     return router
 
 
-def _add_infer(router: APIRouter, path: str, infer: Any, *, numbered: bool) -> None:
+def _add_infer(
+    direct: DirectRoutes, router: APIRouter, path: str, infer: Answer, *, numbered: bool
+) -> None:
     """Add the route that answers, with its documentation."""
     extra = {**NAME_PARAMETER, "name": "version"} if numbered else None
-    add_direct_route(
+    direct.add(
         router,
         f"{path}/infer",
         infer,
@@ -187,6 +192,22 @@ def _add_infer(router: APIRouter, path: str, infer: Any, *, numbered: bool) -> N
     )
 
 
+async def _check_ready(service: Service) -> None:
+    """Refuse with 503 where the next answer could not be charged for."""
+    gate = service.gate
+    if not (gate.closing or gate.full) and await asyncio.to_thread(
+        _ledger_answers, service
+    ):
+        return
+    raise ProblemError(
+        503,
+        "not_ready",
+        "this worker is stopping, busy, or without its ledger. Ask another one, or "
+        "retry in a moment.",
+        headers={"retry-after": "1"},
+    )
+
+
 def _ledger_answers(service: Service) -> bool:
     try:
         for model in service.registry:
@@ -198,10 +219,10 @@ def _ledger_answers(service: Service) -> bool:
     return True
 
 
-async def _model(
+def _model(
     service: Service, request: Request, name: str, version: str | None
 ) -> ServedModel:
-    record = await service.access.caller(request)
+    record = service.access.caller(request)
     return _of_version(service.access.model(record, name), version)
 
 
@@ -222,12 +243,17 @@ def _metadata(model: ServedModel) -> dict[str, Any]:
         "datatype": label_type(stored.classes),
         "shape": [-1],
     }
+    outputs = [output]
+    if model.lasting is not None:
+        outputs.append({"name": "evidence", "datatype": "FP64", "shape": [-1]})
+    if model.lasting is not None and model.lasting.abstain_below:
+        outputs.append({"name": "abstained", "datatype": "BOOL", "shape": [-1]})
     return {
         "name": model.name,
         "versions": [stored.id],
         "platform": "reticent",
         "inputs": inputs,
-        "outputs": [output],
+        "outputs": outputs,
     }
 
 
@@ -236,38 +262,60 @@ def _label(model: ServedModel) -> str:
     return "answer" if label is None else label.name
 
 
-async def _infer(service: Service, request: Request) -> Response:
-    record = await service.access.caller(request)
-    model = service.access.model(record, request.path_params["name"])
-    _of_version(model, request.path_params.get("version"))
-    body = await read_body(request, service.settings.max_body_bytes)
+async def _infer(
+    service: Service, scope: Scope, receive: Receive, name: str, version: str | None
+) -> DirectAnswer:
+    record = scope["reticent.caller"]
+    model = _of_version(service.access.model(record, name), version)
+    settings = service.settings
+    body = await read_body(receive, scope["headers"], settings.max_body_bytes)
     schema = model.stored.schema
-    wanted = read_request(
-        body,
-        request.headers.get(LENGTH_HEADER),
-        schema,
-        _label(model),
-        service.settings.max_rows,
-    )
+    length = header(scope, LENGTH_HEADER.encode())
+    wanted = read_request(body, length, schema, _label(model), settings.max_rows)
     table = schema.rows(wanted.rows)
-    answered = await answer_request(service, request, record, model, table)
+    answered = await answer_request(service.answering, scope, record, model, table)
     head = {
         "model_name": model.name,
         "model_version": model.stored.id,
         **({"id": wanted.id} if wanted.id else {}),
         "parameters": _parameters(model, answered),
     }
-    content, length = write_response(
+    content, json_length = write_response(
         head,
         _label(model),
         label_type(model.stored.classes),
         answered.answers,
         binary=wanted.binary_output,
+        more=_evidence(model, answered),
     )
-    if length is None:
-        return Response(content, media_type="application/json")
-    headers = {LENGTH_HEADER: str(length)}
-    return Response(content, headers=headers, media_type="application/octet-stream")
+    if json_length is None:
+        return DirectAnswer(content)
+    lines = f"content-type: application/octet-stream\r\n{LENGTH_HEADER}: {json_length}"
+    return DirectAnswer(content, f"{lines}\r\n".encode())
+
+
+def _evidence(model: ServedModel, answered: PaidAnswers) -> list[dict[str, Any]]:
+    """Return the further outputs of a model whose answers last.
+
+    Tensors have no null, so abstaining is an output of its own beside the label.
+    """
+    if answered.evidence is None or model.lasting is None:
+        return []
+    shape, least = [len(answered.evidence)], model.lasting.abstain_below
+    found = [
+        {
+            "name": "evidence",
+            "shape": shape,
+            "datatype": "FP64",
+            "data": answered.evidence,
+        }
+    ]
+    if least:
+        told = [evidence < least for evidence in answered.evidence]
+        found.append(
+            {"name": "abstained", "shape": shape, "datatype": "BOOL", "data": told}
+        )
+    return found
 
 
 def _parameters(model: ServedModel, answered: PaidAnswers) -> dict[str, Any]:

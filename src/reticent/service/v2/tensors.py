@@ -243,8 +243,13 @@ def write_response(
     answers: list[bytes],
     *,
     binary: bool,
+    more: list[dict[str, Any]] | None = None,
 ) -> tuple[bytes, int | None]:
-    """Return the body of a response, and how long its JSON is if raw bytes follow."""
+    """Return the body of a response, and how long its JSON is if raw bytes follow.
+
+    `more` are further outputs, always in JSON.
+    """
+    rest = more or []
     output: dict[str, Any] = {
         "name": name,
         "shape": [len(answers)],
@@ -252,11 +257,11 @@ def write_response(
     }
     values = [json.loads(answer) for answer in answers]
     if not binary:
-        body = json.dumps({**head, "outputs": [{**output, "data": values}]})
+        body = json.dumps({**head, "outputs": [{**output, "data": values}, *rest]})
         return body.encode(), None
     raw = _raw_values(values, datatype)
     output["parameters"] = {"binary_data_size": len(raw)}
-    text = json.dumps({**head, "outputs": [output]}).encode()
+    text = json.dumps({**head, "outputs": [output, *rest]}).encode()
     return text + raw, len(text)
 
 

@@ -1,0 +1,205 @@
+"""Thousands of answers under one total: local answers against everything else.
+
+Everybody may spend (total, 1e-6) in all, on 100, 1,000 or 10,000 questions, and all
+promise it for replacing one unit; one line is about zeroing one unit and says so. All
+fit on the same training rows and are asked the same test rows, drawn by the seed. With
+few questions the score is an average over sessions, each of which starts from the state
+after the fit.
+
+The lasting predictor runs at its defaults, which follow from public facts and released
+numbers; it is told the number of questions and nothing else. The settings of the rivals
+by hand (number of teachers, radius, noise) and of the peers are their best on the test
+rows, and nobody pays for that. diffprivlib is pure and uses no delta. Scores are
+accuracies, for California R^2.
+
+Every measurement is kept at once, so a run that stops goes on where it was.
+
+    python -m benchmarks.studies.lasting [--seeds 5] [--only covtype/lasting/1]
+                                         [--questions 100,1000] [--again] [--table]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import peers
+from benchmarks.studies.lasting_by_hand import IndividualNeighbours, Pate, Peer
+from benchmarks.studies.lasting_rivals import (
+    Cell,
+    Lasting,
+    PartitionRelease,
+    Release,
+    Rival,
+    Rows,
+    Votes,
+)
+from reticent.estimators import with_progress
+
+RESULTS = Path(__file__).parent.parent / "results" / "lasting.json"
+DATA = ("covtype", "covtype7", "skin", "adult", "bank", "california")
+TOTALS = (0.5, 1.0, 2.0)
+QUESTIONS = (100, 1_000, 10_000)
+Record = dict[str, Any]
+
+
+def rivals() -> dict[str, Rival]:
+    """Return all methods by name; peers only if their environment is there."""
+    found: list[Rival] = [
+        Lasting("replace-one"),
+        Lasting("zero-out"),
+        Release("release, splines"),
+        PartitionRelease("release, partitions"),
+        Votes("votes of shards"),
+        Pate("PATE by hand"),
+        IndividualNeighbours("individual neighbours by hand"),
+    ]
+    if peers.PYTHON.exists():
+        found += [Peer("DP-EBM", "DP-EBM"), Peer("diffprivlib", "diffprivlib")]
+    return {each.name: each for each in found}
+
+
+def cells(
+    methods: dict[str, Rival],
+    *,
+    seeds: int,
+    only: str = "",
+    questions: Iterable[int] = QUESTIONS,
+    names: Iterable[str] = DATA,
+) -> Iterator[Cell]:
+    """Yield what is to be measured.
+
+    `only` is dataset/method/total. A part that is left out is all; a method is chosen
+    by how its name begins.
+    """
+    wanted = [*only.split("/"), "", "", ""][:3]
+    for name in names:
+        if wanted[0] not in ("", name):
+            continue
+        for method, rival in methods.items():
+            if not method.startswith(wanted[1]) or not rival.suits(name):
+                continue
+            for total in TOTALS:
+                if wanted[2] and float(wanted[2]) != total:
+                    continue
+                for seed in range(seeds):
+                    for count in questions:
+                        yield Cell(name, method, total, count, seed)
+
+
+def read(path: Path) -> list[Record]:
+    return json.loads(path.read_text("utf-8")) if path.exists() else []
+
+
+def write(path: Path, records: list[Record]) -> None:
+    """Write one line per record, and replace the file at once."""
+    lines = ",\n".join(json.dumps(record) for record in records)
+    beside = path.with_suffix(".part")
+    beside.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    os.replace(beside, path)
+
+
+def key_of(record: Record) -> Cell:
+    return Cell(**{name: record[name] for name in Cell.__dataclass_fields__})
+
+
+def run(
+    wanted: list[Cell],
+    methods: dict[str, Rival],
+    path: Path,
+    *,
+    again: bool = False,
+    most_train: int | None = None,
+) -> None:
+    """Measure what is not there yet; keep every record at once."""
+    known = {key_of(record) for record in read(path)}
+    todo = [cell for cell in wanted if again or cell not in known]
+    rows = Rows("", most_train)
+    shown = with_progress(todo, total=len(todo), label="lasting", stream=sys.stderr)
+    for cell in shown:
+        if rows.name != cell.data:
+            rows = Rows(cell.data, most_train)
+        began = time.process_time()
+        found = methods[cell.method].score(cell, rows)
+        record = {
+            **asdict(cell),
+            **found,
+            "train": len(rows.train),
+            "asked": sum(map(len, rows.sessions(cell.questions, cell.seed))),
+            "seconds": round(time.process_time() - began, 1),
+        }
+        # Read again: two parts may run beside each other.
+        kept = [each for each in read(path) if key_of(each) != cell]
+        write(path, [*kept, record])
+        print(
+            f"{cell.data} {cell.method} total={cell.total:g} "
+            f"questions={cell.questions} seed={cell.seed}: {record['score']:.4f} "
+            f"({record['seconds']:g} s)",
+            flush=True,
+        )
+
+
+def table(records: list[Record]) -> str:
+    """Return means over seeds, with standard errors, as a Markdown table."""
+    scores: dict[tuple[str, float, str], dict[int, list[float]]] = {}
+    for record in records:
+        place = (record["data"], record["total"], record["method"])
+        found = scores.setdefault(place, {})
+        found.setdefault(record["questions"], []).append(record["score"])
+    lines = [
+        "| data | total | method | "
+        + " | ".join(f"{count:,} questions" for count in QUESTIONS)
+        + " |",
+        "|---" * (3 + len(QUESTIONS)) + "|",
+    ]
+    order = {name: place for place, name in enumerate(DATA)}
+    for name, total, method in sorted(
+        scores, key=lambda place: (order.get(place[0], len(order)), place[1])
+    ):
+        found = scores[name, total, method]
+        means = [shown_score(found.get(count, [])) for count in QUESTIONS]
+        lines.append(f"| {name} | {total:g} | {method} | {' | '.join(means)} |")
+    return "\n".join(lines)
+
+
+def shown_score(values: list[float]) -> str:
+    if not values:
+        return "-"
+    if len(values) == 1:
+        return f"{values[0]:.4f}"
+    error = np.std(values, ddof=1) / np.sqrt(len(values))
+    return f"{np.mean(values):.4f} ({error:.4f})"
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", default="", help="dataset/method/total")
+    parser.add_argument("--questions", default=",".join(map(str, QUESTIONS)))
+    parser.add_argument("--again", action="store_true", help="measure again")
+    parser.add_argument("--table", action="store_true", help="only print the table")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    if not given.table:
+        if not peers.PYTHON.exists():
+            print(f"left out: {peers.SKIPPED}", file=sys.stderr)
+        methods = rivals()
+        counts = [int(count) for count in given.questions.split(",")]
+        wanted = cells(methods, seeds=given.seeds, only=given.only, questions=counts)
+        run(list(wanted), methods, given.out, again=given.again)
+    print(table(read(given.out)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""``reticent tune``: choose settings with the same records, and pay for choosing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from reticent.cli.fit import (
+    BudgetOption,
+    ChangeBudget,
+    DeltaOption,
+    Learner,
+    Release,
+)
+from reticent.cli.options import HOME, AsJson, HomeOption
+from reticent.cli.output import Output
+from reticent.errors import InvalidParameterError
+from reticent.home import FitOptions, Home, Tuning, tune_and_store
+from reticent.learners import PrivateSearch
+from reticent.schemas import Schema
+
+Grid = Annotated[
+    str | None,
+    typer.Option(
+        help='Settings to try, as JSON: {"clip": [0.5, 1.0], "steps": [50, 200]}.',
+        show_default="a public list of 6 to 12",
+    ),
+]
+
+
+def tune(
+    data: Annotated[Path, typer.Argument(help="The sensitive rows: CSV or Parquet.")],
+    schema: Annotated[Path, typer.Option(help="The public schema.")],
+    name: Annotated[str, typer.Option(help="What to call the model.")] = "model",
+    release: Release = True,
+    epsilon: Annotated[
+        float, typer.Option(help="Cost of choosing, a released model included.")
+    ] = 1.0,
+    answer_epsilon: Annotated[
+        float, typer.Option(help="With --ask: cost of one answer later.")
+    ] = 1.0,
+    grid: Grid = None,
+    runs: Annotated[
+        float, typer.Option(help="Runs on average; their number stays secret.")
+    ] = 10.0,
+    budget: BudgetOption = None,
+    delta: DeltaOption = None,
+    change_budget: ChangeBudget = False,
+    dataset: Annotated[
+        str, typer.Option(help="Whose budget is spent; one name per population.")
+    ] = "data",
+    learner: Learner = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a model of this name.")
+    ] = False,
+    home: HomeOption = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Search for good settings privately, and store the model that was found.
+
+    One certificate covers all runs. Nothing but the best run is shown.
+
+    Example: reticent tune adult.csv --schema adult.json --name income --epsilon 1
+
+    Example: reticent tune adult.csv --schema adult.json --ask --epsilon 2
+    """
+    output = Output(as_json)
+    options = FitOptions(
+        name=name,
+        dataset=dataset,
+        epsilon=epsilon if release else answer_epsilon,
+        budget=budget,
+        delta=delta,
+        change_budget=change_budget,
+        learner=learner,
+        release=release,
+        replace=replace,
+    )
+    tuning = Tuning(epsilon=epsilon, grid=_grid(grid), runs=runs)
+    place = Home.at(home)
+    search = tune_and_store(
+        place, data, Schema.read(schema), options, tuning, note=output.note
+    )
+    _report(output, place, search, options)
+
+
+def _report(
+    output: Output, place: Home, search: PrivateSearch, options: FitOptions
+) -> None:
+    name, settings = options.name, search.best_params_
+    found = {
+        "model": name,
+        "path": str(place.models / name),
+        "settings": settings,
+        "score": search.best_score_,
+        "certificate": search.certificate_.as_dict(),
+        "units": search.n_units_,
+    }
+    chosen = ", ".join(f"{key}={value}" for key, value in settings.items())
+    kept = (
+        "released, and charged to the dataset with the search. Its answers are free."
+        if options.release
+        else f"each answer costs {search.best_estimator_.certificate_.guarantee} more."
+    )
+    output.result(
+        found,
+        [
+            f"{name}: {chosen}.",
+            f"Score of the best run, with noise: {search.best_score_:.4f}. It is the "
+            "best of several, so it is too high on average.",
+            str(search.certificate_),
+            f"{name}: {kept}",
+        ],
+    )
+
+
+def _grid(text: str | None) -> dict[str, list[Any]] | None:
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not (
+        isinstance(found, dict)
+        and found
+        and all(isinstance(values, list) and values for values in found.values())
+    ):
+        raise InvalidParameterError(
+            "--grid must be JSON with a list for each parameter, for example "
+            "'{\"clip\": [0.5, 1.0]}'."
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Partitions of declared columns, and models that are sums over their parts."""

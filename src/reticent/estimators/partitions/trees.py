@@ -1,0 +1,152 @@
+"""Random partitions: drawn without looking at the data (L12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.estimators.partitions.codes import STEPS, CodedColumns, Codes
+from reticent.mechanisms import RandomSource
+
+#: The part of each row in each partition, of shape (n_partitions, n_rows).
+Parts: TypeAlias = NDArray[np.uint16]
+#: For each numeric column, the share of rows at or below each code; None elsewhere.
+Shares: TypeAlias = "tuple[NDArray[np.float64] | None, ...]"
+
+# For so few rows, one call for all questions is faster than one call per question.
+_FEW_ROWS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """Several ways to divide all possible rows into parts.
+
+    A partition asks some columns one question each; the answers, in order, name the
+    part. What a question answers is a table over the codes of its column.
+
+    Attributes
+    ----------
+    columns : tuple of ndarray of int
+        For each partition, the columns that it asks.
+    tables : tuple of tuple of ndarray of uint16
+        For each question, the answer to each code, shifted to its place in the name.
+    n_parts : ndarray of int
+        How many parts each partition has.
+    """
+
+    columns: tuple[NDArray[np.int64], ...]
+    tables: tuple[tuple[NDArray[np.uint16], ...], ...]
+    n_parts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def parts(self, codes: Codes) -> Parts:
+        """Return the part of each row in each partition."""
+        if len(codes) <= _FEW_ROWS:
+            return self._parts_of_few(codes)
+        by_column = np.ascontiguousarray(codes.T)
+        found = np.zeros((len(self), len(codes)), dtype=np.uint16)
+        for out, columns, tables in zip(found, self.columns, self.tables, strict=True):
+            for column, table in zip(columns, tables, strict=True):
+                out += table[by_column[column]]
+        return found
+
+    def _parts_of_few(self, codes: Codes) -> Parts:
+        """Return the same for few rows, all questions at once."""
+        answers, firsts, columns, starts = self._flat
+        found = answers[firsts[:, None] + codes.T[columns].astype(np.int64)]
+        return np.asarray(np.add.reduceat(found, starts, axis=0, dtype=np.uint16))
+
+    @cached_property
+    def _flat(self) -> tuple[NDArray[Any], ...]:
+        """All tables in one array, where each begins, its column, and partitions."""
+        tables = [table for own in self.tables for table in own]
+        sizes = [len(table) for table in tables]
+        firsts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        asked = [len(own) for own in self.columns]
+        starts = np.concatenate([[0], np.cumsum(asked)[:-1]])
+        return np.concatenate(tables), firsts, np.concatenate(self.columns), starts
+
+    def only(self, place: int) -> Partitions:
+        """Return one of the partitions by itself."""
+        one = slice(place, place + 1)
+        return Partitions(self.columns[one], self.tables[one], self.n_parts[one])
+
+    def joined(self, other: Partitions) -> Partitions:
+        """Return the partitions of both."""
+        return Partitions(
+            self.columns + other.columns,
+            self.tables + other.tables,
+            np.concatenate([self.n_parts, other.n_parts]),
+        )
+
+
+def single_columns(columns: CodedColumns, shares: Shares, bins: int) -> Partitions:
+    """Return partitions that ask one column each.
+
+    A category has one part per level. Numbers have `bins` parts of equal width and, in
+    a second partition, `bins` parts that hold about equally many rows by `shares`.
+    """
+    asked, tables, sizes = [], [], []
+    for place, column in enumerate(columns.columns):
+        codes = np.arange(column.n_codes)
+        ways = [codes]
+        if column.numeric:
+            share = shares[place]
+            ways = [codes * bins // STEPS]
+            if share is not None:
+                inner = np.searchsorted(np.arange(1, bins) / bins, share, side="left")
+                ways.append(np.append(inner, bins))
+        for way in ways:
+            asked.append(np.array([place]))
+            tables.append((way.astype(np.uint16),))
+            sizes.append(int(way.max()) + 1)
+    return Partitions(tuple(asked), tuple(tables), np.array(sizes, dtype=np.int64))
+
+
+def random_trees(
+    columns: CodedColumns,
+    shares: Shares,
+    *,
+    n_trees: int,
+    depth: int,
+    source: RandomSource,
+) -> Partitions:
+    """Draw trees that ask `depth` questions of random columns, whatever the rows are.
+
+    A question to a number is whether it is above a random cut. Every second tree draws
+    its cuts evenly from the range; the others draw them by `shares`, so that they fall
+    where rows are. A question to a category is whether its level is in a random half.
+    Missing values answer at random, the same for all.
+    """
+    n_columns = len(columns)
+    # Public randomness: it needs no secrecy, only independence of the rows.
+    asked = (_uniform(source, n_trees * depth) * n_columns).astype(np.int64)
+    asked = asked.reshape(n_trees, depth)
+    cuts = _uniform(source, n_trees * depth).reshape(n_trees, depth)
+    tables = []
+    for tree in range(n_trees):
+        questions = []
+        for level in range(depth):
+            column = columns.columns[asked[tree, level]]
+            share = shares[asked[tree, level]] if tree % 2 else None
+            if column.numeric:
+                position = np.arange(STEPS) / STEPS if share is None else share
+                above = position > cuts[tree, level]
+                side = _uniform(source, 1) < 0.5
+                bits = np.append(above, side)
+            else:
+                bits = _uniform(source, column.n_codes) < 0.5
+            questions.append(bits.astype(np.uint16) << np.uint16(level))
+        tables.append(tuple(questions))
+    sizes = np.full(n_trees, 1 << depth, dtype=np.int64)
+    return Partitions(tuple(asked), tuple(tables), sizes)
+
+
+def _uniform(source: RandomSource, count: int) -> NDArray[np.float64]:
+    return (source.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53

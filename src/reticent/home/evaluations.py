@@ -1,0 +1,171 @@
+"""How good a stored model is on labelled rows: measured, paid for and remembered."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.errors import InvalidParameterError
+from reticent.evaluation import Evaluation, PrivateMetric
+from reticent.guarantees import Certificate
+from reticent.home.home import Home
+from reticent.home.served_models import ServedModel, answer_rows, dataset_account
+from reticent.ledger import Charge, Ledger, Request
+from reticent.schemas import NumericTarget, Table, read_table
+
+#: What can be measured.
+METRICS = ("accuracy", "auc", "calibration", "confusion", "log-loss", "r2")
+_NEED_PROBABILITIES = ("auc", "calibration", "log-loss")
+_TAKE_UNITS = ("accuracy", "log-loss")
+
+
+def evaluate_model(
+    home: Home,
+    name: str,
+    data: str | os.PathLike[str],
+    *,
+    metric: str = "accuracy",
+    epsilon: float = 0.1,
+    confidence: float = 0.95,
+    client: str = "evaluation",
+) -> PrivateMetric:
+    """Measure a model on labelled rows that it was not trained on.
+
+    The metric is charged to the model's dataset before its noise is drawn. Answers of
+    a model that was not released are charged like all others. The result is added to
+    the model's history.
+
+    Parameters
+    ----------
+    home : Home
+        Where the model is.
+    name : str
+        The model.
+    data : path
+        Labelled rows: CSV or Parquet.
+    metric : str, default="accuracy"
+        One of `METRICS`.
+    epsilon : float, default=0.1
+        Privacy cost of the metric, for the people in `data`.
+    confidence : float, default=0.95
+        Of the interval.
+    client : str, default="evaluation"
+        Whose account pays for answers, beside the dataset's.
+    """
+    if metric not in METRICS:
+        raise InvalidParameterError(
+            f"metric={metric!r} must be one of {', '.join(METRICS)}."
+        )
+    with home.open_model(name, client=client) as (ledger, served):
+        table = read_table(data, served.stored.schema)
+        _check(served, table, metric)
+
+        def pay(certificate: Certificate[Any]) -> None:
+            _charge(ledger, served, certificate)
+
+        how = Evaluation(epsilon, confidence, pay)
+        if metric in _NEED_PROBABILITIES:
+            found = _of_probabilities(how, served, table, metric)
+        else:
+            answered = answer_rows(ledger, served, table, client=client)
+            answers = np.array([json.loads(each) for each in answered.answers])
+            found = _of_answers(how, served, table, metric, answers)
+    _remember(home, name, found, epsilon)
+    return found
+
+
+def evaluation_history(home: Home, name: str) -> list[dict[str, Any]]:
+    """Return all measurements of a model, oldest first."""
+    path = _history(home, name)
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def _check(served: ServedModel, table: Table, metric: str) -> None:
+    number = isinstance(served.stored.schema.label, NumericTarget)
+    if number != (metric == "r2"):
+        raise InvalidParameterError(
+            f"metric={metric!r} does not fit a model that answers with "
+            f"{'numbers: use r2' if number else 'labels: r2 is for numbers'}."
+        )
+    if metric in _NEED_PROBABILITIES and (
+        served.stored.charged or not hasattr(served.stored.predictor, "predict_proba")
+    ):
+        raise InvalidParameterError(
+            f"metric={metric!r} needs probabilities, which model {served.name!r} does "
+            "not give. Released classifiers do; accuracy and confusion need none."
+        )
+    repeated = table.units is not None and len(set(table.units)) < len(table)
+    if repeated and metric not in _TAKE_UNITS:
+        raise InvalidParameterError(
+            f"metric={metric!r} needs one row for each unit; keep one row of each."
+        )
+
+
+def _truth(served: ServedModel, table: Table) -> NDArray[Any]:
+    """Return the labels as the schema has them, or the numbers."""
+    label: Any = table.label
+    if served.stored.classes is None:
+        return np.asarray(label, dtype=np.float64)
+    return np.array([served.stored.schema.classes[code] for code in label])
+
+
+def _of_answers(
+    how: Evaluation, served: ServedModel, table: Table, metric: str, answers: Any
+) -> PrivateMetric:
+    truth = _truth(served, table)
+    if metric == "accuracy":
+        return how.accuracy(truth, answers, units=table.units)
+    if metric == "confusion":
+        return how.confusion(truth, answers, list(served.stored.schema.classes))
+    target: Any = served.stored.schema.label
+    return how.r2(truth, answers, (target.low, target.high))
+
+
+def _of_probabilities(
+    how: Evaluation, served: ServedModel, table: Table, metric: str
+) -> PrivateMetric:
+    stored = served.stored
+    model: Any = stored.predictor
+    said = np.asarray(model.predict_proba(stored.encoder.transform(table)))
+    names = list(stored.classes or ())
+    truth = _truth(served, table)
+    if metric == "log-loss":
+        return how.log_loss(truth, said, names, units=table.units)
+    if len(names) != 2:
+        raise InvalidParameterError(f"metric={metric!r} is for two labels.")
+    if metric == "auc":
+        return how.auc(truth, said[:, 1], names[1])
+    return how.calibration(truth, said[:, 1], names[1])
+
+
+def _charge(ledger: Ledger, served: ServedModel, certificate: Certificate[Any]) -> None:
+    ledger.charge(
+        Request(
+            key=f"/evaluation/{secrets.token_hex(16)}",
+            accounts=(dataset_account(served.stored.dataset.name),),
+            charge=Charge.of(certificate),
+            queries=(b"a metric",),
+        )
+    )
+
+
+def _history(home: Home, name: str) -> Path:
+    return home.path / "evaluations" / f"{name}.jsonl"
+
+
+def _remember(home: Home, name: str, found: PrivateMetric, epsilon: float) -> None:
+    path = _history(home, name)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    moment = datetime.now(UTC).isoformat(timespec="seconds")
+    line = json.dumps({"time": moment, "epsilon": epsilon, **found.as_dict()})
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")

@@ -1,0 +1,116 @@
+"""What to make of a file of sensitive rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from reticent._text import checked_name
+from reticent.errors import InvalidParameterError
+from reticent.estimators import RELATIONS
+
+__all__ = ["LEARNERS", "RELATIONS", "FitOptions"]
+
+LEARNERS = ("boosting", "linear")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """What to make of the rows; the options of ``reticent fit``.
+
+    Parameters
+    ----------
+    name, dataset : str
+        What to call the model, and whose budget it spends.
+    epsilon : float, default=1.0
+        Privacy cost of one answer; of the whole model if it is released; of all answers
+        together if they last.
+    budget, delta : float or None, default=None
+        What everything made from the dataset may cost together. None takes what the
+        dataset has, or 50 and 1e-6 for a new one.
+    change_budget : bool, default=False
+        Whether a dataset that has another budget gets this one, for all its models.
+    learner : {"boosting", "linear"} or None, default=None
+        What is trained; None takes boosting, or linear for a release.
+    release : bool, default=False
+        Whether the model itself is made private, so that its answers are free.
+    lasting : bool, default=False
+        Whether one total covers any number of answers, each from the records near its
+        question.
+    relation : {"replace-one", "zero-out"}, default="replace-one"
+        What the total of lasting answers is about.
+    public : Path or None, default=None
+        Public rows without labels: a student of private answers about them is
+        released.
+    shards, jobs : int or None, default=None
+        Number of shards, and how many are trained at a time.
+    scratch : Path or None, default=None
+        Where rows lie while shards are trained, for files larger than memory; None
+        reads the whole file.
+    replace : bool, default=False
+        Whether a model of this name may be replaced.
+    accept_noise : bool, default=False
+        Whether to train even if answers will be hardly more than noise.
+    verbose : bool, default=False
+        Whether to show progress.
+    """
+
+    name: str = "model"
+    dataset: str = "data"
+    epsilon: float = 1.0
+    budget: float | None = None
+    delta: float | None = None
+    change_budget: bool = False
+    learner: str | None = None
+    release: bool = False
+    lasting: bool = False
+    relation: str = RELATIONS[0]
+    public: Path | None = None
+    shards: int | None = None
+    jobs: int | None = None
+    scratch: Path | None = None
+    replace: bool = False
+    accept_noise: bool = False
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        checked_name("name", self.name)
+        checked_name("dataset", self.dataset)
+        if self.learner not in (None, *LEARNERS):
+            raise InvalidParameterError(
+                f"learner={self.learner!r} must be one of {', '.join(LEARNERS)}."
+            )
+        if self.relation not in RELATIONS:
+            raise InvalidParameterError(
+                f"relation={self.relation!r} must be one of {', '.join(RELATIONS)}."
+            )
+        self._check_lasting()
+
+    def _check_lasting(self) -> None:
+        others = (self.learner, self.public, self.shards, self.scratch)
+        if self.lasting and (
+            self.release or any(other is not None for other in others)
+        ):
+            raise InvalidParameterError(
+                "lasting answers (--lasting) come from the records near a question: "
+                "no release, learner, shards, scratch folder or public rows."
+            )
+        if not self.lasting and self.relation != RELATIONS[0]:
+            raise InvalidParameterError(
+                f"relation={self.relation!r} is for lasting answers (--lasting)."
+            )
+
+    @property
+    def releases(self) -> bool:
+        """Whether the model itself is made private."""
+        return self.release or self.public is not None
+
+    @property
+    def paid_once(self) -> bool:
+        """Whether the dataset pays once, for the model or for all of its answers."""
+        return self.releases or self.lasting
+
+    @property
+    def linear(self) -> bool:
+        """Whether linear models are trained."""
+        return self.learner == "linear" or (self.learner is None and self.releases)

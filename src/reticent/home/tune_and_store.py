@@ -1,0 +1,177 @@
+"""From a file of sensitive rows to a tuned model: what ``reticent tune`` calls."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from reticent.errors import InvalidParameterError
+from reticent.guarantees import (
+    ApproxDP,
+    Budget,
+    Certificate,
+    PureDP,
+    ReplaceOne,
+    Scope,
+    claim,
+)
+from reticent.home.accounts import price_problem
+from reticent.home.dataset_budgets import DatasetBudget
+from reticent.home.fit_options import FitOptions
+from reticent.home.home import Home
+from reticent.home.model_choice import asked_predictor, released_learner
+from reticent.home.served_models import dataset_account
+from reticent.home.train_and_store import (
+    check_label,
+    check_name_is_free,
+    store_model,
+)
+from reticent.learners import PrivateSearch
+from reticent.ledger import Cap, Charge, Request
+from reticent.schemas import Schema, read_table
+
+_Grid: TypeAlias = dict[str, list[Any]]
+
+# Settings that are tried if none are named. Public: they do not depend on any data.
+_GRADIENT: _Grid = {"clip": [0.25, 0.5, 1.0], "steps": [50, 100, 200, 400]}
+_OBJECTIVE: _Grid = {"regularization": ["auto", 0.001, 0.003, 0.01, 0.03, 0.1]}
+_TREES: _Grid = {
+    "estimator__max_leaf_nodes": [4, 8, 16],
+    "estimator__learning_rate": [0.05, 0.1, 0.2, 0.4],
+}
+_LINEAR_LABELS: _Grid = {"estimator__C": [0.01, 0.1, 1.0, 10.0]}
+_LINEAR_NUMBERS: _Grid = {"estimator__alpha": [0.1, 1.0, 10.0, 100.0]}
+# Part of the dataset's delta that a search uses. Accounts keep a twentieth for charges
+# that have a delta of their own.
+_DELTA_SHARE = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """How to search; the options of ``reticent tune`` beside those of ``fit``.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        What choosing costs; for a release this includes the model.
+    grid : mapping or None, default=None
+        Lists of values by the name of a parameter; None tries a public default.
+    runs : float, default=10
+        Number of runs on average.
+    """
+
+    epsilon: float = 1.0
+    grid: Mapping[str, list[Any]] | None = None
+    runs: float = 10.0
+
+
+def tune_and_store(
+    home: Home,
+    data: str | os.PathLike[str],
+    schema: Schema,
+    options: FitOptions,
+    tuning: Tuning,
+    *,
+    note: Callable[[str], None] | None = None,
+) -> PrivateSearch:
+    """Search for settings on a file, pay for it, and store what was found.
+
+    Parameters
+    ----------
+    home : Home
+        Where model, ledger and keys are.
+    data : path
+        The sensitive rows: CSV or Parquet.
+    schema : Schema
+        What is publicly known about them.
+    options : FitOptions
+        What to make of them: a release, or a predictor with its own epsilon.
+    tuning : Tuning
+        How to search.
+    note : callable or None, default=None
+        Called with a sentence when the search begins.
+
+    Returns
+    -------
+    PrivateSearch
+        The fitted search.
+
+    Raises
+    ------
+    BudgetExhaustedError
+        If the dataset's budget does not cover the search; nothing is trained then.
+    """
+    check_label(schema)
+    check_name_is_free(home, options)
+    if options.public is not None or options.scratch is not None:
+        raise InvalidParameterError(
+            "tuning takes rows in memory, and no public rows; fit with the settings "
+            "that were found instead."
+        )
+    account = DatasetBudget(home, options.dataset)
+    change = options.change_budget
+    budget = account.settle(options.budget, options.delta, change=change)
+    price = _price(account, budget, tuning.epsilon)
+    account.check(_expected(price), budget)  # before anything is trained
+    build = released_learner if options.release else asked_predictor
+    encoder, model = build(schema, options, price.delta)
+    search = PrivateSearch(
+        model,
+        dict(tuning.grid) if tuning.grid is not None else _grid(model, options),
+        price,
+        runs=tuning.runs,
+    )
+    if note is not None:
+        note(f"searching on {os.fspath(data)} ...")
+    rows = read_table(data, schema)
+    search.fit(encoder.transform(rows), rows.label, units=rows.units)
+    charge = Charge.of(search.certificate_)
+    account.open(budget, charge.relation)
+    if not options.release:
+        with account.ledger() as ledger:
+            ledger.charge(
+                Request(
+                    key=f"/tuning/{secrets.token_hex(16)}",
+                    accounts=(dataset_account(options.dataset),),
+                    charge=charge,
+                    queries=(b"the choice",),
+                )
+            )
+    store_model(account, search.best_estimator_, encoder, options, budget)
+    return search
+
+
+def _price(account: DatasetBudget, budget: Budget, epsilon: float) -> Budget:
+    """Return what the search may cost: with a delta only if the account takes one."""
+    asked = Budget(epsilon, _DELTA_SHARE * budget.delta)
+    if asked.delta == 0:
+        return asked
+    charge = Charge.loss(
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        rho=asked.epsilon**2 / 2,
+        certificate="tuning",
+    )
+    known = account.balance()
+    cap = Cap.within(budget) if known is None else known.cap
+    return asked if price_problem(cap, charge) is None else Budget(epsilon)
+
+
+def _expected(price: Budget) -> Certificate[Any]:
+    """Return what the search will promise."""
+    loss: Any = PureDP(price.epsilon)
+    if price.delta > 0:
+        loss = ApproxDP(price.epsilon, price.delta)
+    return claim(loss, ReplaceOne(1), Scope.MODEL, statement="before it is trained")
+
+
+def _grid(model: Any, options: FitOptions) -> _Grid:
+    known = model.get_params()
+    if options.release:
+        return _GRADIENT if "steps" in known else _OBJECTIVE
+    if not options.linear:
+        return _TREES
+    return _LINEAR_LABELS if "estimator__C" in known else _LINEAR_NUMBERS

@@ -1,0 +1,1 @@
+"""Choosing settings with the same records, in one certificate (G26)."""

@@ -1,0 +1,196 @@
+"""One run of a search: train on one part with a setting, score on the other."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+
+from reticent._numbers import down
+from reticent._sklearn import safe_indexing
+from reticent.errors import InvalidParameterError, ReticentWarning
+from reticent.evaluation import UNIT_STEPS, NoisySums, in_steps, unit_sums
+from reticent.guarantees import (
+    ZCDP,
+    ApproxDP,
+    Certificate,
+    GaussianDP,
+    PureDP,
+    pure_to_approx,
+    repeat,
+    zcdp_composition,
+)
+from reticent.learners.meta.base import UnitTable, privacy_of
+from reticent.learners.search.plan import RunPlan
+from reticent.mechanisms import RandomSource
+from reticent.prediction import LawfulPredictor, PrivateVotingClassifier
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What one run gave: only the best is released.
+
+    Attributes
+    ----------
+    setting : dict
+        The setting that was drawn.
+    model : estimator
+        What was trained with it.
+    score : float
+        Its noisy score.
+    trained, scored : Certificate
+        What training and the score promise.
+    """
+
+    setting: dict[str, Any]
+    model: Any
+    score: float
+    trained: Certificate[Any]
+    scored: Certificate[Any]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunTask:
+    """What all runs of a search share.
+
+    Attributes
+    ----------
+    estimator : estimator
+        What is cloned.
+    settings : list of dict
+        The public settings.
+    public : dict
+        Parameters that every clone gets, such as the labels.
+    plan : RunPlan
+        What a run may cost.
+    bounds : (float, float) or None
+        Public range of a regressor's targets.
+    questions : int
+        How many held-out units a predictor is asked about.
+    """
+
+    estimator: Any
+    settings: list[dict[str, Any]]
+    public: dict[str, Any]
+    plan: RunPlan
+    bounds: tuple[float, float] | None
+    questions: int
+
+    @property
+    def asks(self) -> bool:
+        """Whether candidates are predictors, whose answers cost."""
+        return isinstance(self.estimator, LawfulPredictor)
+
+    def run(
+        self,
+        table: UnitTable,
+        train: NDArray[np.int64],
+        held_out: NDArray[np.int64],
+        source: RandomSource,
+    ) -> Run:
+        """Draw a setting, train, and score privately."""
+        place = int(source.below(np.array([len(self.settings)], dtype=np.uint64))[0])
+        setting = self.settings[place]
+        model = self.candidate(setting, source)
+        X, y, units = table.take(train)
+        with warnings.catch_warnings():
+            # They are about the prices of runs, and would tell how many there are.
+            warnings.simplefilter("ignore", ReticentWarning)
+            model.fit(X, y) if units is None else model.fit(X, y, units=units)
+        trained = self._promise(model)
+        noisy = NoisySums.drawn(
+            np.array([self._goodness(model, table, held_out)]),
+            unit_sums(n=len(held_out), steps=UNIT_STEPS),
+            self.plan.score_epsilon,
+            source,
+        )
+        score = float(noisy.values[0]) / (UNIT_STEPS * len(held_out))
+        return Run(setting, model, score, trained, noisy.certificate)
+
+    def candidate(self, setting: dict[str, Any], source: RandomSource) -> Any:
+        """Return a clone with a setting, at the price that a run may have."""
+        model = clone(self.estimator).set_params(**self.public, **setting)
+        model.set_params(**self._price(model))
+        if "verbose" in model.get_params(deep=False):
+            model.set_params(verbose=False)  # bars would tell how many runs there are
+        if "random_state" in model.get_params() and (
+            source.seeded or model.random_state is not None
+        ):
+            # Runs that share a seed would share their noise.
+            seed = int(source.words(1)[0] >> np.uint64(33))
+            model.set_params(random_state=seed)
+        return model
+
+    def _price(self, model: Any) -> dict[str, Any]:
+        plan, known = self.plan, model.get_params()
+        if not self.asks:
+            price = {"epsilon": plan.epsilon}
+            return {**price, "delta": plan.delta} if plan.delta > 0 else price
+        promise = plan.promise
+        if isinstance(promise, PureDP):
+            return {"epsilon": down(promise.epsilon / self.questions)}
+        step = promise.rho / self.questions * (1 - 1e-9)
+        price = {"delta": 0.0} if "delta" in known else {}
+        if isinstance(model, PrivateVotingClassifier):
+            return {**price, "epsilon": math.sqrt(8 * step), "rule": "soft"}
+        return {**price, "epsilon": math.sqrt(2 * step)}
+
+    def _promise(self, model: Any) -> Certificate[Any]:
+        """Return what training promises in the kind of the plan, or refuse it."""
+        most = self.plan.promise
+        found = self._stated(model, most)
+        if not found.guarantee.implies(most):
+            raise InvalidParameterError(
+                f"{type(model).__name__} promises {found.guarantee} where a run may "
+                f"cost {most}. Leave its epsilon and delta to the search."
+            )
+        return found
+
+    def _stated(self, model: Any, most: Any) -> Certificate[Any]:
+        if self.asks:
+            one = model.certificate_
+            if isinstance(most, PureDP):
+                return repeat(one, self.questions, methods=("basic",))
+            return zcdp_composition(one, counts=(self.questions,))
+        if isinstance(most, GaussianDP):
+            return model.gaussian_certificate_
+        if isinstance(most, ZCDP):
+            return model.zcdp_certificate_
+        found = privacy_of(model)
+        if isinstance(most, ApproxDP) and not isinstance(found.guarantee, ApproxDP):
+            return pure_to_approx(found)
+        return found
+
+    def _goodness(
+        self, model: Any, table: UnitTable, held_out: NDArray[np.int64]
+    ) -> int:
+        """Return how good a model is on held-out units, each up to `UNIT_STEPS`.
+
+        What a unit adds is a function of its own rows. A product of matrices rounds a
+        row by its place and by the number of rows, so units of several rows are
+        predicted one by one. A predictor is asked about one row of each unit.
+        """
+        X, y, units = table.take(held_out)
+        if units is None:
+            return int(in_steps(self._values(model, X, y), None, len(y)).sum())
+        total = 0
+        for unit in range(len(held_out)):
+            own = np.flatnonzero(units == unit)[: 1 if self.asks else None]
+            values = self._values(model, safe_indexing(X, own), y[own])
+            total += int(in_steps(values, np.zeros(len(own), np.int64), 1)[0])
+        return total
+
+    def _values(self, model: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return how good the model is on each row, in [0, 1]."""
+        said = np.asarray(model.predict(X))
+        if is_classifier(self.estimator):
+            return (said == y).astype(np.float64)
+        low, high = self.bounds or (0.0, 1.0)
+        told = np.clip(np.nan_to_num(said.astype(np.float64)), low, high)
+        error = (told - np.clip(y.astype(np.float64), low, high)) / (high - low)
+        return np.asarray(1 - np.minimum(error**2, 1.0))

@@ -1,0 +1,1 @@
+"""Released models of tables: sums over single columns and random partitions."""

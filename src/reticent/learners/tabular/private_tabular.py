@@ -1,0 +1,276 @@
+"""Released models of tables beyond additive ones: random partitions (L12, L13, L14)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from reticent._arrays import Floats
+from reticent._numbers import positive
+from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
+from reticent.estimators import (
+    RELATIONS,
+    CodedColumns,
+    ColumnFacts,
+    PartitionModel,
+    RoundBudget,
+    Rounds,
+    UnitIds,
+    UnitRows,
+    check_bounds,
+    checked_labels,
+    checked_targets,
+    fit_prior,
+    noisy_shares,
+    plan_partitions,
+    unit_positions,
+)
+from reticent.guarantees import Certificate
+from reticent.mechanisms import UnitFilter, noise_source
+
+# The share of a unit's budget that the spread of columns takes; the rest is for steps.
+_SPREAD_SHARE = 0.03
+_STEP_SHARE = 0.96
+
+
+@dataclass(eq=False, repr=False)
+class PrivateTabular(BaseEstimator):
+    """What released models of tables share."""
+
+    epsilon: float = 1.0
+    _: KW_ONLY
+    delta: float = 1e-6
+    columns: Sequence[ColumnFacts] | None = None
+    relation: str = "replace-one"
+    random_state: Any = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "columns": ["array-like", list, tuple, None],
+        "relation": [StrOptions(set(RELATIONS))],
+    }
+    _logistic: ClassVar[bool] = True
+
+    def _release(
+        self,
+        X: Floats,
+        targets: Floats,
+        units: UnitIds,
+        *,
+        labels_from_data: bool,
+    ) -> None:
+        """Learn a model, all of which may be shared."""
+        owner = type(self).__name__
+        epsilon, delta = positive(owner, "epsilon", self.epsilon), float(self.delta)
+        budget = RoundBudget.of(owner, epsilon, delta, str(self.relation))
+        columns = CodedColumns.of(self.columns, X.shape[1])
+        source = noise_source(self.random_state)
+        positions, n_units = unit_positions(units, len(X))
+        rows = UnitRows.of(columns.encode(X), targets, positions, n_units, source)
+        rounds = Rounds(budget, UnitFilter(n_units, budget.cap), source)
+        shares = noisy_shares(rows, columns, rounds, share=_SPREAD_SHARE)
+        partitions = plan_partitions(
+            columns, shares, rounds, n_units=n_units, share=_STEP_SHARE
+        )
+        self.columns_: CodedColumns = columns
+        self.model_: PartitionModel = fit_prior(
+            rows, partitions, rounds, logistic=self._logistic, share=_STEP_SHARE
+        )
+        self.certificate_: Certificate[Any] = budget.certificate(
+            n=n_units,
+            delta=delta,
+            scope="model",
+            labels_from_data=labels_from_data,
+            seeded=source.seeded,
+        )
+        self.n_units_ = n_units
+
+    def _checked(self, X: MatrixLike, *, reset: bool) -> Floats:
+        if not reset:
+            check_is_fitted(self, "model_")
+        return np.asarray(
+            validate_data(
+                self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"
+            )
+        )
+
+    def _mean(self, X: MatrixLike) -> Floats:
+        """Return what the model expects, of shape (n_scores, n_rows)."""
+        return self.model_.mean(self.columns_.encode(self._checked(X, reset=False)))
+
+    @abstractmethod
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Return one answer per row; free, because the model was paid for."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # the fit draws fresh noise
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
+    r"""Classifier of declared columns, released as a sum over parts of the table.
+
+    Give it public facts about the columns and a budget. It divides the rows by single
+    columns and by random trees that ask several columns each, all drawn without looking
+    at the rows except for a noisy histogram of each numeric column. Then noisy gradient
+    descent learns what each part adds to the score. How deep the trees are and how long
+    the steps follows from the number of units and the budget.
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=1.0 and 1e-6
+        What releasing the model costs.
+    columns : sequence, default=None
+        Public facts, one entry per column: a range ``(low, high)``, a number of levels
+        (cells are then 0, 1, 2, ...), or a column of `reticent.schemas`. Numbers
+        outside go to the ends of their range. None declares all ranges as (-1, 1).
+    relation : {"replace-one", "zero-out"}, default="replace-one"
+        Which neighbours the certificate is about.
+    classes : array-like, default=None
+        The public labels. None reads them from `y` and assumes them public.
+    random_state : int, RandomState instance or None, default=None
+        None draws from the operating system; anything else is for experiments.
+
+    Attributes
+    ----------
+    model_ : PartitionModel
+        The released model.
+    certificate_ : Certificate
+        (epsilon, delta)-DP of the model.
+    classes_, n_units_
+        The labels, and the number of units.
+
+    Guarantee
+    ---------
+    The model, and all noisy sums that led to it, are (`epsilon`, `delta`)-DP. *Proof.*
+    Each sum is a round of individual accounting (G24): a unit adds whole numbers that
+    depend on its own rows and on released numbers, and takes part only while its own
+    sum of squared norms over squared scales stays within its budget.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    >>> model = PrivateTabularClassifier(1.0, classes=[0, 1]).fit(X, y)
+    >>> print(model.certificate_.headline())
+    (1, 1e-06)-DP for the model, replace one unit of 2000; proved
+    """
+
+    classes: ArrayLike | None = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PrivateTabular._parameter_constraints,
+        "classes": ["array-like", None],
+    }
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
+        """Learn and release the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Numbers and codes of levels; NaN is a missing value.
+        y : array-like of shape (n_rows,)
+            Labels.
+        units : array-like of shape (n_rows,), default=None
+            The id of the unit that each row belongs to. None makes each row a unit.
+        """
+        rows = self._checked(X, reset=True)
+        labels, y = checked_labels(self.classes, y)
+        places = labels.indices(y)
+        chosen = [1] if len(labels) == 2 else range(len(labels))
+        targets = np.stack([places == label for label in chosen]).astype(np.float64)
+        self._release(rows, targets, units, labels_from_data=self.classes is None)
+        self.classes_ = labels.classes
+        return self
+
+    def predict_proba(self, X: MatrixLike) -> Floats:
+        """Return probabilities of the labels, of shape (n_rows, n_labels)."""
+        mean = self._mean(X)
+        if len(mean) == 1:
+            return np.stack([1 - mean[0], mean[0]], axis=1)
+        return np.asarray((mean / mean.sum(axis=0)).T)
+
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Return the likeliest label of each row; free, the model was paid for."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrivateTabularRegressor(RegressorMixin, PrivateTabular):
+    r"""Regressor of declared columns, released as a sum over parts of the table.
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=1.0 and 1e-6
+        What releasing the model costs.
+    bounds : (float, float), default=(0.0, 1.0)
+        Public bounds on the target, known without looking at the data. Targets and
+        predictions outside are clipped.
+    columns, relation, random_state
+        As for `PrivateTabularClassifier`.
+
+    Attributes
+    ----------
+    model_, certificate_, n_units_
+        As for `PrivateTabularClassifier`.
+
+    Guarantee
+    ---------
+    As for `PrivateTabularClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    >>> model = PrivateTabularRegressor(1.0, bounds=(-1, 1)).fit(X, X[:, 0])
+    >>> print(model.certificate_.headline())
+    (1, 1e-06)-DP for the model, replace one unit of 2000; proved
+    """
+
+    bounds: tuple[float, float] = (0.0, 1.0)
+
+    _logistic = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PrivateTabular._parameter_constraints,
+        "bounds": ["array-like"],
+    }
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
+        """Learn and release the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Numbers and codes of levels; NaN is a missing value.
+        y : array-like of shape (n_rows,)
+            Numbers.
+        units : array-like of shape (n_rows,), default=None
+            The id of the unit that each row belongs to. None makes each row a unit.
+        """
+        low, high = check_bounds(self.bounds)
+        rows = self._checked(X, reset=True)
+        share = np.clip((checked_targets(y) - low) / (high - low), 0.0, 1.0)
+        self._release(rows, 2 * share[None] - 1, units, labels_from_data=False)
+        self.bounds_ = (low, high)
+        return self
+
+    def predict(self, X: MatrixLike) -> Floats:
+        """Return one number per row; free, the model was paid for."""
+        low, high = self.bounds_
+        return np.asarray(low + (self._mean(X)[0] + 1) / 2 * (high - low))

@@ -1,0 +1,1 @@
+"""Answers without end under one total: their durable state, and who may ask (P10)."""

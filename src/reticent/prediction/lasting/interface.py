@@ -1,0 +1,205 @@
+"""An interface for lasting predictors: one price for any number of answers (P10)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numpy.typing import NDArray
+
+from reticent._sklearn import MatrixLike
+from reticent.errors import BudgetExhaustedError, InvalidParameterError
+from reticent.guarantees import ApproxDP, Budget, Certificate
+from reticent.ledger import (
+    AccountId,
+    AccountScope,
+    Cap,
+    Charge,
+    Ledger,
+    Method,
+    Receipt,
+    Request,
+)
+from reticent.prediction.budgets import ledger_for, open_shared, remember_certificate
+from reticent.prediction.lasting.answers import LastingAnswers, LastingReply
+from reticent.prediction.lasting.law import LastingLaw
+from reticent.prediction.lasting.snapshots import SnapshotFile
+from reticent.prediction.lasting.state import refuse_copies
+from reticent.prediction.law import AnswerLaw, law_of
+
+#: The capacity of an interface that never refuses.
+UNLIMITED = math.inf
+
+
+def total_key(identity: str) -> str:
+    """Return the ledger's key of a model's total."""
+    return f"/lasting/{identity}"
+
+
+def charge_total(
+    ledger: Ledger, account: AccountId, identity: str, charge: Charge
+) -> Receipt:
+    """Charge the total of a lasting model, once however often this is called.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        In which `account` is open.
+    account : AccountId
+        Who pays: the dataset.
+    identity : str
+        Of the fitted model.
+    charge : Charge
+        What all answers together cost.
+    """
+    return ledger.charge(
+        Request(
+            key=total_key(identity),
+            accounts=(account,),
+            charge=charge,
+            queries=(b"all answers",),
+        )
+    )
+
+
+class LastingInterface:
+    """Answer any number of queries of any number of clients under one total.
+
+    Parameters
+    ----------
+    predictor : fitted PrivateNeighborsClassifier or PrivateNeighborsRegressor
+        Its law is taken as it is now, whatever happens to the predictor later.
+    ledger : Ledger, default=None
+        Where the total is charged, and where every question is recorded before it is
+        answered. Give one that lasts as long as the model is used, `SQLLedger`. None
+        takes the one ledger in memory that this process keeps for the fitted model.
+    budget : Budget, default=None
+        Of the dataset's account, if it is not open; None is the total of the model.
+    dataset : str, default="data"
+        Whose account is charged the total, once.
+    snapshots : SnapshotFile or None, default=None
+        Where snapshots are kept, for quick restarts.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        What all answers together promise.
+
+    Guarantee
+    ---------
+    All answers together satisfy `certificate`, for every client and for all of them
+    jointly, whatever is asked, however often, in however many processes on one ledger.
+    Nobody is refused. A question that was asked before is answered from memory, with
+    the same answer and evidence. See `LastingAnswers` for the proof. The ledger holds
+    questions and answers, so it is as confidential as what clients ask.
+    """
+
+    def __init__(
+        self,
+        predictor: Any,
+        ledger: Ledger | None = None,
+        *,
+        budget: Budget | None = None,
+        dataset: str = "data",
+        snapshots: SnapshotFile | None = None,
+    ) -> None:
+        self.law: AnswerLaw = law_of(predictor)
+        if not isinstance(self.law, LastingLaw):
+            raise InvalidParameterError(
+                f"answers of {type(predictor).__name__}(...) are paid for one by one; "
+                "use PredictionInterface. LastingInterface takes a fitted "
+                "PrivateNeighborsClassifier or PrivateNeighborsRegressor."
+            )
+        self._encode = self.law.encode
+        self.predictor = predictor
+        self.certificate: Certificate[Any] = self.law.certificate
+        self.charge = Charge.of(self.certificate)
+        self.budget = _total(self.certificate) if budget is None else budget
+        identity = self.law.identity
+        if ledger is None:
+            refuse_copies(identity)
+        self.ledger = ledger_for(identity, dataset) if ledger is None else ledger
+        account = AccountId(AccountScope.DATASET, dataset)
+        if not self.ledger.charged(total_key(identity)):
+            self._open(account)
+            charge_total(self.ledger, account, identity, self.charge)
+        remember_certificate(self.certificate)
+        self._answers = LastingAnswers(
+            self.law, self.ledger, paid=total_key(identity), snapshots=snapshots
+        )
+
+    def _open(self, account: AccountId) -> None:
+        """Open the dataset's account under the budget, unless it is open."""
+        try:
+            open_shared(self.ledger, account, self.budget, self.charge)
+        except BudgetExhaustedError:
+            total, charge = _total(self.certificate), self.charge
+            if not (
+                total.epsilon <= self.budget.epsilon
+                and total.delta <= self.budget.delta
+            ):
+                raise
+            # The total is the whole budget, to the last unit to which it is rounded:
+            # an account for this one charge.
+            cap = Cap(
+                method=Method.COUNT,
+                relation=charge.relation,
+                epsilon=charge.epsilon,
+                delta=charge.delta,
+                answers=1,
+                certificate=charge.certificate,
+            )
+            self.ledger.open_account(account, cap)
+
+    @property
+    def capacity(self) -> float:
+        """How many different queries may be asked in all: infinitely many."""
+        return UNLIMITED
+
+    def remaining(self, *, client: str | None = None) -> float:
+        """Return how many new queries are left: infinitely many."""
+        return UNLIMITED
+
+    def spent(self, *, client: str | None = None) -> Certificate[Any]:
+        """Return what all answers together promise: the total is paid in advance.
+
+        All clients share it, so it is also what any one of them has seen.
+        """
+        return self.certificate
+
+    def predict(
+        self, X: MatrixLike, *, client: str = "anyone", key: str | None = None
+    ) -> NDArray[Any]:
+        """Return one private answer per row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            The queries.
+        client : str, default="anyone"
+            Who asks. It matters only if the model gives clients shares.
+        key : str, default=None
+            As for `PredictionInterface`. The same rows again get the same answers, so
+            it changes nothing.
+        """
+        return self.ask(X, client=client).answers
+
+    def ask(self, X: MatrixLike, *, client: str = "anyone") -> LastingReply:
+        """Return one private answer per row, with the evidence behind each.
+
+        Parameters
+        ----------
+        X, client
+            As for `predict`.
+        """
+        return self._answers.ask(self._encode(X), client)
+
+    def close(self) -> None:
+        """Write a snapshot, so that the next start is quick; the ledger stays open."""
+        self._answers.close()
+
+
+def _total(certificate: Certificate[Any]) -> Budget:
+    loss = certificate.guarantee
+    delta = loss.delta if isinstance(loss, ApproxDP) else 0.0
+    return Budget(loss.epsilon, delta)

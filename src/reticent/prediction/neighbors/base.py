@@ -1,0 +1,212 @@
+"""What local predictors share: fitting a law, and answering from its state (P10)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from reticent._numbers import positive, whole
+from reticent._sklearn import Interval, MatrixLike, StrOptions
+from reticent.errors import NotDeployableError, TooFewRecordsError
+from reticent.estimators import (
+    RELATIONS,
+    CodedColumns,
+    ColumnFacts,
+    PartitionModel,
+    RoundBudget,
+    Rounds,
+    Shares,
+    UnitIds,
+    UnitRows,
+    fit_prior,
+    noisy_shares,
+    plan_partitions,
+    unit_positions,
+)
+from reticent.mechanisms import UnitFilter, noise_source
+from reticent.prediction.lasting.state import answer_in_memory, fitted_here
+from reticent.prediction.law import LawfulPredictor
+from reticent.prediction.neighbors.index import grid_axes
+from reticent.prediction.neighbors.law import LocalAnswers, LocalLaw
+from reticent.prediction.neighbors.metric import (
+    Metric,
+    plain_metric,
+    released_metric,
+    spread_of,
+)
+from reticent.prediction.neighbors.planning import (
+    METRIC_SHARE,
+    SPREAD_SHARE,
+    prior_share,
+    question_plan,
+)
+from reticent.prediction.neighbors.spending import Lessons, Spending
+from reticent.prediction.neighbors.votes import Votes
+
+_FEWEST_UNITS = 20
+
+# What the units of each fitted model have spent, by the model's identity. It lives as
+# long as the process: a state that is forgotten is a budget spent again.
+_states: dict[str, Spending] = {}
+_lock = threading.Lock()
+
+
+@dataclass(eq=False, repr=False)
+class LocalPredictor(LawfulPredictor):
+    """A predictor whose answers come from the units near a question."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "columns": ["array-like", list, tuple, None],
+        "relation": [StrOptions(set(RELATIONS))],
+        "questions": [Interval(Integral, 1, None, closed="left")],
+        "prior": ["boolean"],
+        "client_share": [Interval(Real, 0, 1, closed="right")],
+        "constant_time": ["boolean"],
+    }
+    epsilon: float = 1.0
+    _: KW_ONLY
+    delta: float = 1e-6
+    columns: Sequence[ColumnFacts] | None = None
+    relation: str = "replace-one"
+    questions: int = 10_000
+    prior: bool = True
+    client_share: float = 1.0
+    constant_time: bool = False
+    random_state: Any = None
+
+    def ask(self, X: MatrixLike, *, client: str | None = None) -> LocalAnswers:
+        """Answer questions, each with the evidence that it had.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            The questions; NaN is a missing value.
+        client : str or None, default=None
+            Who asks, if clients have shares.
+        """
+        law = self._fitted_law()
+        X = validate_data(
+            self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
+        )
+        codes = law.encode(X)
+        with _lock:
+            return law.ask(codes, spending_of(law), client)
+
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Return one private answer per row; all of them are one certificate."""
+        return self.ask(X).answers
+
+    def _fitted_law(self) -> LocalLaw:
+        law = super()._fitted_law()
+        assert isinstance(law, LocalLaw)  # noqa: S101 - for the type checker
+        return law
+
+    def _fit_law(
+        self,
+        codes: CodedColumns,
+        X: NDArray[np.float64],
+        targets: NDArray[np.float64],
+        units: UnitIds,
+        *,
+        classes: NDArray[Any] | None,
+        labels_from_data: bool,
+    ) -> None:
+        """Release what shapes the questions, and make the law."""
+        owner = type(self).__name__
+        epsilon = positive(owner, "epsilon", self.epsilon)
+        budget = RoundBudget.of(owner, epsilon, float(self.delta), str(self.relation))
+        questions = whole(owner, "questions", self.questions)
+        source = noise_source(self.random_state)
+        positions, n_units = unit_positions(units, len(X))
+        if not n_units >= _FEWEST_UNITS:
+            raise TooFewRecordsError(
+                f"{owner} needs at least {_FEWEST_UNITS} units; got n_units={n_units}."
+            )
+        rows = UnitRows.of(codes.encode(X), targets, positions, n_units, source)
+        account = UnitFilter(n_units, budget.cap)
+        rounds = Rounds(budget, account, source)
+        shares = noisy_shares(rows, codes, rounds, share=SPREAD_SHARE)
+        model, metric = self._released(rows, codes, shares, rounds)
+        votes = self._votes(rows, model)
+        self.law_ = LocalLaw(
+            certificate=budget.certificate(
+                n=n_units,
+                delta=float(self.delta),
+                scope="interface",
+                labels_from_data=labels_from_data,
+                seeded=source.seeded,
+            ),
+            source=source,
+            classes=classes,
+            columns=codes,
+            codes=rows.codes,
+            unit=rows.unit,
+            votes=votes,
+            metric=metric,
+            axes=grid_axes(codes, shares, spread_of(metric, shares), n_units),
+            model=model,
+            budget=budget,
+            plan=question_plan(n_units, budget, questions, **self._usual_vote(classes)),
+            fitted=account.spent.copy(),
+            lessons=Lessons(),
+            client_share=float(self.client_share),
+            constant_time=bool(self.constant_time),
+        )
+        # Now, not at the first question: a copy of this process has the same state,
+        # and is refused.
+        with _lock:
+            _states[self.law_.identity] = self.law_.start()
+        fitted_here(self.law_.identity)
+        self.n_units_ = n_units
+
+    def _released(
+        self, rows: UnitRows, codes: CodedColumns, shares: Shares, rounds: Rounds
+    ) -> tuple[PartitionModel | None, Metric]:
+        """Release a model and the metric that follows from it, if they are wanted."""
+        if not self.prior:
+            return None, plain_metric(codes)
+        share = prior_share(rows.n_units, rounds.budget.mu)
+        partitions = plan_partitions(
+            codes, shares, rounds, n_units=rows.n_units, share=share
+        )
+        model = fit_prior(
+            rows, partitions, rounds, logistic=self._logistic, share=share
+        )
+        return model, released_metric(rows, codes, model, rounds, share=METRIC_SHARE)
+
+    _logistic: ClassVar[bool] = True
+
+    def _votes(self, rows: UnitRows, model: PartitionModel | None) -> Votes:
+        """Return what units say to questions."""
+        raise NotImplementedError  # a classifier and a regressor each have their own
+
+    def _usual_vote(self, classes: NDArray[Any] | None) -> dict[str, Any]:
+        """Return the size of a usual vote, and whether votes never point apart."""
+        raise NotImplementedError  # a classifier and a regressor each have their own
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # every answer draws fresh noise
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def spending_of(law: LocalLaw) -> Spending:
+    """Return the one state of a model that was fitted in this process."""
+    answer_in_memory(law.identity)
+    state = _states.get(law.identity)
+    if state is None:
+        raise NotDeployableError(
+            "this predictor was not fitted in this process. A second state would spend "
+            "its records' budget again: answer through a ledger."
+        )
+    return state

@@ -1,0 +1,364 @@
+"""Questions to the units near them, under one account per unit (P10, G24)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent._sklearn import MatrixLike
+from reticent.errors import InvalidParameterError
+from reticent.estimators import CodedColumns, Codes, PartitionModel, RoundBudget, Rounds
+from reticent.mechanisms import UnitFilter
+from reticent.prediction.law import AnswerLaw
+from reticent.prediction.neighbors.index import Axis, BallIndex
+from reticent.prediction.neighbors.metric import Metric
+from reticent.prediction.neighbors.spending import Lessons, Spending
+from reticent.prediction.neighbors.votes import Trust, Votes
+
+Int = NDArray[np.int64]
+#: Units, squares of their distances, and their nearest rows.
+Near: TypeAlias = tuple[Int, Int, Int]
+
+#: Squares of the radii of shells, relative to that of a usual question, in 64ths.
+SHELLS = (36, 70, 134, 256)
+# Rows lie in space as if it had this many dimensions; a first guess is enough.
+_DIMENSION = 4.0
+# A noisy count may be negative; the released model then answers alone.
+_LEAST_SEEN = 0.125
+# Usual questions have no larger radius than this.
+_LARGEST_START = (1 << 30) // (SHELLS[-1] // 64)
+
+
+@dataclass(frozen=True)
+class QuestionPlan:
+    """The noise of a question, from public facts.
+
+    Attributes
+    ----------
+    wanted : float
+        How many units a question should reach.
+    vote_scale : float
+        Noise of the votes, in the unit of `Votes`.
+    count_scale : float
+        Noise of the counts, in units.
+    """
+
+    wanted: float
+    vote_scale: float
+    count_scale: float
+
+
+@dataclass(frozen=True, eq=False)
+class LocalAnswers:
+    """Answers to questions, row after row.
+
+    Attributes
+    ----------
+    answers : ndarray
+        Labels or numbers.
+    evidence : ndarray of float
+        A noisy count of the units near each question that could still speak, at most
+        the number that a question looks for.
+    trace : ndarray of int, of shape (n_queries, width)
+        Released numbers from which `LocalLaw.replay` charges the same again.
+    """
+
+    answers: NDArray[Any]
+    evidence: NDArray[np.float64]
+    trace: Int
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class LocalLaw(AnswerLaw):
+    """What answers questions locally, with the certificate of all answers together.
+
+    Attributes
+    ----------
+    columns : CodedColumns
+        How rows become whole numbers.
+    codes : ndarray of shape (n_rows, n_columns)
+        The rows, unit after unit. Secret.
+    unit : ndarray of int
+        The unit of each row. Secret.
+    votes : Votes
+        What units say. Secret.
+    metric : Metric
+        How far rows are apart; released.
+    axes : tuple of Axis
+        The grid of the index; released.
+    model : PartitionModel or None
+        The released model, if there is one.
+    budget : RoundBudget
+        What a unit may spend, and for which relation.
+    plan : QuestionPlan
+        The noise of a question; public.
+    fitted : ndarray of uint32
+        What each unit had spent when the fit was over. Secret.
+    lessons : Lessons
+        What released numbers had taught by then.
+    client_share : float
+        The share of a unit's budget that one client's questions may use.
+    constant_time : bool
+        Whether every search looks at all rows.
+    """
+
+    columns: CodedColumns
+    codes: Codes
+    unit: Int
+    votes: Votes
+    metric: Metric
+    axes: tuple[Axis, ...]
+    model: PartitionModel | None
+    budget: RoundBudget
+    plan: QuestionPlan
+    fitted: NDArray[np.uint32]
+    lessons: Lessons
+    client_share: float = 1.0
+    constant_time: bool = False
+
+    def encode(self, X: MatrixLike) -> Codes:
+        """Return the codes of queries: rows with equal codes are the same question."""
+        return self.columns.encode(X)
+
+    def start(self) -> Spending:
+        """Return what was spent and learnt when the fit was over."""
+        return Spending(self.fitted.copy(), self.budget.cap, self.lessons.copy())
+
+    def response(self, X: MatrixLike) -> Any:
+        """Refuse: an answer's law depends on what was asked before."""
+        raise InvalidParameterError(
+            "a local predictor has no law of single answers: each answer depends on "
+            "what units have spent. Use law_.ask on a copy of the state instead."
+        )
+
+    def draw(self, X: MatrixLike) -> NDArray[Any]:
+        """Refuse: questions change what units have spent."""
+        raise InvalidParameterError(
+            "a local predictor answers through predict, or through an interface, which "
+            "keep what units have spent."
+        )
+
+    def ask(
+        self, codes: Codes, spending: Spending, client: str | None = None
+    ) -> LocalAnswers:
+        """Answer questions one after the other; `spending` changes.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n_queries, n_columns)
+            From `encode`.
+        spending : Spending
+            What units have spent so far.
+        client : str or None, default=None
+            Who asks, if clients have shares.
+        """
+        spending.check()
+        prior = self._prior(codes)
+        answers, evidence, traces = [], [], []
+        for query, own in zip(codes, prior, strict=True):
+            answer, seen, trace = self._ask_one(query, own, spending, client)
+            answers.append(answer)
+            evidence.append(seen)
+            traces.append(trace)
+        width = 5 + self.votes.width
+        return LocalAnswers(
+            self.votes.named(np.array(answers, dtype=np.float64), self.classes),
+            np.array(evidence, dtype=np.float64),
+            np.array(traces, dtype=np.int64).reshape(-1, width),
+        )
+
+    def replay(
+        self,
+        codes: Codes,
+        trace: Int,
+        spending: Spending,
+        client: str | None = None,
+    ) -> None:
+        """Charge for questions exactly as `ask` did; nothing is drawn."""
+        prior = self._prior(codes)
+        for query, own, row in zip(codes, prior, trace, strict=True):
+            start, shells, radius, seen, here = (int(number) for number in row[:5])
+            tables = self.metric.tables(query)
+            near = self._near(tables, start * SHELLS[shells - 1] // 64)
+            for shell in range(shells):
+                self._count(near, start, shell, spending, client)
+            self._speak(near, radius, here, spending, client)
+            self._learn(spending.lessons, radius, seen / 16, row[5:], own)
+
+    def _noisy_count(
+        self,
+        near: Near,
+        start: int,
+        shell: int,
+        spending: Spending,
+        client: str | None,
+    ) -> float:
+        count = self._count(near, start, shell, spending, client)
+        rounds = Rounds(self.budget, spending.account, self.source)
+        return float(rounds.noisy(np.array([count]), self.plan.count_scale)[0])
+
+    def _ask_one(
+        self,
+        query: NDArray[np.int16],
+        prior: NDArray[np.float64],
+        spending: Spending,
+        client: str | None,
+    ) -> tuple[float, float, list[int]]:
+        start = self.start_radius(spending.lessons)
+        wanted, before, total = self.plan.wanted, 0.0, 0.0
+        tables = self.metric.tables(query)
+        for shell in range(len(SHELLS)):
+            if shell != 1:  # the first search is for two shells: most need both
+                near = self._near(tables, start * SHELLS[max(shell, 1)] // 64)
+            total += self._noisy_count(near, start, shell, spending, client)
+            if total >= wanted:
+                break
+            before = max(before, total)
+        radius = self._radius(start, shell, before, max(total, before))
+        seen = round(16 * min(max(total, _LEAST_SEEN), wanted))
+        here = self.votes.here(prior)
+        sums = self._speak(near, radius, here, spending, client)
+        rounds = Rounds(self.budget, spending.account, self.source)
+        released = rounds.noisy(sums, self.plan.vote_scale)
+        answer = self._learn(spending.lessons, radius, seen / 16, released, prior)
+        trace = [start, shell + 1, radius, seen, here, *released.tolist()]
+        return answer, seen / 16, trace
+
+    def _learn(
+        self,
+        lessons: Lessons,
+        radius: int,
+        seen: float,
+        released: Int,
+        prior: NDArray[np.float64],
+    ) -> float:
+        """Return the answer that released numbers lead to, and learn from them."""
+        votes, released = self.votes, np.asarray(released)
+        weight = seen * lessons.usual_weight(self.plan.wanted)
+        rates, expected = votes.rates(released, prior, weight)
+        noise = votes.noise(self.plan.vote_scale, weight)
+        trust = Trust(lessons.slope, lessons.strength, noise)
+        answer = votes.answer(rates, expected, prior, trust)
+        lessons.saw_radius(radius, enough=seen >= 0.999 * self.plan.wanted)
+        lessons.saw_rates(
+            float(rates @ rates),
+            float(expected @ expected),
+            float(rates @ expected),
+            noise * len(rates),
+        )
+        lessons.saw_weight(*votes.spoken(seen, released))
+        return answer
+
+    def __reduce__(self) -> Any:
+        raise InvalidParameterError(
+            "a local predictor is not pickled: each copy would spend its records' "
+            "budget again. Store it with reticent.storage, and answer through a ledger."
+        )
+
+    def __deepcopy__(self, memo: Any) -> LocalLaw:
+        return self  # frozen; a copy would be a second model with the same name
+
+    def start_radius(self, lessons: Lessons) -> int:
+        """Return the square of a usual question's radius, from released numbers."""
+        start = math.exp(min(lessons.start, 20.0))
+        return int(min(max(start, 2.0), _LARGEST_START))
+
+    def _prior(self, codes: Codes) -> NDArray[np.float64]:
+        """Return what the released model says, of shape (n_queries, n_scores)."""
+        return self.votes.prior_of(self.model, codes)
+
+    @cached_property
+    def _index(self) -> BallIndex:
+        return BallIndex(self.codes, self.axes, constant_time=self.constant_time)
+
+    @cached_property
+    def _one_row_per_unit(self) -> bool:
+        # Both ways find the same units; with several rows per unit it takes longer.
+        return len(self.unit) == len(self.fitted)
+
+    def _near(self, tables: list[NDArray[np.int32]], radius: int) -> Near:
+        """Return the units within a radius, with their nearest rows' distances."""
+        rows, squares = self._index.within(tables, radius)
+        units = self.unit[rows]
+        if not self._one_row_per_unit:
+            order = np.lexsort((rows, squares, units))
+            units, squares, rows = units[order], squares[order], rows[order]
+            first = np.concatenate([[True], units[1:] != units[:-1]])[: len(units)]
+            units, squares, rows = units[first], squares[first], rows[first]
+        return units, squares, rows
+
+    def _count(
+        self,
+        near: Near,
+        start: int,
+        shell: int,
+        spending: Spending,
+        client: str | None,
+    ) -> int:
+        """Charge units of a shell that can still speak for being counted."""
+        units, squares, _ = near
+        inside = squares <= start * SHELLS[shell] // 64
+        if shell:
+            inside &= squares > start * SHELLS[shell - 1] // 64
+        units = units[inside]
+        price = spending.account.price(self.plan.count_scale, 1)
+        vote = spending.account.price(self.plan.vote_scale, 1)
+        # Only units that could also pay for a usual vote are counted.
+        reserve = np.ceil(vote * self.votes.usual_square(self.budget))
+        costs = np.ones(len(units))
+        return int(self._pay(units, costs, price, spending, client, reserve).sum())
+
+    def _speak(
+        self,
+        near: Near,
+        radius: int,
+        here: int,
+        spending: Spending,
+        client: str | None,
+    ) -> Int:
+        """Charge units within the radius for their votes; return the sums."""
+        units, squares, rows = near
+        inside = squares < radius
+        units, rows = units[inside], rows[inside]
+        loud = self.votes.loudness(squares[inside], radius)
+        said = self.votes.said(rows, loud, here)
+        costs = self.votes.squares(said, self.budget)
+        price = spending.account.price(self.plan.vote_scale, 1)
+        able = self._pay(units, costs, price, spending, client, 0.0)
+        return np.asarray(said[able].sum(axis=0).astype(np.int64))
+
+    def _pay(
+        self,
+        units: Int,
+        costs: NDArray[np.float64],
+        price: float,
+        spending: Spending,
+        client: str | None,
+        reserve: float,
+    ) -> NDArray[np.bool_]:
+        """Charge units that can pay, from their own budget and the client's share."""
+        own: UnitFilter | None = None
+        able = spending.account.affords(units, costs, price, reserve)
+        if client is not None and self.client_share < 1:
+            own = spending.client(client, self.client_share)
+            ratio = price / self.client_share
+            able &= own.affords(units, costs, ratio, reserve / self.client_share)
+            own.admit(units[able], costs[able], ratio)
+        spending.account.admit(units[able], costs[able], price)
+        return able
+
+    def _radius(self, start: int, shell: int, before: float, total: float) -> int:
+        """Return the square of the radius that reaches enough units."""
+        wanted, edge = self.plan.wanted, start * SHELLS[shell] / 64
+        if total < wanted:
+            return max(int(edge), 1)
+        if shell == 0:
+            return max(int(edge * (wanted / total) ** (2 / _DIMENSION)), 1)
+        inner, low = start * SHELLS[shell - 1] / 64, max(before, wanted / 10)
+        part = math.log(wanted / low) / math.log(max(total / low, 1.01))
+        return max(int(inner * (edge / inner) ** min(max(part, 0.0), 1.0)), 1)

@@ -1,0 +1,364 @@
+"""Connections: what a client may send, how fast, and who gives way when many come.
+
+The protocol that uvicorn runs for each connection. Every byte from the network passes
+here first: lines, headers and bodies are bounded, senders have deadlines, and nothing
+of a body is read on before the application asks for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+from weakref import WeakKeyDictionary
+
+import httptools
+
+from reticent.service.network.exchanges import Exchange, refusal
+from reticent.service.network.limits import Limits
+from reticent.service.network.watch import Watch
+
+if TYPE_CHECKING:
+    from uvicorn.config import Config
+    from uvicorn.server import ServerState
+
+# A client that still sends when it has its answer may do so for a moment. If we closed
+# at once, its own bytes under way would make it lose the answer.
+_LINGER_SECONDS, _LINGER_BYTES = 2.0, 2**20
+_UNREAD = 2**16
+
+
+_watches: WeakKeyDictionary[ServerState, Watch] = WeakKeyDictionary()
+
+
+class Connection(asyncio.Protocol):
+    """One connection: parses requests and runs the application for one at a time.
+
+    Parameters
+    ----------
+    config, server_state, app_state
+        As uvicorn gives them.
+    limits : Limits
+        What is taken.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        limits: Limits | None = None,
+    ) -> None:
+        if not config.loaded:
+            config.load()
+        self.loop = _loop or asyncio.get_running_loop()
+        self.limits = Limits() if limits is None else limits
+        self.server_state = server_state
+        self._app: Any = config.loaded_app
+        self._root_path = config.root_path
+        self._app_state = app_state
+        self._keep_alive = config.timeout_keep_alive
+        watch = _watches.get(server_state)
+        if watch is None:
+            watch = _watches[server_state] = Watch(self.loop, self.limits.strangers)
+        self._watch = watch
+        self._stranger = True
+        self.transport: Any = None
+        self._parser = httptools.HttpRequestParser(self)
+        self._addresses: dict[str, Any] = {}
+        self._current: Exchange | None = None
+        self._waiting: deque[Exchange] = deque()
+        self._receiving: Exchange | None = None  # whose body is under way
+        self._deadline = self.loop.time() + self.limits.head_seconds
+        self._writes_until = math.inf
+        self._drained: asyncio.Future[None] | None = None
+        self._paused = False
+        self._refused: int | None = None
+        self._last = False  # no further request is taken
+        self._part, self._ended = 0, False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget the request before: another one begins."""
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._head_size = self._fed = 0
+        self._in_head = True
+
+    # ----- called by the event loop ------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a connection."""
+        self.transport = transport
+        self.server_state.connections.add(self)  # type: ignore[arg-type]
+        self._watch.add(self)
+        secure = transport.get_extra_info("sslcontext") is not None
+        self._addresses = {
+            "server": _address(transport.get_extra_info("sockname")),
+            "client": _address(transport.get_extra_info("peername")),
+            "scheme": "https" if secure else "http",
+        }
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of a connection that is closed."""
+        self.server_state.connections.discard(self)
+        self._watch.discard(self)
+        for exchange in (self._current, self._receiving, *self._waiting):
+            if exchange is not None:
+                exchange.leave()
+        self._waiting.clear()
+        self.resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on."""
+        # In small parts, so that no head grows by a whole read before it is measured.
+        for place in range(0, len(data), self.limits.head):
+            if self._last and self._receiving is None:
+                return
+            self._feed(data[place : place + self.limits.head])
+
+    def _feed(self, data: bytes) -> None:
+        self._part, self._ended = len(data), False
+        self._fed += self._part
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._last = True  # no other protocol is spoken here
+        except httptools.HttpParserError:
+            self._refused = self._refused or 400
+        if self._refused is None and self._fed > self.limits.head and self._in_head:
+            self._refused = 431
+        if self._refused is not None:
+            self._refuse(self._refused)
+            return
+        receiving = self._receiving
+        if receiving is None:
+            return
+        if receiving.finished:
+            if self._fed > (_UNREAD if self._stranger else _LINGER_BYTES):
+                self._last, self._receiving = True, None
+                self.transport.close()
+        elif self._fed - 8 * receiving.size > _UNREAD + self.limits.head:
+            self._refuse(400)  # hardly anything of a chunked body is content
+        elif not receiving.wanted or len(receiving.body) > _UNREAD:
+            self.pause_reading()
+
+    def pause_writing(self) -> None:
+        """Note that the client does not read."""
+        self._writes_until = self.loop.time() + self.limits.reply_seconds
+        self._drained = self.loop.create_future()
+
+    def resume_writing(self) -> None:
+        """Note that the client reads again."""
+        self._writes_until = math.inf
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+        self._start_waiting()
+
+    # ----- called by uvicorn --------------------------------------------------
+
+    def shutdown(self) -> None:
+        """Finish what is being answered, then close."""
+        self._last = True
+        if self._current is None:
+            self.transport.close()
+        else:
+            self._current.keep_alive = False
+
+    # ----- called by the parser -----------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._begin()
+        # Where another request ended in this part, nobody knows how much is ours.
+        self._fed = 0 if self._ended else self._part
+        if self._current is None:
+            self._deadline = self.loop.time() + self.limits.head_seconds
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the address."""
+        if len(self._url) + len(url) > self.limits.line:
+            self._refused = self._refused or 414
+        else:
+            self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; those behind a body are dropped."""
+        if not self._in_head:
+            return
+        self._head_size += len(name) + len(value) + 4
+        if (
+            len(self._headers) >= self.limits.headers
+            or self._head_size + len(self._url) > self.limits.head
+        ):
+            self._refused = self._refused or 431
+        else:
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer, or queue the request behind those before it."""
+        self._in_head, self._fed = False, 0
+        if self._refused is not None or self._last:
+            return
+        if len(self._waiting) >= self.limits.pipelined:
+            self._refused = 400
+            return
+        scope = self._scope()
+        if scope is None:
+            self._refused = 400
+            return
+        exchange = self._receiving = Exchange(
+            self, scope, keep_alive=self._parser.should_keep_alive()
+        )
+        if self._current is None:
+            self._start(exchange)
+        else:
+            self._waiting.append(exchange)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        receiving = self._receiving
+        if receiving is not None:
+            receiving.take(body)
+            if self._current is receiving:
+                self._deadline = (
+                    receiving.since
+                    + self.limits.body_seconds
+                    + receiving.size / self.limits.body_rate
+                )
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._fed, self._ended = 0, True
+        receiving, self._receiving = self._receiving, None
+        if receiving is None:
+            return
+        receiving.complete()
+        if receiving.finished:
+            self._next(receiving)
+        elif self._current is receiving:
+            self._deadline = math.inf
+
+    # ----- called by exchanges ------------------------------------------------
+
+    def welcome(self) -> None:
+        """Note that somebody with a key is on this connection."""
+        if self._stranger:
+            self._stranger = False
+            self._watch.welcome(self)
+
+    def pause_reading(self) -> None:
+        """Leave what comes to the network."""
+        if not self._paused and not self.transport.is_closing():
+            self._paused = True
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on after a pause."""
+        if self._paused:
+            self._paused = False
+            if not self.transport.is_closing():
+                self.transport.resume_reading()
+
+    async def drain(self) -> None:
+        """Wait until the client reads."""
+        if self._drained is not None:
+            await asyncio.shield(self._drained)
+
+    def answered(self, exchange: Exchange) -> None:
+        """Go on to the next request once this one is sent and read to its end."""
+        self.server_state.total_requests += 1
+        if self._receiving is exchange:
+            exchange.body = bytearray()
+            self._deadline = self.loop.time() + _LINGER_SECONDS
+            self.resume_reading()
+        else:
+            self._next(exchange)
+
+    # ----- the rest -------------------------------------------------------------
+
+    def late(self, now: float) -> bool:
+        """Return whether a deadline has passed."""
+        return now > self._deadline or now > self._writes_until
+
+    def expire(self) -> None:
+        """End a connection that is late."""
+        receiving, begun = self._receiving, self._in_head and bool(self._fed)
+        if begun or (receiving is not None and not receiving.begun):
+            self._refuse(408)
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _scope(self) -> dict[str, Any] | None:
+        try:
+            address = httptools.parse_url(self._url)
+            path = address.path.decode("ascii")
+        except (httptools.HttpParserError, ValueError, AttributeError):
+            return None
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": self._parser.get_http_version(),
+            "method": self._parser.get_method().decode("ascii"),
+            "root_path": self._root_path,
+            "path": self._root_path + (unquote(path) if "%" in path else path),
+            "raw_path": self._root_path.encode("ascii") + address.path,
+            "query_string": address.query or b"",
+            "headers": self._headers,
+            "state": self._app_state.copy(),
+            **self._addresses,
+        }
+
+    def _start(self, exchange: Exchange) -> None:
+        self._current = exchange
+        self._deadline = self.loop.time() + self.limits.body_seconds
+        if self._receiving is not exchange:
+            self._deadline = math.inf
+        task = self.loop.create_task(exchange.run(self._app))
+        task.add_done_callback(self.server_state.tasks.discard)
+        self.server_state.tasks.add(task)
+
+    def _next(self, exchange: Exchange) -> None:
+        self._current = None
+        if not exchange.keep_alive or self._last or self.transport.is_closing():
+            self.transport.close()
+            return
+        self._deadline = self.loop.time() + self._keep_alive
+        self._start_waiting()
+        self.resume_reading()
+
+    def _start_waiting(self) -> None:
+        """Begin with the next request, unless the client does not read its answers."""
+        if self._waiting and self._current is None and self._drained is None:
+            self._start(self._waiting.popleft())
+
+    def _refuse(self, status: int) -> None:
+        """Say what is wrong, if nothing else is being said, and close."""
+        current, receiving = self._current, self._receiving
+        self._last, self._receiving = True, None
+        self._waiting.clear()
+        if current is not None and current is not receiving:
+            current.keep_alive = False  # what came before is still answered
+            return
+        self._current = None
+        if current is None or not current.begun:
+            self.transport.write(refusal(status))
+        if current is not None:
+            current.leave()
+        self.transport.close()
+
+
+def _address(found: Any) -> tuple[str, int] | None:
+    if isinstance(found, (list, tuple)) and len(found) >= 2:
+        return str(found[0]), int(found[1])
+    return None

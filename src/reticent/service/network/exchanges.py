@@ -1,0 +1,207 @@
+"""One request and its answer on a connection, as an ASGI application sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import http
+from typing import TYPE_CHECKING, Any
+
+from reticent.service.requests.problems import ProblemError, body_of, failed, plain
+
+if TYPE_CHECKING:
+    from reticent.service.network.connections import Connection
+
+_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
+    for status in http.HTTPStatus
+}
+_REFUSALS = {
+    400: ("bad_request", "this is not HTTP/1.1 as it is spoken here."),
+    408: ("too_slow", "the request did not arrive in time. Send it faster."),
+    414: ("too_large", "the address is too long. Shorten it."),
+    431: ("too_large", "the headers are too large or too many. Send fewer."),
+}
+
+
+def refusal(status: int) -> bytes:
+    """Return the whole response to something that is no request."""
+    code, message = _REFUSALS[status]
+    body = body_of(ProblemError(status, code, message), "")
+    return (
+        _LINES[status]
+        + b"content-type: application/json\r\nconnection: close\r\n"
+        + b"content-length: %d\r\n\r\n%b" % (len(body), body)
+    )
+
+
+class Exchange:
+    """A request that is read when the application asks for it, and its answer.
+
+    Parameters
+    ----------
+    connection : Connection
+        Where it comes from.
+    scope : dict
+        What the request is, in ASGI's terms. ``reticent.exchange`` in it is this
+        object: through it the application can name a known caller and reply in one
+        step.
+    keep_alive : bool
+        Whether another request may follow.
+    """
+
+    def __init__(
+        self, connection: Connection, scope: dict[str, Any], *, keep_alive: bool
+    ) -> None:
+        scope["reticent.exchange"] = self
+        self._connection = connection
+        self._scope = scope
+        self.keep_alive = keep_alive and scope["http_version"] == "1.1"
+        self.since = connection.loop.time()
+        self.body = bytearray()
+        self.size = 0
+        self.wanted = self.begun = self.finished = False
+        self._complete = self._delivered = self._gone = self._chunked = False
+        self._head = b""
+        self._waiter: asyncio.Future[None] | None = None
+
+    # ----- called by the connection -------------------------------------------
+
+    def take(self, body: bytes) -> None:
+        """Keep a part of the body, unless nobody wants it any more."""
+        self.size += len(body)
+        if not self.finished:
+            self.body += body
+            self._wake()
+
+    def complete(self) -> None:
+        """Note that the whole body is there."""
+        self._complete = True
+        self._wake()
+
+    def leave(self) -> None:
+        """Note that the client is gone."""
+        self._gone = True
+        self.body = bytearray()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # ----- called by the application --------------------------------------------
+
+    async def run(self, app: Any) -> None:
+        """Let an application answer."""
+        try:
+            await app(self._scope, self.receive, self.send)
+        except Exception as error:  # noqa: BLE001 - the outer edge of a request
+            failed(self._scope, error)
+        if self.finished or self._gone:
+            return
+        if self.begun:
+            self._connection.abort()
+        else:
+            body = body_of(plain(500), "")
+            self.keep_alive = False
+            self.reply(500, b"content-type: application/json\r\n", body)
+
+    def welcome(self) -> None:
+        """Note that the request carries a key that is known."""
+        self._connection.welcome()
+
+    async def drain(self) -> None:
+        """Wait until the client reads what it was sent before."""
+        await self._connection.drain()
+
+    async def receive(self) -> dict[str, Any]:
+        """Return what there is of the body; wait if there is nothing."""
+        if not self.wanted:
+            self.wanted = True
+            self._continue()
+        while not (
+            self._gone
+            or self.finished
+            or (not self._delivered and (self.body or self._complete))
+        ):
+            self._connection.resume_reading()
+            self._waiter = self._connection.loop.create_future()
+            await self._waiter
+        if self._gone or self.finished:
+            return {"type": "http.disconnect"}
+        body, self.body = bytes(self.body), bytearray()
+        self._delivered = self._complete
+        return {"type": "http.request", "body": body, "more_body": not self._complete}
+
+    def _continue(self) -> None:
+        """Ask for a body that the client holds back until it is asked for it."""
+        if self._complete or self._gone or self.size:
+            return
+        for name, value in self._scope["headers"]:
+            if name == b"expect" and value.lower() == b"100-continue":
+                self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                return
+
+    async def send(self, message: Any) -> None:
+        """Send a part of the answer."""
+        await self._connection.drain()
+        if self._gone:
+            return
+        if message["type"] == "http.response.start":
+            self._start(message["status"], message.get("headers", ()))
+            return
+        if not self._head and not self.begun:
+            raise RuntimeError("an answer must begin with its status.")
+        body, more = message.get("body", b""), message.get("more_body", False)
+        if self._scope["method"] == "HEAD":
+            body = b""
+        elif self._chunked:
+            body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            body += b"" if more else b"0\r\n\r\n"
+        if more and not body:
+            return
+        self._write(body, last=not more)
+
+    def _start(self, status: int, headers: Any) -> None:
+        parts = []
+        sized = status in (204, 304)
+        for name, value in headers:
+            if b"\n" in value or b"\r" in value:
+                raise RuntimeError("a header must be one line.")
+            if name == b"content-length":
+                sized = True
+            elif name == b"connection" and b"close" in value.lower():
+                self.keep_alive = False
+                continue
+            parts += [name, b": ", value, b"\r\n"]
+        if not sized:
+            self._chunked = True
+            parts.append(b"transfer-encoding: chunked\r\n")
+        self._head = self._top(status) + b"".join(parts) + b"\r\n"
+
+    def _top(self, status: int) -> bytes:
+        lines = [_LINES[status]]
+        for name, value in self._connection.server_state.default_headers:
+            lines += [name, b": ", value, b"\r\n"]
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+        return b"".join(lines)
+
+    def reply(self, status: int, headers: bytes, body: bytes) -> None:
+        """Send a whole answer; `headers` are lines that end with a line break."""
+        if self._gone:
+            return
+        self._head = b"%b%bcontent-length: %d\r\n\r\n" % (
+            self._top(status),
+            headers,
+            len(body),
+        )
+        self._write(b"" if self._scope["method"] == "HEAD" else body, last=True)
+
+    def _write(self, body: bytes, *, last: bool) -> None:
+        self.begun = True
+        head, self._head = self._head, b""
+        self._connection.transport.write(head + body if head else body)
+        if last:
+            self.finished = True
+            self._wake()
+            self._connection.answered(self)

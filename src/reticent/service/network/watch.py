@@ -1,0 +1,70 @@
+"""Deadlines of all connections of a server, and who gives way when many come."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+# How often deadlines are looked at, in seconds.
+_SWEEP = 1.0
+
+
+class Watched(Protocol):
+    """A connection, as far as it is watched."""
+
+    def late(self, now: float) -> bool:
+        """Return whether a deadline has passed."""
+        ...
+
+    def expire(self) -> None:
+        """End a connection that is late."""
+        ...
+
+    def abort(self) -> None:
+        """Close at once."""
+        ...
+
+
+class Watch:
+    """Closes the connections of one server that are late, or too many.
+
+    Parameters
+    ----------
+    loop : event loop
+        On which the connections are served.
+    most : int
+        Most connections on which nobody has shown a key.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
+        self._loop = loop
+        self._most = most
+        self._open: set[Watched] = set()
+        self._strangers: dict[Watched, None] = {}  # oldest first
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, connection: Watched) -> None:
+        """Watch a new connection; the oldest stranger may have to go."""
+        self._open.add(connection)
+        self._strangers[connection] = None
+        if len(self._strangers) > self._most:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.abort()
+        if self._timer is None:
+            self._timer = self._loop.call_later(_SWEEP, self._sweep)
+
+    def discard(self, connection: Watched) -> None:
+        """Forget a connection that is closed."""
+        self._open.discard(connection)
+        self._strangers.pop(connection, None)
+
+    def welcome(self, connection: Watched) -> None:
+        """Note that the caller on a connection is known."""
+        self._strangers.pop(connection, None)
+
+    def _sweep(self) -> None:
+        now = self._loop.time()
+        for connection in [each for each in self._open if each.late(now)]:
+            connection.expire()
+        self._timer = self._loop.call_later(_SWEEP, self._sweep) if self._open else None

@@ -1,0 +1,376 @@
+"""Predictors whose answers last: their records as codes, and what was released (P10).
+
+What units have spent since the fit is not here: it is in the ledger's log. A model out
+of a file therefore goes on with its log, and never begins one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.errors import InvalidParameterError, ModelFileError
+from reticent.estimators import (
+    RELATIONS,
+    CodedColumns,
+    PartitionModel,
+    Partitions,
+    RoundBudget,
+)
+from reticent.guarantees import Certificate
+from reticent.mechanisms import SystemSource
+from reticent.prediction import (
+    Axis,
+    Lessons,
+    LocalLaw,
+    ManyLabels,
+    Metric,
+    Numbers,
+    PrivateNeighborsClassifier,
+    PrivateNeighborsRegressor,
+    QuestionPlan,
+    TwoLabels,
+    Votes,
+    answered_in_memory,
+    only_continue,
+)
+from reticent.schemas import Encoder
+from reticent.storage import parameters as read
+from reticent.storage.kinds import Packed, register_kind
+
+_SHARED = {
+    "client_share",
+    "columns",
+    "constant_time",
+    "delta",
+    "identity",
+    "labels_from_data",
+    "lessons",
+    "logistic",
+    "mu",
+    "plan",
+    "relation",
+}
+_ARRAYS = {"codes", "expected", "fitted", "grid", "grid_bins", "metric", "said", "unit"}
+_MODEL = {"asked", "n_asked", "n_parts", "tables", "values"}
+
+
+class NeighborsKind:
+    """How local predictors are stored.
+
+    A subclass names the predictor and its votes.
+    """
+
+    name: str
+    predictor: ClassVar[type[Any]]
+    settings: ClassVar[set[str]] = set()
+
+    @property
+    def covers(self) -> str:
+        """What can be stored, for messages."""
+        return self.predictor.__name__
+
+    def fits(self, fitted: Any) -> bool:
+        """Return whether this is a fitted predictor of this kind."""
+        return isinstance(fitted, self.predictor)
+
+    def pack(self, fitted: Any, encoder: Encoder) -> Packed:
+        """Take it apart, unless it has answered outside a ledger."""
+        law: LocalLaw = fitted.law_
+        if answered_in_memory(law.identity):
+            raise InvalidParameterError(
+                "this model has answered questions in memory, and what its records "
+                "spent on them would be forgotten. Store it before the first question, "
+                "or ask through a LastingInterface with a ledger that lasts."
+            )
+        if len(law.columns) != encoder.n_features:
+            raise ModelFileError(
+                f"the model takes {len(law.columns)} columns, the encoder makes "
+                f"{encoder.n_features}. Pass the encoder that encoded the rows."
+            )
+        promised = law.certificate
+        facts = {
+            "client_share": law.client_share,
+            "columns": law.columns.as_list(),
+            "constant_time": law.constant_time,
+            "delta": promised.parameter("delta"),
+            "identity": law.identity,
+            "labels_from_data": promised.premises[0].parameter("labels_from_data"),
+            "lessons": law.lessons.as_list(),
+            "logistic": law.model is not None and law.model.logistic,
+            "mu": law.budget.mu,
+            "plan": list(astuple(law.plan)),
+            "relation": law.budget.relation,
+        }
+        arrays: dict[str, NDArray[Any]] = {
+            "codes": law.codes,
+            "unit": law.unit,
+            "said": law.votes.said_by,
+            "expected": law.votes.expected,
+            "fitted": law.fitted,
+            "metric": law.metric.squares,
+            "grid": np.array([axis.column for axis in law.axes], dtype=np.int64),
+            "grid_bins": np.concatenate(
+                [np.zeros(0, np.int64), *(axis.bin_of_code for axis in law.axes)]
+            ),
+        }
+        if law.model is not None:
+            arrays |= _packed_model(law.model)
+        return Packed(facts | self._settings_of(law), arrays)
+
+    def unpack(
+        self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
+    ) -> Any:
+        """Return the predictor that was stored; it answers through its ledger alone.
+
+        Its certificate is derived again, from the parameters by which it draws.
+        """
+        given, arrays = packed.parameters, packed.arrays
+        read.exactly(given, _SHARED | self.settings)
+        if not (set(arrays) == _ARRAYS or set(arrays) == _ARRAYS | _MODEL):
+            raise ModelFileError("a local predictor has other arrays than these.")
+        columns = CodedColumns.from_list(given["columns"])
+        _check_rows(arrays, columns)
+        if given["relation"] not in RELATIONS:
+            raise ModelFileError(
+                f"parameter 'relation' must be one of {', '.join(RELATIONS)}."
+            )
+        budget = RoundBudget(read.number(given, "mu"), given["relation"])
+        fitted = arrays["fitted"]
+        model = None
+        if "values" in arrays:
+            model = _unpacked_model(arrays, columns, read.flag(given, "logistic"))
+        law = LocalLaw(
+            certificate=budget.certificate(
+                n=len(fitted),
+                delta=read.number(given, "delta"),
+                scope="interface",
+                labels_from_data=read.flag(given, "labels_from_data"),
+                seeded=False,
+            ),
+            source=SystemSource(),
+            classes=self._classes(given, encoder),
+            identity=read.identity(given),
+            columns=columns,
+            codes=arrays["codes"],
+            unit=arrays["unit"],
+            votes=self._votes(given, arrays, encoder),
+            metric=Metric(columns, _checked_metric(arrays["metric"], columns)),
+            axes=_unpacked_grid(arrays, columns),
+            model=model,
+            budget=budget,
+            plan=QuestionPlan(*_numbers(given, "plan", len(fields(QuestionPlan)))),
+            fitted=fitted,
+            lessons=_lessons(given),
+            client_share=read.number(given, "client_share"),
+            constant_time=read.flag(given, "constant_time"),
+        )
+        only_continue(law.identity)
+        return self._predictor(law)
+
+    def _predictor(self, law: LocalLaw) -> Any:
+        found = self.predictor()
+        found.law_ = law
+        found.n_units_ = len(law.fitted)
+        found.n_features_in_ = len(law.columns)
+        if law.classes is not None:
+            found.classes_ = law.classes
+        return found
+
+    def _settings_of(self, law: LocalLaw) -> dict[str, Any]:
+        raise NotImplementedError  # by each kind
+
+    def _classes(
+        self, given: Mapping[str, Any], encoder: Encoder
+    ) -> NDArray[Any] | None:
+        raise NotImplementedError  # by each kind
+
+    def _votes(
+        self, given: Mapping[str, Any], arrays: Mapping[str, Any], encoder: Encoder
+    ) -> Votes:
+        raise NotImplementedError  # by each kind
+
+
+class NeighborsClassifierKind(NeighborsKind):
+    """How `PrivateNeighborsClassifier` is stored."""
+
+    name = "neighbors-classifier"
+    predictor = PrivateNeighborsClassifier
+    settings: ClassVar[set[str]] = {"classes", "labels"}
+
+    def _settings_of(self, law: LocalLaw) -> dict[str, Any]:
+        return {"classes": [] if law.classes is None else law.classes.tolist()}
+
+    def _classes(self, given: Mapping[str, Any], encoder: Encoder) -> NDArray[Any]:
+        return read.fitted_classes(encoder.schema, given)
+
+    def _votes(
+        self, given: Mapping[str, Any], arrays: Mapping[str, Any], encoder: Encoder
+    ) -> Votes:
+        said, n_labels = arrays["said"], len(given["classes"])
+        wanted = np.dtype(np.int8 if n_labels == 2 else np.int16)
+        if not (said.dtype == wanted and _within(said, n_labels)):
+            raise ModelFileError("the labels of the records are not those declared.")
+        if n_labels == 2:
+            return TwoLabels(said, arrays["expected"])
+        return ManyLabels(said, arrays["expected"], n_labels)
+
+
+class NeighborsRegressorKind(NeighborsKind):
+    """How `PrivateNeighborsRegressor` is stored."""
+
+    name = "neighbors-regressor"
+    predictor = PrivateNeighborsRegressor
+    settings: ClassVar[set[str]] = {"clip"}
+
+    def _settings_of(self, law: LocalLaw) -> dict[str, Any]:
+        votes: Any = law.votes
+        return {"clip": votes.clip}
+
+    def pack(self, fitted: Any, encoder: Encoder) -> Packed:
+        """Take it apart, if its bounds are those of the schema."""
+        votes: Any = fitted.law_.votes
+        if (votes.low, votes.high) != read.bounds_of(encoder.schema):
+            raise InvalidParameterError(
+                "the model's bounds are not those of the label. Fit with these."
+            )
+        return super().pack(fitted, encoder)
+
+    def _classes(self, given: Mapping[str, Any], encoder: Encoder) -> None:
+        return None
+
+    def _votes(
+        self, given: Mapping[str, Any], arrays: Mapping[str, Any], encoder: Encoder
+    ) -> Votes:
+        said = arrays["said"]
+        if not (said.dtype == np.float64 and (np.abs(said) <= 1).all()):
+            raise ModelFileError("the targets of the records are not within bounds.")
+        low, high = read.bounds_of(encoder.schema)
+        return Numbers(said, arrays["expected"], low, high, read.number(given, "clip"))
+
+
+def _within(values: NDArray[Any], n: int) -> bool:
+    return not len(values) or bool(values.min() >= 0 and values.max() < n)
+
+
+def _check_rows(arrays: Mapping[str, NDArray[Any]], columns: CodedColumns) -> None:
+    """Refuse records that do not fit each other, or the columns."""
+    codes, unit, fitted = arrays["codes"], arrays["unit"], arrays["fitted"]
+    n_rows = len(codes)
+    if not (
+        codes.dtype == np.int16
+        and codes.shape == (n_rows, len(columns))
+        and unit.dtype == arrays["expected"].dtype == np.int64
+        and fitted.dtype == np.uint32
+        and unit.shape == arrays["said"].shape == (n_rows,)
+        and arrays["expected"].shape in ((n_rows,), (0,))
+        and fitted.ndim == 1
+        and len(fitted) >= 1
+        and _within(unit, len(fitted))
+        and all(
+            _within(codes[:, place], column.n_codes)
+            for place, column in enumerate(columns.columns)
+        )
+    ):
+        raise ModelFileError("the records of the model do not fit its columns.")
+
+
+def _checked_metric(squares: NDArray[Any], columns: CodedColumns) -> NDArray[Any]:
+    if not (
+        squares.dtype == np.float64
+        and squares.shape == (len(columns),)
+        and (squares > 0).all()
+        and np.isfinite(squares).all()
+    ):
+        raise ModelFileError("the metric of the model needs one number per column.")
+    return squares
+
+
+def _unpacked_grid(
+    arrays: Mapping[str, NDArray[Any]], columns: CodedColumns
+) -> tuple[Axis, ...]:
+    places, bins = arrays["grid"], arrays["grid_bins"]
+    if not (places.ndim == bins.ndim == 1 and _within(places, len(columns))):
+        raise ModelFileError("the grid of the model is not over its columns.")
+    sizes = [columns.columns[place].n_codes for place in places.tolist()]
+    ends = np.cumsum([0, *sizes])
+    if len(bins) != ends[-1] or not _within(bins, 1 << 16):
+        raise ModelFileError("the grid of the model is not over its columns.")
+    return tuple(
+        Axis(place, bins[start : start + size])
+        for place, start, size in zip(places.tolist(), ends, sizes, strict=False)
+    )
+
+
+def _packed_model(model: PartitionModel) -> dict[str, NDArray[Any]]:
+    parts = model.partitions
+    tables = [table for each in parts.tables for table in each]
+    return {
+        "values": model.values,
+        "n_parts": parts.n_parts,
+        "n_asked": np.array([len(asked) for asked in parts.columns], dtype=np.int64),
+        "asked": np.concatenate([np.zeros(0, np.int64), *parts.columns]),
+        "tables": np.concatenate([np.zeros(0, np.uint16), *tables]),
+    }
+
+
+def _unpacked_model(
+    arrays: Mapping[str, NDArray[Any]], columns: CodedColumns, logistic: bool
+) -> PartitionModel:
+    """Return the released model; a table is as long as its column has codes."""
+    values, n_parts, asked = arrays["values"], arrays["n_parts"], arrays["asked"]
+    n_asked, flat = arrays["n_asked"], arrays["tables"]
+    kinds = (values.dtype, n_parts.dtype, asked.dtype, n_asked.dtype, flat.dtype)
+    whole = kinds == tuple(map(np.dtype, ("<f8", "<i8", "<i8", "<i8", "<u2")))
+    if not (
+        whole
+        and _within(asked, len(columns))
+        and n_asked.shape == n_parts.shape
+        and n_asked.sum() == len(asked)
+        and values.ndim == 2
+        and values.shape[1] == n_parts.sum()
+        and np.isfinite(values).all()
+    ):
+        raise ModelFileError("the released part of the model does not fit itself.")
+    sizes = [columns.columns[place].n_codes for place in asked.tolist()]
+    if sum(sizes) != len(flat):
+        raise ModelFileError("the released part of the model does not fit its columns.")
+    tables = np.split(flat, np.cumsum(sizes)[:-1])
+    ends = np.cumsum(n_asked)
+    starts = ends - n_asked
+    partitions = Partitions(
+        tuple(asked[a:b] for a, b in zip(starts, ends, strict=True)),
+        tuple(tuple(tables[a:b]) for a, b in zip(starts, ends, strict=True)),
+        n_parts,
+    )
+    for tables_of, size in zip(partitions.tables, n_parts.tolist(), strict=True):
+        if not sum(int(table.max()) for table in tables_of) < size:
+            raise ModelFileError("the released part of the model names unknown parts.")
+    return PartitionModel(partitions, values, logistic)
+
+
+def _numbers(given: Mapping[str, Any], name: str, count: int) -> list[float]:
+    found = given[name]
+    if not (isinstance(found, list) and len(found) == count):
+        raise ModelFileError(f"parameter {name!r} must have {count} numbers.")
+    return [read.number({name: value}, name) for value in found]
+
+
+def _lessons(given: Mapping[str, Any]) -> Lessons:
+    found, count = given["lessons"], len(Lessons().as_list())
+    if not (
+        isinstance(found, list)
+        and len(found) == count
+        and all(type(value) in (int, float) for value in found)
+        and np.isfinite(found).all()
+    ):
+        raise ModelFileError(f"parameter 'lessons' must have {count} numbers.")
+    return Lessons(*found)
+
+
+register_kind(NeighborsClassifierKind())
+register_kind(NeighborsRegressorKind())

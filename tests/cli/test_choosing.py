@@ -1,0 +1,138 @@
+"""``reticent tune`` and ``reticent evaluate``: paid for, stored and remembered."""
+
+import json
+
+import numpy as np
+import pytest
+
+from reticent.cli.main import main
+from reticent.guarantees import Certificate, recheck
+from reticent.home import Home
+from reticent.ledger import units_to_float
+from reticent.schemas import ClassLabel, Numeric, NumericTarget, Schema
+
+LABELS = Schema({"age": Numeric(0, 100)}, label=ClassLabel("sick", ["no", "yes"]))
+NUMBERS = Schema({"age": Numeric(0, 100)}, label=NumericTarget("cost", 0, 100))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rows")
+    ages = np.random.default_rng(0).integers(0, 100, 300)
+    sick = [f"{age},{'yes' if age > 50 else 'no'}" for age in ages]
+    (folder / "labels.csv").write_text("\n".join(["age,sick", *sick]) + "\n")
+    cost = [f"{age},{age}" for age in ages]
+    (folder / "numbers.csv").write_text("\n".join(["age,cost", *cost]) + "\n")
+    LABELS.write(folder / "labels.json")
+    NUMBERS.write(folder / "numbers.json")
+    return folder
+
+
+@pytest.fixture
+def shell(files, tmp_path, capsys):
+    def run(*words, code=0):
+        with pytest.raises(SystemExit) as ended:
+            main([*map(str, words), "--home", str(tmp_path / "home"), "--json"])
+        said = capsys.readouterr()
+        assert ended.value.code == code, said
+        return json.loads(said.out)
+
+    run.files = files
+    return run
+
+
+def tuned(shell, kind, *words, code=0):
+    rows, schema = shell.files / f"{kind}.csv", shell.files / f"{kind}.json"
+    return shell("tune", rows, "--schema", schema, "--runs", 2, *words, code=code)
+
+
+def spent(tmp_path, dataset="data"):
+    with Home.existing(tmp_path / "home").settings().open_ledger() as ledger:
+        (found,) = [b for b in ledger.balances() if str(b.account).endswith(dataset)]
+    return units_to_float(found.spent.epsilon, 10**9)
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_a_release_is_tuned_paid_for_once_and_stored(shell, tmp_path, delta):
+    grid = '{"fit_intercept": [true, false]}'
+    found = tuned(shell, "labels", "--epsilon", 2, "--delta", delta, "--grid", grid)
+    certificate = Certificate.from_dict(found["certificate"])
+    recheck(certificate)
+    assert certificate.rule == "G26"
+    assert spent(tmp_path) == pytest.approx(2.0, rel=1e-3)
+    shown = shell("certificate", "show", "model")
+    assert shown["rule"] == "G26"
+    answers = shell("predict", "model", "--row", '{"age": 90}')["answers"]
+    assert answers[0] in ("yes", "no")
+    assert spent(tmp_path) == pytest.approx(2.0, rel=1e-3)
+
+
+def test_a_predictor_is_tuned_and_its_answers_cost_more(shell, tmp_path):
+    words = ("--ask", "--learner", "linear", "--answer-epsilon", 0.5)
+    found = tuned(shell, "labels", *words, "--epsilon", 2)
+    assert set(found["settings"]) == {"estimator__C"}
+    before = spent(tmp_path)
+    assert before == pytest.approx(2.0, rel=1e-2)
+    shell("predict", "model", "--row", '{"age": 90}')
+    assert spent(tmp_path) == pytest.approx(before + 0.5, rel=1e-6)
+
+
+def test_a_search_that_cannot_be_paid_stores_nothing(shell, tmp_path):
+    found = tuned(shell, "labels", "--epsilon", 3, "--budget", 1, code=1)
+    assert found["error"]["code"] == "BudgetExhaustedError"
+    assert list((tmp_path / "home" / "models").iterdir()) == []
+
+
+def test_wrong_grids_are_explained(shell):
+    for grid in ("clip", "{}", '{"clip": 1}', '{"clip": []}'):
+        found = tuned(shell, "labels", "--grid", grid, code=2)
+        assert "--grid" in found["error"]["message"]
+    tuned(shell, "labels", "--grid", '{"epsilon": [1]}', code=2)
+
+
+def fitted(shell, kind, *words):
+    rows, schema = shell.files / f"{kind}.csv", shell.files / f"{kind}.json"
+    return shell("fit", rows, "--schema", schema, *words)
+
+
+def test_every_metric_of_a_release_is_measured_and_remembered(shell, tmp_path):
+    fitted(shell, "labels", "--release", "--epsilon", 2)
+    before = spent(tmp_path)
+    metrics = ("accuracy", "auc", "calibration", "confusion", "log-loss")
+    for metric in metrics:
+        rows = shell.files / "labels.csv"
+        found = shell("evaluate", "model", rows, "--metric", metric, "--epsilon", 0.5)
+        assert np.all(np.array(found["low"]) <= np.array(found["high"]))
+        assert found["units"] == 300
+    # The account adds up by rho; by epsilon it shows the sum.
+    assert spent(tmp_path) == pytest.approx(before + 0.5 * len(metrics), rel=1e-3)
+    history = shell("evaluate", "model", "--history")["evaluations"]
+    assert [row["epsilon"] for row in history] == [0.5] * 5
+    assert history[0]["metric"] == "accuracy"
+
+
+def test_numbers_are_measured_by_r2(shell):
+    fitted(shell, "numbers", "--release", "--epsilon", 5)
+    rows = shell.files / "numbers.csv"
+    found = shell("evaluate", "model", rows, "--metric", "r2", "--epsilon", 2)
+    assert found["metric"] == "R2"
+    shell("evaluate", "model", rows, "--metric", "accuracy", code=2)
+
+
+def test_answers_of_a_predictor_are_charged_beside_the_metric(shell, tmp_path):
+    words = ("--learner", "linear", "--epsilon", 0.1, "--delta", 0)
+    fitted(shell, "labels", *words, "--accept-noise")
+    (tmp_path / "few.csv").write_text("age,sick\n10,no\n90,yes\n")
+    shell("evaluate", "model", tmp_path / "few.csv", "--epsilon", 0.5)
+    assert spent(tmp_path) == pytest.approx(0.5 + 2 * 0.1)
+    for metric in ("auc", "r2", "magic"):
+        few = tmp_path / "few.csv"
+        shell("evaluate", "model", few, "--metric", metric, code=2)
+    assert spent(tmp_path) == pytest.approx(0.5 + 2 * 0.1)
+
+
+def test_a_file_or_the_history(shell):
+    fitted(shell, "labels", "--release", "--epsilon", 2)
+    shell("evaluate", "model", code=2)
+    shell("evaluate", "model", shell.files / "labels.csv", "--history", code=2)
+    assert shell("evaluate", "model", "--history") == {"evaluations": []}

@@ -1,0 +1,462 @@
+"""Lasting answers: one total, durable questions, memory, several workers (P10)."""
+
+import math
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from reticent.errors import InvalidParameterError, LedgerError, NotDeployableError
+from reticent.guarantees import Budget
+from reticent.ledger import (
+    AccountId,
+    AccountScope,
+    MemoryLedger,
+    RecordLog,
+    SQLLedger,
+)
+from reticent.mechanisms import SeededSource
+from reticent.mechanisms.individual import FULL
+from reticent.prediction import (
+    LastingInterface,
+    PredictionInterface,
+    PrivateNeighborsClassifier,
+    SnapshotFile,
+    log_account,
+)
+from reticent.prediction.lasting import state as states
+from reticent.prediction.lasting.memory import QuestionIndex
+from reticent.prediction.lasting.records import QuestionRecord, most_rows, row_type
+from reticent.signing import HMACSigner
+from tests.prediction.lasting_toy import toy_law, toy_predictor
+
+SIGNER = HMACSigner(bytes(range(32)))
+
+
+@pytest.fixture(autouse=True)
+def no_history(monkeypatch):
+    """Let one process play several, as after a restart."""
+    monkeypatch.setattr(states, "_histories", {})
+
+
+def spent(interface):
+    return interface._answers._state.spending.spent
+
+
+def replayed(law, ledger):
+    """What units have spent according to the log alone."""
+    log = RecordLog(ledger, f"lasting-{law.identity}", log_account(law.identity))
+    spending = law.start()
+    for number in range(1, len(log)):
+        record = QuestionRecord.from_bytes(log.read(number))
+        for client, rows in record.by_client():
+            law.replay(rows["codes"], rows["trace"], spending, client)
+    return spending.spent
+
+
+def test_any_number_of_answers_costs_the_total_once():
+    model = toy_predictor()
+    interface = LastingInterface(model)
+    before = interface.ledger.balance(AccountId(AccountScope.DATASET, "data")).spent
+    answers = interface.predict(np.arange(300)[:, None] % 50)
+    assert set(answers) <= {"no", "yes"}
+    after = interface.ledger.balance(AccountId(AccountScope.DATASET, "data")).spent
+    assert before == after
+    assert interface.capacity == interface.remaining() == math.inf
+    assert interface.spent() is interface.spent(client="a") is model.law_.certificate
+    interface.ledger.verify()
+
+
+def test_a_question_asked_before_has_the_same_answer_and_costs_nothing():
+    interface = LastingInterface(toy_predictor())
+    rows = np.array([[3], [40], [3], [25]])
+    first = interface.ask(rows)
+    assert first.n_new == 3
+    assert first.evidence[0] == first.evidence[2]
+    cost = spent(interface).copy()
+    again = interface.ask(rows[::-1], client="somebody else")
+    assert again.n_new == 0
+    assert again.answers.tolist() == first.answers[::-1].tolist()
+    assert again.evidence.tolist() == first.evidence[::-1].tolist()
+    assert np.array_equal(spent(interface), cost)
+    assert first.abstains(below=1e9).all()
+    with pytest.raises(InvalidParameterError, match="below"):
+        first.abstains(below=math.nan)
+
+
+def test_the_state_is_what_the_log_replays_to():
+    model = toy_predictor()
+    interface = LastingInterface(model)
+    for place in range(20):
+        interface.predict([[place], [place + 7]], client=f"c{place % 3}")
+    assert spent(interface).any()
+    assert np.array_equal(spent(interface), replayed(model.law_, interface.ledger))
+
+
+def test_no_rows_is_no_question():
+    reply = LastingInterface(toy_predictor()).ask(np.empty((0, 1)))
+    assert len(reply.answers) == reply.n_new == 0
+
+
+def test_two_workers_share_one_state_and_one_memory(tmp_path):
+    model = toy_predictor()
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with SQLLedger(url) as one, SQLLedger(url) as two:
+        first, second = LastingInterface(model, one), LastingInterface(model, two)
+        told = first.ask([[1], [2]])
+        # The second has not read that record; its own draw is discarded unseen.
+        reply = second.ask([[2], [1], [9]])
+        assert reply.evidence.tolist()[:2] == told.evidence.tolist()[::-1]
+        assert reply.n_new == 1
+        first.ask([[30]])
+        assert np.array_equal(spent(first), replayed(model.law_, two))
+        one.verify()
+
+
+def test_a_draw_that_was_overtaken_is_never_shown_or_charged():
+    model = toy_predictor()
+    ledger = MemoryLedger()
+    slow, quick = LastingInterface(model, ledger), LastingInterface(model, ledger)
+    ask, drawn = model.law_.ask, []
+
+    class Interrupted(type(model.law_)):
+        def ask(self, codes, spending, client=None):
+            if not drawn:
+                drawn.append(None)
+                quick.predict([[5]])
+            drawn.append(ask(codes, spending, client))
+            return drawn[-1]
+
+    object.__setattr__(slow._answers, "law", Interrupted(**vars(model.law_)))
+    reply = slow.ask([[5], [6]])
+    assert len(drawn) == 3
+    assert reply.n_new == 1
+    assert reply.evidence[0] == quick.ask([[5]]).evidence[0]
+    assert np.array_equal(spent(slow), replayed(model.law_, ledger))
+
+
+def test_threads_that_wait_share_one_record():
+    interface = LastingInterface(toy_predictor())
+    answers = interface._answers
+    replies = {}
+
+    def ask(place):
+        replies[place] = interface.ask([[place], [place + 1]], client=f"c{place}")
+
+    threads = [threading.Thread(target=ask, args=(place,)) for place in range(0, 24, 2)]
+    with answers._answering:  # somebody is being answered while all of these come
+        for thread in threads:
+            thread.start()
+        while len(answers._waiting) < len(threads):
+            pass
+    for thread in threads:
+        thread.join()
+    assert answers.n_records == 1
+    assert sum(reply.n_new for reply in replies.values()) == 24
+    for place, reply in replies.items():
+        assert interface.ask([[place]]).evidence[0] == reply.evidence[0]
+
+
+def test_more_rows_than_a_record_holds_are_several_records():
+    interface = LastingInterface(toy_predictor())
+    most = most_rows(1)
+    rows = np.arange(most + 5)[:, None] - 20_000  # far from all units
+    reply = interface.ask(rows)
+    assert reply.n_new == len(reply.answers) == most + 5
+    assert interface._answers.n_records == 2
+    again = interface.ask(rows[-7:])
+    assert again.evidence.tolist() == reply.evidence[-7:].tolist()
+
+
+def test_a_failed_draw_is_told_to_all_who_wait_and_charges_nobody(monkeypatch):
+    model = toy_predictor()
+    interface = LastingInterface(model)
+    monkeypatch.setattr(
+        type(model.law_), "_noise", lambda self: (_ for _ in ()).throw(OSError("gone"))
+    )
+    with pytest.raises(OSError, match="gone"):
+        interface.ask([[1]])
+    assert not spent(interface).any()
+    assert interface._answers.n_records == 0
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_restart_goes_on_where_the_log_ends(tmp_path, kept, monkeypatch):
+    model = toy_predictor()
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    place = SnapshotFile(tmp_path / "state", SIGNER) if kept else None
+    with SQLLedger(url) as ledger:
+        interface = LastingInterface(model, ledger, snapshots=place)
+        told = interface.ask(np.arange(40)[:, None])
+        for number in range(100):  # more than are read one by one
+            interface.ask([[number + 100]])
+        cost = spent(interface).copy()
+        interface.close()
+    replays = []
+    replay = type(model.law_).replay
+    monkeypatch.setattr(
+        type(model.law_), "replay", lambda *args: replays.append(replay(*args))
+    )
+    with SQLLedger(url) as ledger:
+        interface = LastingInterface(model, ledger, snapshots=place)
+        assert len(replays) == (0 if kept else 101)
+        assert np.array_equal(spent(interface), cost)
+        again = interface.ask(np.arange(40)[:, None])
+        assert again.n_new == 0
+        assert again.evidence.tolist() == told.evidence.tolist()
+
+
+def test_an_older_snapshot_only_takes_longer(tmp_path):
+    model = toy_predictor()
+    ledger, file = MemoryLedger(), tmp_path / "state"
+    interface = LastingInterface(model, ledger, snapshots=SnapshotFile(file, SIGNER))
+    interface.ask([[1]])
+    interface.close()
+    old = file.read_bytes()
+    assert file.stat().st_mode & 0o777 == 0o600
+    interface.ask([[2]])
+    interface.close()
+    file.write_bytes(old)
+    again = LastingInterface(model, ledger, snapshots=SnapshotFile(file, SIGNER))
+    assert np.array_equal(spent(again), spent(interface))
+    assert again.ask([[1], [2]]).n_new == 0
+
+
+def test_snapshots_are_taken_while_answering(tmp_path, monkeypatch):
+    monkeypatch.setattr(states, "_SECONDS", 0.0)
+    monkeypatch.setattr(states, "_TIMES", 0.0)
+    file = tmp_path / "state"
+    interface = LastingInterface(toy_predictor(), snapshots=SnapshotFile(file, SIGNER))
+    interface.ask([[1]])
+    assert SnapshotFile(file, SIGNER).read().version == 2
+    file.unlink()
+    os.rmdir(tmp_path)  # a place that cannot be written does not stop answers
+    assert interface.ask([[2]]).n_new == 1
+
+
+def test_a_rolled_back_ledger_is_refused_by_the_snapshot(tmp_path):
+    model = toy_predictor()
+    file = SnapshotFile(tmp_path / "state", SIGNER)
+    path = tmp_path / "ledger.db"
+    url = f"sqlite:///{path}"
+    with SQLLedger(url) as ledger:
+        LastingInterface(model, ledger).ask([[1]])
+    old = path.read_bytes()
+    with SQLLedger(url) as ledger:
+        interface = LastingInterface(model, ledger, snapshots=file)
+        interface.ask([[2]])
+        interface.close()
+    path.write_bytes(old)
+    with SQLLedger(url) as ledger:
+        with pytest.raises(LedgerError, match="older than"):
+            LastingInterface(model, ledger, snapshots=file)
+        # Somebody answers without the snapshot: the log grows, along another history.
+        LastingInterface(model, ledger).ask([[3]])
+        with pytest.raises(LedgerError, match="older than"):
+            LastingInterface(model, ledger, snapshots=file)
+
+
+def test_a_ledger_replaced_under_a_worker_is_refused_when_it_reads(tmp_path):
+    model = toy_predictor()
+    ledger = MemoryLedger()
+    interface = LastingInterface(model, ledger)
+    interface.ask([[1]])
+    other = LastingInterface(model, ledger)
+    other._answers._state._mark = bytes(16)  # as if it had read another record 1
+    interface.ask([[2]])
+    with pytest.raises(LedgerError, match="does not follow"):
+        other.ask([[3]])
+
+
+@pytest.mark.parametrize("place", range(0, 400, 37))
+def test_a_changed_snapshot_is_refused(tmp_path, place):
+    model, ledger, path = toy_predictor(), MemoryLedger(), tmp_path / "state"
+    interface = LastingInterface(model, ledger, snapshots=SnapshotFile(path, SIGNER))
+    interface.ask([[1]])
+    interface.close()
+    content = bytearray(path.read_bytes())
+    content[place] ^= 4
+    path.write_bytes(bytes(content))
+    with pytest.raises(LedgerError, match="snapshot"):
+        LastingInterface(model, ledger, snapshots=SnapshotFile(path, SIGNER))
+
+
+def test_foreign_snapshots_are_refused(tmp_path):
+    path = tmp_path / "state"
+    file = SnapshotFile(path, SIGNER)
+    interface = LastingInterface(toy_predictor(), snapshots=file)
+    interface.ask([[1]])
+    interface.close()
+    with pytest.raises(LedgerError, match="another model"):
+        LastingInterface(toy_predictor(), snapshots=file)
+    with pytest.raises(LedgerError, match="another key"):
+        SnapshotFile(path, HMACSigner(bytes(32))).read()
+    path.chmod(0o644)
+    with pytest.raises(LedgerError, match="others"):
+        file.read()
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LedgerError, match="cannot be read"):
+        file.read()
+
+
+def test_a_model_has_one_log():
+    model = toy_predictor()
+    LastingInterface(model, MemoryLedger()).ask([[1]])
+    with pytest.raises(NotDeployableError, match="Two logs"):
+        LastingInterface(model, MemoryLedger())
+
+
+def test_a_log_that_another_process_began_elsewhere_is_refused(monkeypatch):
+    model, elsewhere = toy_predictor(), MemoryLedger()
+    LastingInterface(model, elsewhere).ask([[1]])
+    monkeypatch.setattr(states, "_histories", {})
+    LastingInterface(model, MemoryLedger()).ask([[1]])
+    with pytest.raises(NotDeployableError, match="Two logs"):
+        LastingInterface(model, elsewhere)
+
+
+def test_a_ledger_without_the_total_is_refused():
+    from reticent.prediction import LastingAnswers
+
+    with pytest.raises(NotDeployableError, match="never charged"):
+        LastingAnswers(toy_law(), MemoryLedger(), paid="/lasting/x")
+
+
+def test_a_seeded_model_is_refused():
+    law = toy_law(source=SeededSource(3))
+    from reticent.prediction import LastingAnswers
+
+    with pytest.raises(NotDeployableError, match="random_state"):
+        LastingAnswers(law, MemoryLedger(), paid="/lasting/x")
+
+
+def test_a_written_off_ledger_answers_no_more(tmp_path):
+    model = toy_predictor()
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with SQLLedger(url) as ledger:
+        LastingInterface(model, ledger).ask([[1]])
+    SQLLedger.write_off(url, reason="restored from an old copy")
+    from reticent.errors import BudgetExhaustedError
+
+    with SQLLedger(url) as ledger, pytest.raises(BudgetExhaustedError, match="off"):
+        LastingInterface(model, ledger)
+
+
+def test_the_budget_of_the_dataset_must_cover_the_total():
+    from reticent.errors import BudgetExhaustedError
+
+    with pytest.raises(BudgetExhaustedError):
+        LastingInterface(toy_predictor(), budget=Budget(0.5, 1e-6))
+
+
+def test_a_prediction_interface_answers_without_end_too():
+    model = toy_predictor()
+    interface = PredictionInterface(model, Budget(10.0, 1e-5))
+    assert interface.capacity == interface.remaining() == math.inf
+    answers = interface.predict([[1], [2]], client="a", key="k")
+    lasting = LastingInterface(model)
+    assert lasting.predict([[1], [2]]).tolist() == answers.tolist()
+    assert interface.spent() is model.law_.certificate
+    with pytest.raises(InvalidParameterError, match="client_budget"):
+        PredictionInterface(model, Budget(10.0, 1e-5), client_budget=Budget(1.0))
+
+
+def test_other_predictors_are_sent_to_the_other_interface():
+    from sklearn.linear_model import LogisticRegression
+
+    from reticent.prediction import PrivateVotingClassifier
+
+    model = PrivateVotingClassifier(LogisticRegression(), classes=[0, 1], n_shards=2)
+    model.fit([[0.0], [1.0]] * 4, [0, 1] * 4)
+    with pytest.raises(InvalidParameterError, match="PredictionInterface"):
+        LastingInterface(model)
+
+
+def test_a_fork_and_a_pickle_are_refused():
+    import pickle
+
+    interface = LastingInterface(toy_predictor())
+    with pytest.raises(InvalidParameterError, match="pickled"):
+        pickle.dumps(interface._answers)
+    interface._answers._process += 1
+    with pytest.raises(NotDeployableError, match="forked"):
+        interface.ask([[1]])
+
+
+def test_the_index_finds_every_question_with_sixteen_bytes_each():
+    index = QuestionIndex()
+    codes = np.arange(20_000, dtype=np.int16)[:, None]
+    for record, start in enumerate(range(0, 20_000, 100)):
+        index.add(codes[start : start + 100], record)
+    assert len(index) == 20_000
+    keys, places = index.packed()
+    assert keys.nbytes + places.nbytes == 16 * 20_000
+    for again in (index, QuestionIndex(keys, places)):
+        assert again.find(codes[12_345]) == (123, 45)
+        assert again.find(np.array([-7], np.int16)) is None
+    index.add(codes[:1], 999)
+    assert index.find(codes[0]) == (0, 0)
+
+
+def test_two_questions_with_one_hash_are_not_confused(monkeypatch):
+    from reticent.prediction.lasting import memory
+
+    monkeypatch.setattr(memory, "_hash", lambda codes: 7)
+    interface = LastingInterface(toy_predictor())
+    first = interface.ask([[1]])
+    assert interface.ask([[2]]).n_new == 1
+    assert interface.ask([[1]]).evidence == first.evidence
+
+
+def test_records_of_another_form_are_refused():
+    record = QuestionRecord.after(bytes(16), [("a", 1)], np.zeros(1, row_type(2, 3)))
+    content = record.to_bytes()
+    assert QuestionRecord.from_bytes(content).asked == (("a", 1),)
+    for broken in (content[:-1], content[:30], content[:36] + b"x", content + content):
+        with pytest.raises(LedgerError, match="another form"):
+            QuestionRecord.from_bytes(broken)
+
+
+def test_a_full_record_fits_into_the_ledger():
+    for n_columns in (1, 20, 1000):
+        count = most_rows(n_columns)
+        asked = [("c" * 64, 1)] * count
+        rows = np.zeros(count, row_type(n_columns, 128))
+        assert len(QuestionRecord.after(bytes(16), asked, rows).to_bytes()) <= 2**20
+
+
+def test_the_history_of_evidence_is_bounded_and_survives(tmp_path):
+    file = SnapshotFile(tmp_path / "state", SIGNER)
+    model, ledger = toy_predictor(), MemoryLedger()
+    interface = LastingInterface(model, ledger, snapshots=file)
+    assert interface._answers.evidence() == []
+    told = interface.ask(np.arange(1000)[:, None]).evidence
+    points = interface._answers.evidence()
+    assert 32 <= len(points) <= 64
+    assert (points[0].first, points[-1].last) == (1, 1000)
+    whole = sum(p.evidence * (p.last - p.first + 1) for p in points)
+    assert whole == pytest.approx(told.sum())
+    interface.close()
+    again = LastingInterface(model, ledger, snapshots=file)
+    assert again._answers.evidence() == points
+
+
+def test_a_client_with_a_share_cannot_wear_a_region_out_alone():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (400, 2))
+    model = PrivateNeighborsClassifier(
+        2.0, delta=1e-5, classes=[0, 1], client_share=0.25
+    )
+    model.fit(X, (X[:, 0] > 0).astype(int))
+    interface = LastingInterface(model)
+    start = spent(interface).astype(np.int64)
+    rows = rng.uniform(-1, 1, (300, 2))
+    interface.ask(rows, client="greedy")
+    caused = spent(interface) - start
+    assert caused.max() > 0
+    # Costs are rounded up, by less than a step in each of two rounds per question.
+    assert caused.max() <= FULL / 4 + 2 * len(rows)
+    interface.ask(rows + 1e-2, client="another")
+    assert np.array_equal(spent(interface), replayed(model.law_, interface.ledger))

@@ -1,0 +1,202 @@
+"""Stored lasting models: the same law to the bit, no use without their log (P10)."""
+
+import numpy as np
+import pytest
+
+from reticent.errors import (
+    InvalidParameterError,
+    ModelFileError,
+    NotDeployableError,
+)
+from reticent.guarantees import Budget
+from reticent.home import charge_release, dataset_account
+from reticent.ledger import Cap, MemoryLedger
+from reticent.prediction import (
+    LastingInterface,
+    PrivateNeighborsClassifier,
+    PrivateNeighborsRegressor,
+)
+from reticent.prediction.lasting import state as states
+from reticent.schemas import (
+    Categorical,
+    ClassLabel,
+    Encoder,
+    Numeric,
+    NumericTarget,
+    Schema,
+)
+from reticent.signing import new_key
+from reticent.storage import load_model, save_model
+from reticent.storage.kinds import Packed, kind_of
+
+KEY = new_key()
+COLUMNS = {"age": Numeric(0, 100), "ward": Categorical(("a", "b", "c"))}
+RNG = np.random.default_rng(4)
+ROWS = np.column_stack([RNG.uniform(0, 100, 300), RNG.integers(0, 3, 300)])
+UNITS = np.arange(300) // 2
+BUDGET = Budget(2.0, 1e-5)
+
+
+def schema_of(kind):
+    label = NumericTarget("risk", 0, 10) if kind == "number" else None
+    if kind != "number":
+        label = ClassLabel("ill", tuple(range(int(kind))))
+    return Schema(columns=COLUMNS, label=label)
+
+
+def fitted(kind, **settings):
+    facts = {"columns": list(COLUMNS.values()), "delta": 1e-6, **settings}
+    if kind == "number":
+        model = PrivateNeighborsRegressor(1.0, bounds=(0, 10), **facts)
+        return model.fit(ROWS, ROWS[:, 0] / 10, units=UNITS)
+    labels = (ROWS[:, 0] * int(kind) / 100).astype(int)
+    model = PrivateNeighborsClassifier(1.0, classes=range(int(kind)), **facts)
+    return model.fit(ROWS, labels, units=UNITS)
+
+
+def stored(path, model, kind="2"):
+    schema = schema_of(kind)
+    save_model(
+        path,
+        model,
+        schema,
+        signing_key=KEY,
+        encoder=Encoder(schema, style="ordinal"),
+        dataset="people",
+    )
+    return load_model(path, signing_key=KEY)
+
+
+def paid(model):
+    ledger = MemoryLedger()
+    account = dataset_account("people")
+    ledger.open_account(account, Cap.within(BUDGET, relation=relation_of(model)))
+    charge_release(ledger, model)
+    return ledger
+
+
+def relation_of(model):
+    return model.certificate.relation.name
+
+
+@pytest.mark.parametrize("kind", ["2", "3", "number"])
+@pytest.mark.parametrize("prior", [True, False])
+def test_a_law_comes_back_to_the_bit(tmp_path, kind, prior):
+    model = fitted(kind, prior=prior, client_share=0.5, constant_time=prior)
+    again = stored(tmp_path / "model", model, kind)
+    assert again.certificate == model.certificate_
+    one, two = model.law_, again.lasting
+    assert one.identity == two.identity
+    codes = one.encode(ROWS[:40])
+    mine, theirs = one.start(), two.start()
+    assert mine.to_bytes() == theirs.to_bytes()
+    drawn = one.ask(codes, mine, "a")
+    two.replay(codes, drawn.trace, theirs, "a")
+    assert mine.to_bytes() == theirs.to_bytes()
+    assert type(mine).from_bytes(mine.to_bytes()).to_bytes() == mine.to_bytes()
+    packed = [
+        kind_of(each).pack(each, again.encoder) for each in (model, again.predictor)
+    ]
+    assert packed[0].parameters == packed[1].parameters
+    for name, array in packed[0].arrays.items():
+        assert array.dtype == packed[1].arrays[name].dtype
+        assert np.array_equal(array, packed[1].arrays[name])
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "zero-out"])
+def test_a_stored_model_answers_through_the_ledger_that_was_charged(tmp_path, relation):
+    model = stored(tmp_path / "model", fitted("2", relation=relation))
+    ledger = paid(model)
+    interface = model.interface(BUDGET, ledger=ledger)
+    told = interface.predict(ROWS[:5])
+    assert interface.predict(ROWS[:5]).tolist() == told.tolist()
+    once = ledger.balance(dataset_account("people")).spent
+    charge_release(ledger, model)
+    assert ledger.balance(dataset_account("people")).spent == once
+
+
+def test_a_stored_model_is_of_no_use_without_its_log(tmp_path):
+    model = stored(tmp_path / "model", fitted("2"))
+    rows = model.schema.rows([{"age": 41, "ward": "a"}])
+    with pytest.raises(NotDeployableError, match="ledger"):
+        model.answer(rows)
+    with pytest.raises(NotDeployableError, match="LastingInterface"):
+        model.predictor.predict(ROWS[:1])
+    for ledger in (None, MemoryLedger()):
+        with pytest.raises(NotDeployableError, match="not charged"):
+            model.interface(BUDGET, ledger=ledger)
+        with pytest.raises(NotDeployableError, match="Two logs"):
+            LastingInterface(model.predictor, ledger, budget=BUDGET)
+
+
+def test_a_model_that_answered_in_memory_is_not_stored_or_begun_again(tmp_path):
+    model = fitted("2")
+    model.predict(ROWS[:1])
+    with pytest.raises(InvalidParameterError, match="in memory"):
+        stored(tmp_path / "model", model)
+    with pytest.raises(NotDeployableError, match="in memory"):
+        LastingInterface(model)
+
+
+def test_a_model_with_a_log_does_not_answer_in_memory():
+    model = fitted("2")
+    LastingInterface(model)
+    with pytest.raises(NotDeployableError, match="log of a ledger"):
+        model.predict(ROWS[:1])
+
+
+def test_a_second_charge_elsewhere_is_seen_by_who_has_used_the_first(tmp_path):
+    model = stored(tmp_path / "model", fitted("2"))
+    model.interface(BUDGET, ledger=paid(model))
+    with pytest.raises(NotDeployableError, match="Two logs"):
+        model.interface(BUDGET, ledger=paid(model))
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    model = fitted("2")
+    encoder = Encoder(schema_of("2"), style="ordinal")
+    kind = kind_of(model)
+    packed = kind.pack(model, encoder)
+    facts = {**packed.parameters, "labels": "values"}
+    certificate = model.certificate_
+    kind.unpack(Packed(facts, packed.arrays), encoder, certificate)
+    states._histories.pop(model.law_.identity)
+    wrong = {
+        "codes": packed.arrays["codes"] + np.int16(2000),
+        "unit": packed.arrays["unit"] + 10_000,
+        "said": packed.arrays["said"] + np.int8(2),
+        "fitted": packed.arrays["fitted"].astype(np.int64),
+        "metric": -packed.arrays["metric"],
+        "grid": packed.arrays["grid"] + 7,
+        "grid_bins": packed.arrays["grid_bins"][1:],
+        "values": packed.arrays["values"][:, 1:],
+        "tables": packed.arrays["tables"] + np.uint16(9000),
+        "asked": packed.arrays["asked"] + 5,
+        "expected": packed.arrays["expected"][1:],
+        "n_asked": packed.arrays["n_asked"] + 1,
+    }
+    for name, array in wrong.items():
+        broken = Packed(facts, {**packed.arrays, name: array})
+        with pytest.raises(ModelFileError):
+            kind.unpack(broken, encoder, certificate)
+    for name, value in {
+        "relation": "add-remove",
+        "plan": [1.0, 2.0],
+        "lessons": [1, 2, 3, 4, "x"],
+    }.items():
+        with pytest.raises(ModelFileError):
+            kind.unpack(
+                Packed({**facts, name: value}, packed.arrays), encoder, certificate
+            )
+    with pytest.raises(ModelFileError):
+        kind.unpack(
+            Packed(facts, {**packed.arrays, "more": np.zeros(1)}), encoder, certificate
+        )
+
+
+def test_a_regressor_needs_the_bounds_of_the_schema(tmp_path):
+    model = PrivateNeighborsRegressor(
+        1.0, delta=1e-6, bounds=(0, 20), columns=list(COLUMNS.values())
+    ).fit(ROWS, ROWS[:, 0] / 10)
+    with pytest.raises(InvalidParameterError, match="bounds"):
+        stored(tmp_path / "model", model, "number")
