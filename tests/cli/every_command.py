@@ -18,6 +18,8 @@ ROW = '{"age": 40}'
 COMMANDS = [
     "--version",
     "demo --export exported",
+    "explain zcdp",
+    "explain",
     "schema draft public.csv --public --label sick -o schema.json",
     "schema show schema.json",
     "schema check rows.csv --schema schema.json",

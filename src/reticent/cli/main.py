@@ -14,6 +14,7 @@ from reticent.cli.audit import audit
 from reticent.cli.certificate import certificate_app
 from reticent.cli.demo import demo
 from reticent.cli.evaluate import evaluate
+from reticent.cli.explain import explain
 from reticent.cli.fit import fit
 from reticent.cli.keys import keys_app
 from reticent.cli.ledger import ledger_app
@@ -46,6 +47,7 @@ app.add_typer(keys_app, name="keys")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(certificate_app, name="certificate")
 app.command("audit")(audit)
+app.command("explain")(explain)
 app.command("demo")(demo)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from reticent.errors import InvalidParameterError, ReticentError
@@ -54,7 +54,7 @@ def exit_code(error: BaseException) -> int:
     return MISUSED if isinstance(error, InvalidParameterError) else FAILED
 
 
-def aligned(rows: list[tuple[str, ...]]) -> list[str]:
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Return rows of text as lines with columns under each other."""
     if not rows:
         return []

@@ -71,6 +71,7 @@ from reticent.guarantees.gaussian_curve import (
     gaussian_epsilon,
     gaussian_ratio,
 )
+from reticent.guarantees.guess import best_guess, in_plain_words
 from reticent.guarantees.perfect import (
     compose_perfect,
     dp_to_group_perfect,
@@ -186,6 +187,7 @@ __all__ = [
     "assume",
     "average_of_shards",
     "basic_composition",
+    "best_guess",
     "bounded_range_to_pure",
     "bounded_range_to_stability",
     "bounded_range_to_zcdp",
@@ -215,6 +217,7 @@ __all__ = [
     "gaussian_to_approx",
     "gaussian_to_zcdp",
     "group",
+    "in_plain_words",
     "individual_filter",
     "individual_filter_replacing",
     "laplace_noise",
