@@ -47,22 +47,13 @@ _ROUND = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedShards:
-    """One fitted model per shard; everything in here is as secret as the records.
+    """One fitted model per shard; everything in here is as secret as the records."""
 
-    Parameters
-    ----------
-    models : tuple
-        The fitted clones, None where fitting failed.
-    failures : mapping from int to str
-        What the failed shards raised, for the curator only: whether a shard fails may
-        depend on one record.
-    columns : Columns
-        The columns of the rows; public.
-    """
-
-    models: tuple[Any, ...]
+    models: tuple[Any, ...]  #: the fitted clones, None where fitting failed
+    #: What the failed shards raised, for the curator only: whether a shard fails may
+    #: depend on one record.
     failures: Mapping[int, str]
-    columns: Columns
+    columns: Columns  #: the columns of the rows; public
 
 
 def check_base_estimator(estimator: Any, *methods: str) -> None:

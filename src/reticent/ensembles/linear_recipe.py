@@ -23,28 +23,15 @@ SHARD_TREES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearRecipe:
-    """The settings of a linear model with a squared penalty.
+    """The settings of a linear model with a squared penalty."""
 
-    Parameters
-    ----------
-    loss : str
-        ``"logistic"`` or ``"squared"``.
-    penalty : float
-        Factor of half the squared weights, added to the sum of losses (for squared
-        losses, to half the sum): ``1 / C`` or ``alpha`` in scikit-learn's terms.
-    fit_intercept : bool
-        Whether there is an intercept, never penalised.
-    scaled : bool
-        Whether each shard standardises its columns first.
-    classifies : bool
-        Whether targets are labels.
-    """
-
-    loss: str
+    loss: str  #: ``"logistic"`` or ``"squared"``
+    #: Factor of half the squared weights, added to the sum of losses (for squared
+    #: losses, to half the sum): ``1 / C`` or ``alpha`` in scikit-learn's terms.
     penalty: float
-    fit_intercept: bool
-    scaled: bool
-    classifies: bool
+    fit_intercept: bool  #: whether there is an intercept, never penalised
+    scaled: bool  #: whether each shard standardises its columns first
+    classifies: bool  #: whether targets are labels
 
 
 def linear_recipe(estimator: Any) -> LinearRecipe | None:

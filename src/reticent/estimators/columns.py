@@ -14,23 +14,12 @@ from reticent.estimators.tables import as_array, as_frame, canonical_table, tabl
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What is public about a table: its columns and the container that held them.
+    """What is public about a table: its columns and the container that held them."""
 
-    Parameters
-    ----------
-    count : int or None
-        Number of columns, None if the input has no columns.
-    names : tuple or None
-        Their names, None if they have none.
-    kind : str, default="array"
-        ``"array"``, ``"sparse"``, ``"pandas"`` or ``"polars"``.
-    public_types : bool, default=False
-        Whether types that cells do not show, such as categories, are public.
-    """
-
-    count: int | None
-    names: tuple[Any, ...] | None
-    kind: str = "array"
+    count: int | None  #: number of columns, None if the input has no columns
+    names: tuple[Any, ...] | None  #: their names, None if they have none
+    kind: str = "array"  #: ``"array"``, ``"sparse"``, ``"pandas"`` or ``"polars"``
+    #: Whether types that cells do not show, such as categories, are public.
     public_types: bool = False
 
     @classmethod

@@ -26,24 +26,16 @@ _SORTABLE_KINDS = "iufUSM"
 class Partition:
     """Which shard every row belongs to.
 
-    Parameters
-    ----------
-    shard_of_row : ndarray of int
-        The shard of each row. Secret: it says which rows belong together.
-    n_units : int
-        Number of privacy units; public.
-    n_shards : int
-        Number of shards; public.
-
     Guarantee
     ---------
     Built by `partition_rows`: all rows of a unit are in one shard, and the numbers
     of units in two shards differ by at most one.
     """
 
+    #: The shard of each row. Secret: it says which rows belong together.
     shard_of_row: Ints
-    n_units: int
-    n_shards: int
+    n_units: int  #: number of privacy units; public
+    n_shards: int  #: number of shards; public
 
     def rows_by_shard(self) -> list[Ints]:
         """Return the rows of each shard, in the order of the table.

@@ -25,21 +25,12 @@ MAX_LABELINGS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Minimum(Generic[H]):
-    """A hypothesis with the fewest weighted mistakes, and how many these are.
+    """A hypothesis with the fewest weighted mistakes, and how many these are."""
 
-    Attributes
-    ----------
-    hypothesis : object
-        The minimiser.
-    value : int or float
-        Its weighted mistakes; an int if the weights were integers.
-    exact : bool
-        True if the weights were used as given. False if they were too fine for exact
-        sums and were rounded first; the hypothesis is then exact for the rounded ones.
-    """
-
-    hypothesis: H
-    value: int | float
+    hypothesis: H  #: the minimiser
+    value: int | float  #: its weighted mistakes; an int if the weights were integers
+    #: True if the weights were used as given. False if they were too fine for exact
+    #: sums and were rounded first; the hypothesis is then exact for the rounded ones.
     exact: bool = True
 
 

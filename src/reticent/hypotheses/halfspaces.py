@@ -49,20 +49,13 @@ class LayeredHalfspace:
     `above` a cut in lexicographic order. On any finite set this is the labeling of an
     ordinary halfspace, without moving its boundary by a very small amount. Sides are
     decided exactly.
-
-    Attributes
-    ----------
-    layers : tuple of (anchors, label)
-        From the top: `d` points and the label of the positive side, then one point
-        less.
-    axis : int
-        The axis along which the points of the first of three layers are projected.
-    cut, below, above
-        The last layer.
     """
 
+    #: From the top: `d` points and the label of the positive side, then one point less.
     layers: tuple[tuple[tuple[tuple[float, ...], ...], int], ...]
+    #: The axis along which the points of the first of three layers are projected.
     axis: int
+    #: The last layer.
     cut: tuple[float, ...]
     below: int
     above: int

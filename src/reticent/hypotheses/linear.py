@@ -33,21 +33,12 @@ class LinearFunction:
 
 @dataclass(frozen=True, slots=True)
 class ConvexMinimum:
-    """An almost optimal function, and a proof of how far it may be from the optimum.
+    """An almost optimal function, and a proof of how far it may be from the optimum."""
 
-    Attributes
-    ----------
-    hypothesis : LinearFunction
-        The function found.
-    value : float
-        Its objective.
-    gap : float
-        No function in the ball has an objective below ``value - gap``. Includes a bound
-        on the rounding of the gradient.
-    """
-
-    hypothesis: LinearFunction
-    value: float
+    hypothesis: LinearFunction  #: the function found
+    value: float  #: its objective
+    #: No function in the ball has an objective below ``value - gap``. Includes a bound
+    #: on the rounding of the gradient.
     gap: float
 
 

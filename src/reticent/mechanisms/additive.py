@@ -44,26 +44,15 @@ class RealResponse:
 
     It is as secret as the data: release what `draw` returns, nothing else.
 
-    Parameters
-    ----------
-    steps : ndarray of int64
-        The values before noise, in grid steps.
-    grid : float
-        The public grid step, a power of two.
-    scale_in_steps : float
-        Scale of the noise, in grid steps.
-    law : GridLaw
-        Law of the noise.
-
     Attributes
     ----------
     location, scale
         The same in the values' own units.
     """
 
-    steps: Ints
-    grid: float
-    scale_in_steps: float
+    steps: Ints  #: the values before noise, in grid steps
+    grid: float  #: the public grid step, a power of two
+    scale_in_steps: float  #: scale of the noise, in grid steps
     law: GridLaw
 
     @property
@@ -100,29 +89,14 @@ class RealResponse:
 
 @dataclass(frozen=True, kw_only=True)
 class GridNoise:
-    """Noise that was calibrated to a sensitivity, with its certificate.
-
-    Attributes
-    ----------
-    law : GridLaw
-        Law of the noise.
-    grid : float
-        The public grid step, a power of two.
-    scale : float
-        Scale of the noise, in the values' units.
-    dimension : int
-        Numbers released together.
-    on_grid : bool
-        Whether values must be multiples of the grid.
-    certificate : Certificate
-        What releasing one vector of noisy numbers promises.
-    """
+    """Noise that was calibrated to a sensitivity, with its certificate."""
 
     law: GridLaw
-    grid: float
-    scale: float
-    dimension: int
-    on_grid: bool
+    grid: float  #: the public grid step, a power of two
+    scale: float  #: scale of the noise, in the values' units
+    dimension: int  #: numbers released together
+    on_grid: bool  #: whether values must be multiples of the grid
+    #: What releasing one vector of noisy numbers promises.
     certificate: Certificate[Any]
 
     @property

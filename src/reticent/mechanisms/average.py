@@ -41,20 +41,11 @@ class AverageResponse(Response):
     r"""The label of a clipped noisy average, :math:`k/r` plus Laplace noise.
 
     Label 1 has the mean of that average for its probability.
-
-    Parameters
-    ----------
-    ones : ndarray of shape (n,)
-        Votes `k` for label 1.
-    voters : int
-        Their public number `r`.
-    rate : float
-        The epsilon of the Laplace noise, exact when multiplied with counts.
     """
 
-    ones: Ints
-    voters: int
-    rate: float
+    ones: Ints  # shape (n,); votes `k` for label 1
+    voters: int  # their public number `r`
+    rate: float  # the epsilon of the Laplace noise, exact when multiplied with counts
 
     @property
     def n_labels(self) -> int:

@@ -69,21 +69,11 @@ def replace_labels(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FlippedResponse(Response):
-    """The law of another response's label after flipping.
+    """The law of another response's label after flipping."""
 
-    Parameters
-    ----------
-    base : Response
-        The law before.
-    p : float
-        Two labels: probability of the other label. More: of a uniform one.
-    uniform : bool
-        Whether the label is replaced by a uniform one instead of flipped.
-    """
-
-    base: Response
-    p: float
-    uniform: bool
+    base: Response  #: the law before
+    p: float  #: Two labels: probability of the other label. More: of a uniform one.
+    uniform: bool  #: whether the label is replaced by a uniform one instead of flipped
 
     @property
     def n_labels(self) -> int:

@@ -45,18 +45,10 @@ _FINE = 512.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GaussianArgmaxResponse(Response):
-    """The label with the most votes after noise; of equals, the first.
+    """The label with the most votes after noise; of equals, the first."""
 
-    Parameters
-    ----------
-    votes : ndarray of shape (n, n_labels)
-        Whole numbers.
-    scale : float
-        Scale of the discrete Gaussian noise on every count.
-    """
-
-    votes: Ints
-    scale: float
+    votes: Ints  # shape (n, n_labels); whole numbers
+    scale: float  # scale of the discrete Gaussian noise on every count
 
     @property
     def n_labels(self) -> int:

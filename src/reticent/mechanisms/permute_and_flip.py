@@ -29,13 +29,9 @@ class PermuteAndFlipResponse(Response):
     accepted and no other label was accepted before, so with
     :math:`p_i = e^{-\mathrm{gap}_i}` its probability is
     :math:`p_j \int_0^1 \prod_{i \ne j} (1 - p_i t)\,dt`.
-
-    Parameters
-    ----------
-    gaps : ndarray of shape (n, n_labels)
-        Floats >= 0, exact, at least one zero in each row.
     """
 
+    # Shape (n, n_labels); floats >= 0, exact, at least one zero in each row.
     gaps: Floats
 
     @property

@@ -31,18 +31,12 @@ class Repetitions:
 
     :math:`\Pr[K=k]` falls by the factor :math:`(1-\gamma)(k+\eta)/(k+1)` from `k` to
     `k + 1`. The geometric law has ``eta=1``, the logarithmic one ``eta=0``.
-
-    Parameters
-    ----------
-    eta : float
-        Above -1, up to 100. Larger numbers keep `K` closer to its mean, and cost more
-        privacy: ``(2 + eta) epsilon`` for pure runs.
-    gamma : float
-        Between 1e-9 and 1; smaller numbers mean more runs.
     """
 
+    #: Above -1, up to 100. Larger numbers keep `K` closer to its mean, and cost more
+    #: privacy: ``(2 + eta) epsilon`` for pure runs.
     eta: float
-    gamma: float
+    gamma: float  #: between 1e-9 and 1; smaller numbers mean more runs
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eta", checked_eta(self.eta))

@@ -106,14 +106,9 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SoftmaxResponse(Response):
-    """Labels with probabilities proportional to the exponentials of exact floats.
+    """Labels with probabilities proportional to the exponentials of exact floats."""
 
-    Parameters
-    ----------
-    log_weights : ndarray of shape (n, n_labels)
-        Finite floats, taken for the real numbers that they are.
-    """
-
+    #: Shape (n, n_labels); finite floats, taken for the real numbers that they are.
     log_weights: Floats
 
     @property

@@ -42,23 +42,12 @@ class SparseLine:
 
     A caller that records the cost of an answer before it shows it, and may have to
     discard it, keeps the old line until the new one counts.
-
-    Parameters
-    ----------
-    threshold : int
-        Public threshold.
-    scale : float
-        Scale of the threshold's noise; a query's has twice that.
-    draws : int
-        How many more times the threshold's noise may be drawn. Public.
-    noisy : int or None, default=None
-        The threshold in use. Secret.
     """
 
-    threshold: int
-    scale: float
-    draws: int
-    noisy: int | None = None
+    threshold: int  #: public threshold
+    scale: float  #: scale of the threshold's noise; a query's has twice that
+    draws: int  #: How many more times the threshold's noise may be drawn. Public.
+    noisy: int | None = None  #: The threshold in use. Secret.
 
     @property
     def left(self) -> int:

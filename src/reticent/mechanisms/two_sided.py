@@ -25,23 +25,12 @@ class TwoSidedResponse(Response):
     """Two labels; the minority has probability ``exp(-exponent)`` times a base.
 
     The base is 1/2, or ``1/(1 + exp(step))`` in rows between two stairs.
-
-    Parameters
-    ----------
-    minority : ndarray of shape (n,)
-        Index (0 or 1) of the less likely label.
-    exponents : ndarray of shape (n,)
-        Floats >= 0, exact.
-    between : ndarray of bool, shape (n,)
-        Which rows have the smaller base.
-    step : float
-        The epsilon of one stair, exact.
     """
 
-    minority: Ints
-    exponents: Floats
-    between: Bools
-    step: float
+    minority: Ints  #: shape (n,); index (0 or 1) of the less likely label
+    exponents: Floats  #: shape (n,); floats >= 0, exact
+    between: Bools  #: which rows have the smaller base
+    step: float  #: the epsilon of one stair, exact
 
     @property
     def n_labels(self) -> int:

@@ -22,31 +22,19 @@ _WAITS = (0.02, 0.05, 0.1, 0.3)
 
 @dataclass(frozen=True, slots=True)
 class PaidAnswers:
-    """Encoded answers, and what they cost.
+    """Encoded answers, and what they cost."""
 
-    Attributes
-    ----------
-    answers : list of bytes
-        One per query.
-    paid : int
-        How many of them the client's account has paid for with this request.
-    left : int or None
-        How many more answers at this price every account could pay for; None if
-        answers are free.
-    sequence : int or None
-        The charge's place in the ledger; None if nothing was charged.
-    evidence : list of float or None
-        The evidence behind each answer, where answers last.
-    remembered : int
-        How many of those were answered from memory.
-    """
-
-    answers: list[bytes]
+    answers: list[bytes]  #: one per query
+    #: How many of them the client's account has paid for with this request.
     paid: int = 0
+    #: How many more answers at this price every account could pay for; None if answers
+    #: are free.
     left: int | None = None
+    #: The charge's place in the ledger; None if nothing was charged.
     sequence: int | None = None
+    #: The evidence behind each answer, where answers last.
     evidence: list[float] | None = None
-    remembered: int = 0
+    remembered: int = 0  #: how many of those were answered from memory
 
     @classmethod
     def of(cls, receipt: Receipt, client: AccountId) -> PaidAnswers:

@@ -143,22 +143,14 @@ class PrivateAveragingClassifier(ShardedClassifier):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AverageLabelLaw(ShardLaw):
-    """The laws of labels, and of probabilities, drawn from averages.
+    """The laws of labels, and of probabilities, drawn from averages."""
 
-    Attributes
-    ----------
-    probability_certificate : Certificate or None
-        What one vector of probabilities promises; None if there are none.
-    epsilon, delta : float
-        What the noise was calibrated to.
-    noise : GridNoise
-        The noise that sums of probabilities carry.
-    """
-
+    #: What one vector of probabilities promises; None if there are none.
     probability_certificate: Certificate[Any] | None
+    #: What the noise was calibrated to.
     epsilon: float
     delta: float
-    noise: GridNoise
+    noise: GridNoise  #: the noise that sums of probabilities carry
 
     @classmethod
     def of(

@@ -126,19 +126,12 @@ class PrivateAveragingRegressor(RegressorMixin, ShardedPredictor):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AverageNumberLaw(ShardLaw):
-    """The law of noisy averages; the ensemble holds the public bounds.
+    """The law of noisy averages; the ensemble holds the public bounds."""
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        What the noise was calibrated to.
-    noise : GridNoise
-        The noise of one sum.
-    """
-
+    #: What the noise was calibrated to.
     epsilon: float
     delta: float
-    noise: GridNoise
+    noise: GridNoise  #: the noise of one sum
 
     @classmethod
     def of(

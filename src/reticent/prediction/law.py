@@ -55,23 +55,14 @@ class AnswerLaw(Locked, ABC):
     A predictor of your own becomes one that `PredictionInterface` takes by making a
     subclass of this in its `fit`, as its attribute `law_`. The subclass must hold all
     that its answers depend on, and draw each answer with fresh randomness.
-
-    Attributes
-    ----------
-    certificate : Certificate
-        What one answer promises.
-    classes : ndarray or None
-        The public labels; None if answers are numbers.
-    identity : str
-        128 random bits that name this fitted model. Copies and pickles keep them; no
-        two fits share them.
-    source : RandomSource
-        Where the randomness of answers comes from.
     """
 
-    certificate: Certificate[Any]
-    source: RandomSource
+    certificate: Certificate[Any]  #: what one answer promises
+    source: RandomSource  #: where the randomness of answers comes from
+    #: The public labels; None if answers are numbers.
     classes: NDArray[Any] | None = None
+    #: 128 random bits that name this fitted model. Copies and pickles keep them; no two
+    #: fits share them.
     identity: str = field(default_factory=_new_identity)
 
     @abstractmethod

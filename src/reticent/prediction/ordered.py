@@ -154,21 +154,11 @@ def _moment(value: Any) -> int | None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ColumnForm:
-    """Where queries stand in the order of one column: public facts of a fit.
+    """Where queries stand in the order of one column: public facts of a fit."""
 
-    Attributes
-    ----------
-    blank : object
-        Number and names of the columns, see `blank_of`.
-    feature : int or str
-        The column.
-    order : str
-        What it holds.
-    """
-
-    blank: Any
-    feature: int | str
-    order: str
+    blank: Any  # number and names of the columns, see `blank_of`
+    feature: int | str  # the column
+    order: str  # what it holds
 
     @property
     def name(self) -> str:

@@ -178,13 +178,7 @@ class PrivateVotingClassifier(ShardedClassifier):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class VotingLaw(ShardLaw):
-    """The law of a vote.
-
-    Attributes
-    ----------
-    vote : VoteRule
-        The rule and its parameter.
-    """
+    """The law of a vote."""
 
     vote: VoteRule
 
@@ -205,18 +199,10 @@ class VotingLaw(ShardLaw):
 
 @dataclass(frozen=True)
 class VoteRule:
-    """A rule with its parameter: law and certificate of one answer.
+    """A rule with its parameter: law and certificate of one answer."""
 
-    Parameters
-    ----------
-    rule : {"soft", "geometric", "permute-and-flip", "gaussian"}
-        The rule.
-    parameter : float
-        Epsilon; for "gaussian" the scale of the noise.
-    """
-
-    rule: str
-    parameter: float
+    rule: str  #: "soft", "geometric", "permute-and-flip" or "gaussian"
+    parameter: float  #: epsilon; for "gaussian" the scale of the noise
 
     @classmethod
     def choose(cls, asked: PrivateVotingClassifier, n_labels: int) -> VoteRule:

@@ -69,26 +69,13 @@ def projected_walk(
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class WalkLaw(AnswerLaw):
-    """The law of a label, given the position of the walk at a query.
+    """The law of a label, given the position of the walk at a query."""
 
-    Attributes
-    ----------
-    column : ColumnForm
-        Where queries stand in the order.
-    rule : {"two-step", "sigmoid"}
-        How the position becomes a label.
-    epsilon : float
-        What one answer costs.
-    reach : int
-        The bound of the walk.
-    values, positions : ndarray
-        The distinct values and the position from each one on. Not private.
-    """
-
-    column: ColumnForm
-    rule: str
-    epsilon: float
-    reach: int
+    column: ColumnForm  # where queries stand in the order
+    rule: str  # how the position becomes a label: "two-step" or "sigmoid"
+    epsilon: float  # what one answer costs
+    reach: int  # the bound of the walk
+    # The distinct values and the position from each one on. Not private.
     values: NDArray[Any]
     positions: NDArray[np.int32]
 

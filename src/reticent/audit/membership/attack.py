@@ -59,22 +59,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class Shadows:
-    """The answers of shadow models with and without the target to each question.
+    """The answers of shadow models with and without the target to each question."""
 
-    Attributes
-    ----------
-    inside, outside : ndarray of shape (n_shadows, n_questions)
-        Mean reading of each shadow model.
-    spread : ndarray of shape (n_questions,) or None
-        Standard deviation of one real-valued reading; None for zeros and ones.
-    random : bool
-        Whether asking again can give another answer.
-    """
-
+    # Shape (n_shadows, n_questions); mean reading of each shadow model.
     inside: Floats
     outside: Floats
+    # Shape (n_questions,); standard deviation of one real-valued reading; None for
+    # zeros and ones.
     spread: Floats | None
-    random: bool
+    random: bool  # whether asking again can give another answer
 
     def log_likelihood(
         self, means: Floats, questions: NDArray[Any], seen: NDArray[Any]

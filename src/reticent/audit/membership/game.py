@@ -20,25 +20,15 @@ Train = Callable[[NDArray[Any], NDArray[Any]], Any]
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Rows of the game, one per unit, and the training sets made from them.
+    """Rows of the game, one per unit, and the training sets made from them."""
 
-    Attributes
-    ----------
-    X, y : ndarray
-        The rows and labels.
-    n : int
-        Units of a training set, target and poison included.
-    poison : int
-        Units that the attacker contributed: copies of the target with another label.
-    numeric : bool
-        Whether labels are numbers rather than classes.
-    """
-
+    # The rows and labels.
     X: NDArray[Any]
     y: NDArray[Any]
-    n: int
+    n: int  # units of a training set, target and poison included
+    # Units that the attacker contributed: copies of the target with another label.
     poison: int
-    numeric: bool
+    numeric: bool  # whether labels are numbers rather than classes
 
     def dataset(
         self,

@@ -27,41 +27,25 @@ _DENSE_COLUMNS = 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """The rows of a batch that could be encoded.
+    """The rows of a batch that could be encoded."""
 
-    Parameters
-    ----------
-    rows : ndarray of int
-        The rows of the batch that `values` contains, in order. For the others every
-        model would have raised.
-    values : ndarray or csr matrix of float64
-        The encoded rows, NaN where a value is missing.
-    types : frozenset
-        The types of the numbers that the shards' own arithmetic sees.
-    """
-
+    #: The rows of the batch that `values` contains, in order. For the others every
+    #: model would have raised.
     rows: Ints
-    values: Any
+    values: Any  #: the encoded rows, NaN where a value is missing
+    #: The types of the numbers that the shards' own arithmetic sees.
     types: frozenset[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoding:
-    """How rows become the matrix that all shards' predictors see.
+    """How rows become the matrix that all shards' predictors see."""
 
-    Parameters
-    ----------
-    blocks : tuple of Block
-        Columns and their declared encoders, taken from one shard: they are the same in
-        all.
-    moves : bool
-        Whether shards transform the encoded columns before they predict.
-    codes : CategoryCodes, default=None
-        Common codes of the categories that predictors number themselves.
-    """
-
+    #: Columns and their declared encoders, taken from one shard: they are the same in
+    #: all.
     blocks: tuple[Block, ...]
-    moves: bool
+    moves: bool  #: whether shards transform the encoded columns before they predict
+    #: Common codes of the categories that predictors number themselves.
     codes: CategoryCodes | None = None
 
     @classmethod

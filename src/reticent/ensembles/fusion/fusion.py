@@ -38,24 +38,13 @@ FusedModels: TypeAlias = FusedLinear | FusedTrees
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fusion:
-    """The common encoding of rows, and the arrays of the models behind it.
+    """The common encoding of rows, and the arrays of the models behind it."""
 
-    Parameters
-    ----------
-    encoding : Encoding
-        How rows become the matrix that all models see.
-    models : FusedLinear or FusedTrees
-        The models.
-    n_trees : int, default=1
-        Most trees of a model by the parameters of its estimator; public.
-    takes_polars : bool, default=True
-        Whether models read polars data frames like arrays.
-    """
-
-    encoding: Encoding
+    encoding: Encoding  #: how rows become the matrix that all models see
     models: FusedModels
+    #: Most trees of a model by the parameters of its estimator; public.
     n_trees: int = 1
-    takes_polars: bool = True
+    takes_polars: bool = True  #: whether models read polars data frames like arrays
 
     def suits(self, X: MatrixLike) -> bool:
         """Whether a batch should be answered through the arrays.

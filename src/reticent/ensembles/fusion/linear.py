@@ -36,30 +36,6 @@ class FusedLinear(Fused):
     for ``labels[m, 1]`` if it is positive and for ``labels[m, 0]`` otherwise; with
     more, for the label of the largest score, the first of them in case of a tie.
 
-    Parameters
-    ----------
-    shards : ndarray of int of shape (n_models,)
-        The shard of each model.
-    labels : ndarray of int of shape (n_models, max(2, n_scores))
-        The public label index of each score, `NO_BALLOT` where a model knows fewer
-        labels; the intercept of such a score is minus infinity. For regressors all are
-        `NO_BALLOT`.
-    weights : ndarray of shape (n_models, n_scores, n_columns)
-        Weights, scalers folded in.
-    intercepts : ndarray of shape (n_models, n_scores)
-        Intercepts, scalers folded in.
-    missing : ndarray of shape (n_models, n_scores, n_columns or 0)
-        What a missing value adds, NaN where models refuse missing values; of width
-        zero if they always refuse them.
-    bulk : ndarray of shape (n_models,)
-        Bound on the sum of the absolute values that make up a row's constant part.
-    steps : int
-        Operations of scalers per value.
-    roundoff : float
-        Relative error of one operation of the models' arithmetic and of ours.
-    link : str
-        ``"logistic"`` or ``"softmax"`` if scores give probabilities, else ``""``.
-
     Guarantee
     ---------
     `tally` counts a vote only where the score is farther from a tie than the rounding
@@ -76,14 +52,24 @@ class FusedLinear(Fused):
         "link": str,
     }
 
-    shards: Ints
+    shards: Ints  #: shape (n_models,); the shard of each model
+    #: Shape (n_models, max(2, n_scores)); the public label index of each score,
+    #: `NO_BALLOT` where a model knows fewer labels; the intercept of such a score is
+    #: minus infinity. For regressors all are `NO_BALLOT`.
     labels: Ints
+    #: Shape (n_models, n_scores, n_columns); weights, scalers folded in.
     weights: Floats
-    intercepts: Floats
+    intercepts: Floats  #: shape (n_models, n_scores); intercepts, scalers folded in
+    #: Shape (n_models, n_scores, n_columns or 0); what a missing value adds, NaN where
+    #: models refuse missing values; of width zero if they always refuse them.
     missing: Floats
+    #: Shape (n_models,); bound on the sum of the absolute values that make up a row's
+    #: constant part.
     bulk: Floats
-    steps: int
+    steps: int  #: operations of scalers per value
+    #: Relative error of one operation of the models' arithmetic and of ours.
     roundoff: float
+    #: ``"logistic"`` or ``"softmax"`` if scores give probabilities, else ``""``.
     link: str
 
     @property

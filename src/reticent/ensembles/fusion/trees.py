@@ -33,32 +33,6 @@ class FusedTrees(Fused):
     ``branch[i] >= 0`` looks its categorical value up instead: ``branches`` holds, from
     that place on, whether code 0, 1, ... goes to child 0. A leaf is its own child.
 
-    Parameters
-    ----------
-    shards : ndarray of int of shape (n_models,)
-        The shard of each model.
-    labels : ndarray of int of shape (n_models, max(2, n_scores))
-        The public label index of each score, `NO_BALLOT` where a model knows fewer
-        labels or for regression.
-    roots : ndarray of int of shape (n_models, n_rounds, n_trees)
-        The root of each tree; tree ``t`` of a round adds to score ``t`` if there are
-        several, the only one adds to all.
-    baseline : ndarray of shape (n_models, n_scores)
-        Scores before the first tree.
-    feature, threshold, children, missing_left : ndarrays with one entry per node
-        The nodes.
-    values : ndarray of shape (n_nodes, n_scores or 1)
-        What a leaf adds to the scores.
-    branch, branches : ndarrays
-        Categorical nodes, see above.
-    rule : str
-        ``"mean"``: scores are averages over rounds, the largest wins. ``"boosted"``:
-        scores are sums; a single one is compared with zero.
-    single : bool
-        Whether rows are rounded to single precision first.
-    missing : bool
-        Whether models accept missing values.
-
     Guarantee
     ---------
     Leaf values are added in the order in which the models add them, so averages and
@@ -73,20 +47,28 @@ class FusedTrees(Fused):
         "missing": bool,
     }
 
-    shards: Ints
+    shards: Ints  #: shape (n_models,); the shard of each model
+    #: Shape (n_models, max(2, n_scores)); the public label index of each score,
+    #: `NO_BALLOT` where a model knows fewer labels or for regression.
     labels: Ints
+    #: Shape (n_models, n_rounds, n_trees); the root of each tree; tree ``t`` of a round
+    #: adds to score ``t`` if there are several, the only one adds to all.
     roots: NDArray[np.int32]
-    baseline: Floats
+    baseline: Floats  #: shape (n_models, n_scores); scores before the first tree
+    #: The nodes.
     feature: NDArray[np.int32]
     threshold: Floats
     children: NDArray[np.int32]
     missing_left: Bools
-    values: Floats
+    values: Floats  #: shape (n_nodes, n_scores or 1); what a leaf adds to the scores
+    #: Categorical nodes, see above.
     branch: NDArray[np.int32]
     branches: Bools
+    #: ``"mean"``: scores are averages over rounds, the largest wins. ``"boosted"``:
+    #: scores are sums; a single one is compared with zero.
     rule: str
-    single: bool
-    missing: bool
+    single: bool  #: whether rows are rounded to single precision first
+    missing: bool  #: whether models accept missing values
 
     @property
     def gives_probabilities(self) -> bool:

@@ -39,29 +39,17 @@ def is_auto(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class LinearExamples:
-    """The checked data of one fit.
+    """The checked data of one fit."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-        Finite numbers, not yet scaled.
-    targets : ndarray of shape (n_rows,)
-        The place of each row's label in `classes`, or a number in [-1, 1].
-    units : array-like or None
-        The unit of each row; None if every row is a unit.
-    classes : ndarray or None
-        The public labels; None for regressors.
-    bounds : (float, float)
-        The public bounds that were mapped to -1 and 1; of no use to classifiers.
-    labels_from_data : bool
-        Whether `classes` were read from the data, which the certificate must say.
-    """
-
-    X: Floats
+    X: Floats  #: shape (n_rows, n_features); finite numbers, not yet scaled
+    #: Shape (n_rows,); the place of each row's label in `classes`, or a number in [-1,
+    #: 1].
     targets: Floats
-    units: UnitIds
-    classes: NDArray[Any] | None = None
+    units: UnitIds  #: the unit of each row; None if every row is a unit
+    classes: NDArray[Any] | None = None  #: the public labels; None for regressors
+    #: The public bounds that were mapped to -1 and 1; of no use to classifiers.
     bounds: tuple[float, float] = (-1.0, 1.0)
+    #: Whether `classes` were read from the data, which the certificate must say.
     labels_from_data: bool = False
 
 

@@ -23,20 +23,12 @@ ROUND_OFF = 2.0**-53
 
 @dataclass(frozen=True)
 class BoundedLoss:
-    """A convex loss with bounds on its derivatives where it is used.
+    """A convex loss with bounds on its derivatives where it is used."""
 
-    Attributes
-    ----------
-    loss : ConvexLoss
-        Value and derivatives for arrays.
-    slope_at : callable
-        The slope for one prediction and one target, as plain numbers.
-    slope, curvature : float
-        Bounds on the size of the first and the second derivative.
-    """
-
-    loss: ConvexLoss
+    loss: ConvexLoss  #: value and derivatives for arrays
+    #: The slope for one prediction and one target, as plain numbers.
     slope_at: Callable[[float, float], float]
+    #: Bounds on the size of the first and the second derivative.
     slope: float
     curvature: float
 

@@ -31,47 +31,28 @@ CertifiedCoefficients: TypeAlias = tuple[Floats, Certificate[Any]]
 
 @dataclass(frozen=True)
 class LinearFacts:
-    """All that a plan may know about the data: neighbours agree on it.
+    """All that a plan may know about the data: neighbours agree on it."""
 
-    Attributes
-    ----------
-    n_units : int
-        Number of units.
-    dimension : int
-        Number of coefficients, that of the constant included.
-    l1_bound, feature_bound : float
-        Bounds on the l1 and the Euclidean norm of a row, constant included.
-    labels_from_data, seeded : bool
-        What the certificate must assume.
-    """
-
-    n_units: int
-    dimension: int
+    n_units: int  #: number of units
+    dimension: int  #: number of coefficients, that of the constant included
+    #: Bounds on the l1 and the Euclidean norm of a row, constant included.
     l1_bound: float
     feature_bound: float
+    #: What the certificate must assume.
     labels_from_data: bool
     seeded: bool
 
 
 @dataclass(frozen=True, eq=False)
 class BallExamples:
-    """Examples in the unit ball, constant last, and what is public about them.
+    """Examples in the unit ball, constant last, and what is public about them."""
 
-    Attributes
-    ----------
-    rows, targets, weights : ndarray
-        The data. Weights sum to 1, and every unit weighs the same.
-    facts : LinearFacts
-        What is public.
-    source : RandomSource
-        Where the noise of the fit comes from.
-    """
-
+    #: The data. Weights sum to 1, and every unit weighs the same.
     rows: Floats
     targets: Floats
     weights: Floats
-    facts: LinearFacts
-    source: RandomSource
+    facts: LinearFacts  #: what is public
+    source: RandomSource  #: where the noise of the fit comes from
 
 
 class ReleasedLinear(LinearModel):

@@ -26,24 +26,12 @@ _LEVEL = 256
 
 @dataclass(frozen=True)
 class BallProblem:
-    """Regularised risk over a ball, with everything public that bounds errors.
+    """Regularised risk over a ball, with everything public that bounds errors."""
 
-    Attributes
-    ----------
-    loss : BoundedLoss
-        The loss of one row.
-    feature_bound : float
-        Bound on the norm of a row.
-    radius : float
-        Bound on the norm of the coefficients.
-    regularization : float
-        Strength of the penalty.
-    """
-
-    loss: BoundedLoss
-    feature_bound: float
-    radius: float
-    regularization: float
+    loss: BoundedLoss  #: the loss of one row
+    feature_bound: float  #: bound on the norm of a row
+    radius: float  #: bound on the norm of the coefficients
+    regularization: float  #: strength of the penalty
 
     @property
     def lipschitz(self) -> float:

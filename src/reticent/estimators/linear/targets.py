@@ -25,14 +25,9 @@ def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class TargetRange:
-    """The affine map from the bounds of a target to -1 and 1, and back.
+    """The affine map from the bounds of a target to -1 and 1, and back."""
 
-    Attributes
-    ----------
-    low, high : float
-        The bounds, from `check_bounds`.
-    """
-
+    #: The bounds, from `check_bounds`.
     low: float
     high: float
 

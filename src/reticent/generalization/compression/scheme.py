@@ -44,21 +44,13 @@ class LabelledRows:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A way to compress the data, before its side information is written.
+    """A way to compress the data, before its side information is written."""
 
-    Parameters
-    ----------
-    n_kept, n_bits : int
-        Kept examples and bits of side information.
-    mistakes : int
-        Mistakes of the decoded hypothesis on the data.
-    finish : callable
-        Returns the positions of the kept examples and the side information.
-    """
-
+    # Kept examples and bits of side information.
     n_kept: int
     n_bits: int
-    mistakes: int
+    mistakes: int  # mistakes of the decoded hypothesis on the data
+    # Returns the positions of the kept examples and the side information.
     finish: Callable[[], tuple[Ints, str]]
 
 

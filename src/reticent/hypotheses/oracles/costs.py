@@ -29,27 +29,15 @@ COST_TOTAL_BITS = 52
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What each point costs when labelled 1, relative to labelling it 0.
+    """What each point costs when labelled 1, relative to labelling it 0."""
 
-    Attributes
-    ----------
-    ones : ndarray of int64
-        Cost of label 1 at each point, in units of ``2**exponent``.
-    base : int
-        Weighted mistakes of the constant 0, in the same unit.
-    exponent : int
-        The unit; 0 for integer weights.
-    integral : bool
-        Whether the weights were integers, so that results are integers.
-    exact : bool
-        Whether the unit divides every weight. If not, each was rounded to the nearest
-        multiple, by at most :math:`2^{-51}` of the sum of absolute weights.
-    """
-
-    ones: Ints
-    base: int
-    exponent: int = 0
+    ones: Ints  #: cost of label 1 at each point, in units of ``2**exponent``
+    base: int  #: weighted mistakes of the constant 0, in the same unit
+    exponent: int = 0  #: the unit; 0 for integer weights
+    #: Whether the weights were integers, so that results are integers.
     integral: bool = True
+    #: Whether the unit divides every weight. If not, each was rounded to the nearest
+    #: multiple, by at most :math:`2^{-51}` of the sum of absolute weights.
     exact: bool = True
 
     def value(self, cost_of_ones: float) -> int | float:

@@ -56,23 +56,12 @@ def with_coordinates(records: NDArray[Any], points: Floats) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Layered halfspaces on a set of points.
+    """Layered halfspaces on a set of points."""
 
-    Attributes
-    ----------
-    records : ndarray
-        One layered halfspace each.
-    sides : ndarray of int8, hyperplanes by points
-        Where the points lie for each top layer.
-    parent : ndarray of int
-        The row of `sides` that belongs to each record.
-    entry : tuple of ndarrays (record, point, label)
-        The labels of the points on the top layer.
-    """
-
-    records: NDArray[Any]
-    sides: NDArray[np.int8]
-    parent: Index
+    records: NDArray[Any]  # one layered halfspace each
+    sides: NDArray[np.int8]  # where the points lie for each top layer
+    parent: Index  # the row of `sides` that belongs to each record
+    # The labels of the points on the top layer.
     entry: tuple[Index, Index, NDArray[np.uint8]]
 
     def labels(self) -> NDArray[np.uint8]:

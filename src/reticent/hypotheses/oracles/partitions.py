@@ -21,21 +21,12 @@ _RANKS_AT_ONCE = 10_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Splits:
-    """Splits of a point set into ``x < cut`` and ``x >= cut``, neither part empty.
+    """Splits of a point set into ``x < cut`` and ``x >= cut``, neither part empty."""
 
-    Attributes
-    ----------
-    feature : ndarray of int
-        Ascending.
-    size : ndarray of int
-        How many distinct points lie below the cut; ascending within a feature.
-    cut : ndarray of float
-        The smallest value of the upper part.
-    """
-
-    feature: NDArray[np.intp]
+    feature: NDArray[np.intp]  # ascending
+    # How many distinct points lie below the cut; ascending within a feature.
     size: NDArray[np.intp]
-    cut: Floats
+    cut: Floats  # the smallest value of the upper part
 
     def __len__(self) -> int:
         return len(self.feature)

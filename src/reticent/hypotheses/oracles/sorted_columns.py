@@ -20,18 +20,10 @@ from reticent.hypotheses.oracles.costs import Costs, signed_costs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SortedColumns:
-    """Every column of a data matrix, sorted; reusable over labels and queries.
+    """Every column of a data matrix, sorted; reusable over labels and queries."""
 
-    Attributes
-    ----------
-    values : ndarray, features by rows
-        Each column in ascending order.
-    order : ndarray of int, features by rows
-        Which row each sorted value came from.
-    """
-
-    values: NDArray[Any]
-    order: NDArray[Any]
+    values: NDArray[Any]  #: each column in ascending order
+    order: NDArray[Any]  #: which row each sorted value came from
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> SortedColumns:

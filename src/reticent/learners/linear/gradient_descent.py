@@ -56,18 +56,11 @@ _STEPS_FOR_ALL, _LEAST_SHARE = 750, 0.72
 
 @dataclass(frozen=True)
 class Shape:
-    """What is known in advance about a loss.
+    """What is known in advance about a loss."""
 
-    Attributes
-    ----------
-    longest_step : float
-        Longest step that is tried by itself, for rows in the unit ball.
-    coefficient : float
-        Size of coefficients that are looked for, for such rows.
-    """
-
+    # Longest step that is tried by itself, for rows in the unit ball.
     longest_step: float
-    coefficient: float
+    coefficient: float  # size of coefficients that are looked for, for such rows
 
 
 # A step of up to 12 times the inverse of the largest possible curvature: where a
@@ -81,34 +74,24 @@ SQUARE = Shape(1.2 / _LARGEST_SQUARE, 2.0)
 
 @dataclass(frozen=True)
 class DescentPlan:
-    """Noisy gradient descent as planned from public quantities.
+    """Noisy gradient descent as planned from public quantities."""
 
-    Attributes
-    ----------
-    n_units, n_scores, n_features : int
-        Sizes; `n_features` counts the constant.
-    clip, steps, learning_rate, momentum : float or int
-        The descent.
-    scale, grid : float
-        The noise of one step.
-    sensitivity, certificate : Certificate
-        How far one unit moves one sum, and what all the noisy sums promise.
-    source : RandomSource
-        Where noise comes from.
-    """
-
+    # Sizes; `n_features` counts the constant.
     n_units: int
     n_features: int
     n_scores: int
+    # The descent.
     clip: float
     steps: int
     learning_rate: float
     momentum: float
+    # The noise of one step.
     scale: float
     grid: float
+    # How far one unit moves one sum, and what all the noisy sums promise.
     sensitivity: Certificate[Sensitivity]
     certificate: Certificate[ApproxDP]
-    source: RandomSource
+    source: RandomSource  # where noise comes from
 
     @classmethod
     def of(

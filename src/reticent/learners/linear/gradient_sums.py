@@ -77,17 +77,6 @@ def sum_grid(n_units: int, clip: float, scale: float) -> float:
 class ClippedSums:
     r"""The sum over units of gradients, each clipped to a norm.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        Rows from `fixed_point`, unit after unit if `starts` is given.
-    clip : float
-        Bound on the Euclidean norm of one unit's contribution.
-    grid : float
-        Step of the grid that sums lie on, from `sum_grid`.
-    starts : ndarray of int, optional
-        Where the rows of each unit start. None if every row is a unit.
-
     Guarantee
     ---------
     `__call__` returns :math:`\sum_u v_u` where :math:`v_u` is a function of unit `u`
@@ -95,9 +84,12 @@ class ClippedSums:
     replacing one unit moves the sum by at most twice `clip`, exactly.
     """
 
+    # Shape (n_rows, n_features); rows from `fixed_point`, unit after unit if `starts`
+    # is given.
     rows: Floats
-    clip: float
-    grid: float
+    clip: float  # bound on the Euclidean norm of one unit's contribution
+    grid: float  # step of the grid that sums lie on, from `sum_grid`
+    # Where the rows of each unit start. None if every row is a unit.
     starts: Ints | None = None
 
     def __call__(self, coefficients: Floats, residual: Residual) -> Floats:

@@ -75,28 +75,17 @@ def sampled_model(
 
 @dataclass(frozen=True, eq=False)
 class BallTarget:
-    r"""The target :math:`\Pr[w] \propto e^{-\varepsilon n F(w)/(2\,\mathrm{range})}`.
+    r"""The target :math:`\Pr[w] \propto e^{-\varepsilon n F(w)/(2\,\mathrm{span})}`."""
 
-    Attributes
-    ----------
-    problem : BallProblem
-        Loss, ball, bound on rows, and penalty, which costs no privacy.
-    rows, targets, weights : ndarray
-        The data; weights sum to one.
-    n_units : int
-        Number of units.
-    epsilon : float
-        What one exact draw costs.
-    low, span : float
-        Public bounds: every loss in the ball lies in ``[low, low + span]``.
-    """
-
+    # Loss, ball, bound on rows, and penalty, which costs no privacy.
     problem: BallProblem
+    # The data; weights sum to one.
     rows: Floats
     targets: Floats
     weights: Floats
     n_units: int
-    epsilon: float
+    epsilon: float  # what one exact draw costs
+    # Public bounds: every loss in the ball lies in ``[low, low + span]``.
     low: float
     span: float
 
@@ -192,25 +181,14 @@ def row_scores(rows: Floats, point: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """How the chains of a sampler ran. Not private: do not share it.
+    """How the chains of a sampler ran. Not private: do not share it."""
 
-    Attributes
-    ----------
-    r_hat : float
-        Largest split R-hat over coefficients and the log-density; near 1 if chains
-        agree.
-    effective_size : float
-        Smallest effective number of draws.
-    acceptance : float
-        Share of proposals accepted.
-    converged : bool
-        Whether R-hat < 1.05, effective size >= 100 and 0.15 < acceptance < 0.99. A
-        hint, no proof: the certificate stays conditional.
-    """
-
+    # Largest split R-hat over coefficients and the log-density; near 1 if chains agree.
     r_hat: float
-    effective_size: float
-    acceptance: float
+    effective_size: float  # smallest effective number of draws
+    acceptance: float  # share of proposals accepted
+    # Whether R-hat < 1.05, effective size >= 100 and 0.15 < acceptance < 0.99. A hint,
+    # no proof: the certificate stays conditional.
     converged: bool
 
 

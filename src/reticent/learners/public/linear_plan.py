@@ -35,24 +35,14 @@ _WIDTHS = tuple(0.25 * 8.0**-k for k in range(14))
 
 @dataclass(frozen=True)
 class UnitLoss:
-    """A convex loss that ranges over at most one at any one example.
+    """A convex loss that ranges over at most one at any one example."""
 
-    Attributes
-    ----------
-    name : {"logistic", "squared", "huber", "absolute"}
-        Its name. Targets are 0 and 1 for "logistic", in [-1, 1] for the others.
-    reach : float
-        Bound on the size of predictions.
-    width : float
-        Where Huber's loss bends.
-    share : float
-        What the plain loss is multiplied by, rounded down.
-    """
-
+    # "logistic", "squared", "huber" or "absolute". Targets are 0 and 1 for
+    # "logistic", in [-1, 1] for the others.
     name: str
-    reach: float
-    width: float
-    share: float
+    reach: float  # bound on the size of predictions
+    width: float  # where Huber's loss bends
+    share: float  # what the plain loss is multiplied by, rounded down
 
     @classmethod
     def of(cls, name: Any, width: Any, reach: float) -> UnitLoss:
@@ -111,30 +101,14 @@ class UnitLoss:
 
 @dataclass(frozen=True, eq=False)
 class RegularizedPlan:
-    """Penalty, solver's gap and noise of M3, all from public quantities.
-
-    Attributes
-    ----------
-    loss : UnitLoss
-        The loss.
-    radius : float
-        Bound on the norm of the coefficients.
-    regularization : float
-        Strength of the penalty at the public points; the eta of M3.
-    gap : float
-        What the solver promises; the certificate rests on it.
-    noise : GridNoise
-        Noise on the values at the public points.
-    certificate : Certificate
-        What the model promises.
-    """
+    """Penalty, solver's gap and noise of M3, all from public quantities."""
 
     loss: UnitLoss
-    radius: float
-    regularization: float
-    gap: float
-    noise: GridNoise
-    certificate: Certificate[Any]
+    radius: float  # bound on the norm of the coefficients
+    regularization: float  # strength of the penalty at the public points; the eta of M3
+    gap: float  # what the solver promises; the certificate rests on it
+    noise: GridNoise  # on the values at the public points
+    certificate: Certificate[Any]  # what the model promises
 
     @classmethod
     def of(

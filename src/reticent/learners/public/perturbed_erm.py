@@ -46,35 +46,19 @@ _FINEST = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class PerturbedPlan:
-    """Random costs and noise of M2, from public quantities alone.
+    """Random costs and noise of M2, from public quantities alone."""
 
-    Attributes
-    ----------
-    eta : float
-        Strength of the random costs.
-    repeats : int
-        Number of minimisers that are averaged.
-    steps : int
-        The cost of one mistake, in steps of the random costs' grid.
-    cost_scale : float
-        Standard deviation of a random cost, in steps.
-    noise_scale, grid : float
-        Standard deviation of the noise on the mean labels of the public points, and
-        the grid that they are rounded to.
-    farthest : float
-        How far one unit may move the rounded mean labels, except with half of delta.
-    certificate : Certificate
-        What the model promises.
-    """
-
-    eta: float
-    repeats: int
-    steps: int
-    cost_scale: float
+    eta: float  # strength of the random costs
+    repeats: int  # number of minimisers that are averaged
+    steps: int  # the cost of one mistake, in steps of the random costs' grid
+    cost_scale: float  # standard deviation of a random cost, in steps
+    # Standard deviation of the noise on the mean labels of the public points, and the
+    # grid that they are rounded to.
     noise_scale: float
     grid: float
+    # How far one unit may move the rounded mean labels, except with half of delta.
     farthest: float
-    certificate: Certificate[Any]
+    certificate: Certificate[Any]  # what the model promises
 
     @classmethod
     def of(

@@ -38,36 +38,18 @@ _FINEST = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class SeparatorFacts:
-    """The public facts that the noise is calibrated to.
+    """The public facts that the noise is calibrated to."""
 
-    Attributes
-    ----------
-    n : int
-        Number of private units.
-    points : int
-        Number of distinct public points.
-    taught : int
-        Number of points that distinguish any labeling from all others.
-    labelings : int
-        Number of labelings of the points, or an upper bound; for Gaussian noise.
-    room : int
-        The largest sum of the costs of all points for which the oracle is exact.
-    oracle : str
-        Name of the oracle.
-    exact_oracle : bool
-        Whether its minimiser is proved.
-    slack : float
-        By how many mistakes its result may exceed the minimum.
-    """
-
-    n: int
-    points: int
-    taught: int
+    n: int  # number of private units
+    points: int  # number of distinct public points
+    taught: int  # number of points that distinguish any labeling from all others
+    # Number of labelings of the points, or an upper bound; for Gaussian noise.
     labelings: int
+    # The largest sum of the costs of all points for which the oracle is exact.
     room: int
-    oracle: str
-    exact_oracle: bool
-    slack: float = 0.0
+    oracle: str  # its name
+    exact_oracle: bool  # whether its minimiser is proved
+    slack: float = 0.0  # by how many mistakes its result may exceed the minimum
 
     def shift(self, steps: int) -> int:
         """Return how much teaching points must gain for a labeling to win again."""
@@ -80,30 +62,14 @@ class SeparatorFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class SeparatorNoise:
-    """Calibrated noise with its certificate.
-
-    Attributes
-    ----------
-    law : GridLaw
-        Law of the noise.
-    steps : int
-        The cost of one mistake, in steps of the noise.
-    scale : float
-        Scale of the noise, in steps.
-    points : int
-        Number of public points.
-    limit : int
-        Noise that adds up to more is drawn again.
-    certificate : Certificate
-        What the labels of the public points promise.
-    """
+    """Calibrated noise with its certificate."""
 
     law: GridLaw
-    steps: int
-    scale: float
-    points: int
-    limit: int
-    certificate: Certificate[Any]
+    steps: int  # the cost of one mistake, in steps of the noise
+    scale: float  # in steps
+    points: int  # number of public points
+    limit: int  # noise that adds up to more is drawn again
+    certificate: Certificate[Any]  # what the labels of the public points promise
 
     def draw(self, source: RandomSource) -> Ints:
         """Draw the cost of label 1 at each public point, in steps."""

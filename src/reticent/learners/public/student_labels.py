@@ -45,26 +45,14 @@ _WORTH = 1.1
 
 @dataclass(frozen=True)
 class TeacherLabels:
-    """The labels that a teacher gave to public rows, and what they cost.
+    """The labels that a teacher gave to public rows, and what they cost."""
 
-    Attributes
-    ----------
-    rows : ndarray of int
-        Places of the public rows that were answered.
-    labels : ndarray
-        Their private labels.
-    asked : int
-        How many different rows were asked about; settled in advance.
-    certificate : Certificate
-        What all answers, and the silence about the rest, promise.
-    concentrated : Certificate or None
-        The same as zCDP, if every answer is.
-    """
-
-    rows: Ints
-    labels: NDArray[Any]
-    asked: int
+    rows: Ints  # places of the public rows that were answered
+    labels: NDArray[Any]  # their private labels
+    asked: int  # how many different rows were asked about; settled in advance
+    # What all answers, and the silence about the rest, promise.
     certificate: Certificate[Any]
+    # The same as zCDP, if every answer is.
     concentrated: Certificate[ZCDP] | None = None
 
 

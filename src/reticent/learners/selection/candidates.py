@@ -34,18 +34,10 @@ FIXED_POINT = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedCandidates:
-    """Candidates in a list.
+    """Candidates in a list."""
 
-    Parameters
-    ----------
-    projection : Projection
-        Hypotheses that can count their mistakes.
-    kept : ndarray of int or None
-        Which of them are candidates; None keeps all.
-    """
-
-    projection: Any
-    kept: Ints | None = None
+    projection: Any  # hypotheses that can count their mistakes
+    kept: Ints | None = None  # which of them are candidates; None keeps all
 
     @property
     def count(self) -> int:
@@ -63,24 +55,15 @@ class ListedCandidates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examples:
-    """Rows, labels in {0, 1}, and the weight of each row.
-
-    Attributes
-    ----------
-    weights : ndarray of int or None
-        The weight of each row in parts of one loss; the rows of a unit add up to at
-        most `steps`. None gives each row `steps`.
-    steps : int
-        Parts of one loss; public.
-    n_units : int
-        Number of units; public.
-    """
+    """Rows, labels in {0, 1}, and the weight of each row."""
 
     X: Floats
     y: Ints
+    # The weight of each row in parts of one loss; the rows of a unit add up to at most
+    # `steps`. None gives each row `steps`.
     weights: Ints | None
-    steps: int
-    n_units: int
+    steps: int  # parts of one loss; public
+    n_units: int  # number of units; public
 
     @classmethod
     def of(

@@ -43,17 +43,10 @@ class LineCandidates:
     """Every threshold, or union of intervals, with its ends on a grid.
 
     Its labelings are those of `project` on the grid's values, one candidate each.
-
-    Parameters
-    ----------
-    family : Thresholds or Intervals
-        The class.
-    grid : Grid
-        The possible ends; public.
     """
 
-    family: Any
-    grid: Grid
+    family: Any  # the class
+    grid: Grid  # the possible ends; public
 
     @property
     def most_ends(self) -> int:
@@ -113,21 +106,11 @@ class LineCandidates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _DataGaps:
-    """Runs of places for an end that no data value separates.
+    """Runs of places for an end that no data value separates."""
 
-    Attributes
-    ----------
-    begin : list of int
-        The first place of each run; the last entry ends the last run.
-    beyond : list of int
-        The cost of labelling everything beyond the run with 1.
-    total : int
-        The cost of labelling everything with 1.
-    """
-
-    begin: list[int]
-    beyond: list[int]
-    total: int
+    begin: list[int]  # the first place of each run; the last entry ends the last run
+    beyond: list[int]  # the cost of labelling everything beyond the run with 1
+    total: int  # the cost of labelling everything with 1
 
     @classmethod
     def of(cls, ranks: Ints, costs: Costs, first: int, size: int) -> _DataGaps:

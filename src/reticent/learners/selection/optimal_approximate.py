@@ -25,14 +25,9 @@ class ApproximatePrivacy(Privacy):
 
     For neighbours `S` and `S'` the sum over a group's columns of what `p_S` has above
     ``e^epsilon p_S'`` is at most `delta`: that sum is the largest excess of any event.
-
-    Attributes
-    ----------
-    delta : float
-        The largest excess.
     """
 
-    delta: float = 0.0
+    delta: float = 0.0  # the largest excess
 
     @cached_property
     def pairs(self) -> NDArray[np.int64]:

@@ -41,25 +41,15 @@ def block_rows(values: NDArray[np.float64]) -> sparse.csr_matrix:
 
 @dataclass(frozen=True)
 class Privacy:
-    """Epsilon-DP of a table of probabilities, one row per dataset.
+    """Epsilon-DP of a table of probabilities, one row per dataset."""
 
-    Attributes
-    ----------
-    completions : ndarray of shape (n_smaller, n_points)
-        For each dataset that lacks a unit, the datasets with one unit more; two
-        datasets are neighbours if and only if they complete a common one.
-    n_outputs : int
-        Number of columns.
-    group : int
-        Number of adjacent columns that add up to one.
-    epsilon : float
-        Largest log-ratio within a column.
-    """
-
+    # Shape (n_smaller, n_points); for each dataset that lacks a unit, the datasets with
+    # one unit more; two datasets are neighbours if and only if they complete a common
+    # one.
     completions: NDArray[np.int64]
-    n_outputs: int
-    group: int
-    epsilon: float
+    n_outputs: int  # number of columns
+    group: int  # number of adjacent columns that add up to one
+    epsilon: float  # largest log-ratio within a column
 
     #: For a larger epsilon the program is solved for this one.
     steepest: ClassVar[float] = _STEEPEST

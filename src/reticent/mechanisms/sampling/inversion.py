@@ -31,30 +31,20 @@ _BLOCK = 1 << 15
 
 @dataclass(frozen=True)
 class Inversion:
-    """A law of sizes, as floats and in whole numbers.
-
-    Parameters
-    ----------
-    scale : float
-        Scale of the noise.
-    place : callable
-        Takes V as an array of floats; the size is ``floor(place(V))``, or 0 where this
-        is negative.
-    error : float
-        Floats lose at most ``error * (scale + place)`` of `place`; where V is at least
-        2^-8, at most ``4 * error * scale``, the bits not drawn yet included.
-    slope : float
-        If V moves by a share of itself, `place` moves by at most ``scale * slope``
-        times that share.
-    tail : callable
-        ``tail(size, bits)`` returns integers around ``2**bits`` times the probability
-        of a size of at least `size`, which close in on it as `bits` grows.
-    """
+    """A law of sizes, as floats and in whole numbers."""
 
     scale: float
+    # Takes V as an array of floats; the size is ``floor(place(V))``, or 0 where this is
+    # negative.
     place: Callable[[Floats], Floats]
+    # Floats lose at most ``error * (scale + place)`` of `place`; where V is at least
+    # 2^-8, at most ``4 * error * scale``, the bits not drawn yet included.
     error: float
+    # If V moves by a share of itself, `place` moves by at most ``scale * slope`` times
+    # that share.
     slope: float
+    # ``tail(size, bits)`` returns integers around ``2**bits`` times the probability of
+    # a size of at least `size`, which close in on it as `bits` grows.
     tail: Callable[[int, int], tuple[int, int]]
 
     def draw(self, count: int, source: RandomSource) -> Ints:

@@ -27,45 +27,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reached:
-    """Values that reached a mechanism, and how far one unit may move them.
+    """Values that reached a mechanism, and how far one unit may move them."""
 
-    Attributes
-    ----------
-    mechanism : str
-        Which one.
-    values : ndarray of shape (n_answers, width)
-        Whole numbers, one row per answer.
-    largest, l1, l2 : float
-        How far one unit may move a row: any entry of it, its l1 and its l2 norm, in
-        the unit of the values. Infinite where the mechanism does not care.
-    settings : tuple
-        What else decides the law (an epsilon, a scale): it must not move at all.
-    """
-
-    mechanism: str
-    values: Ints
+    mechanism: str  #: which one
+    values: Ints  #: shape (n_answers, width); whole numbers, one row per answer
+    #: How far one unit may move a row: any entry of it, its l1 and its l2 norm, in the
+    #: unit of the values. Infinite where the mechanism does not care.
     largest: float = np.inf
     l1: float = np.inf
     l2: float = np.inf
+    #: What else decides the law (an epsilon, a scale): it must not move at all.
     settings: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PendingDraw:
-    """One draw that is about to happen.
+    """One draw that is about to happen."""
 
-    Attributes
-    ----------
-    kind : str
-        What is drawn: a "label" of a response, a "candidate" of a law that lists its
-        outcomes, "noise", a "bernoulli" or "categorical" variable, a "flip" or
-        "replace" of labels, a "permutation", a "subset", whole numbers "below" bounds,
-        raw "words" or "bytes", or a "name" that no release may depend on.
-    arguments : tuple
-        What the sampler was called with, in the order of its parameters.
-    """
-
+    #: What is drawn: a "label" of a response, a "candidate" of a law that lists its
+    #: outcomes, "noise", a "bernoulli" or "categorical" variable, a "flip" or "replace"
+    #: of labels, a "permutation", a "subset", whole numbers "below" bounds, raw "words"
+    #: or "bytes", or a "name" that no release may depend on.
     kind: str
+    #: What the sampler was called with, in the order of its parameters.
     arguments: tuple[Any, ...]
 
 

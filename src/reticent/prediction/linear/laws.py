@@ -19,26 +19,13 @@ from reticent.prediction.linear.noisy_sign import noisy_sign
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class LinearLaw(AnswerLaw):
-    """The law of noisy scores of one linear model.
+    """The law of noisy scores of one linear model."""
 
-    Attributes
-    ----------
-    blank : object
-        Number and names of the columns of queries, see `blank_of`.
-    norm_bound : float
-    fit_intercept : bool
-        How rows become points of the ball.
-    coefficients : ndarray
-        The model. Not private.
-    noise : GridNoise
-        The noise of one score.
-    """
-
-    blank: Any
+    blank: Any  # number and names of the columns of queries, see `blank_of`
     norm_bound: float
-    fit_intercept: bool
-    coefficients: Floats
-    noise: GridNoise
+    fit_intercept: bool  # how rows become points of the ball
+    coefficients: Floats  # The model. Not private.
+    noise: GridNoise  # the noise of one score
 
     def scores(self, X: MatrixLike) -> Floats:
         """Return the scores before noise: not private."""
@@ -50,15 +37,9 @@ class LinearLaw(AnswerLaw):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class NoisySignLaw(LinearLaw):
-    """The law of labels by the sign of a noisy score.
+    """The law of labels by the sign of a noisy score."""
 
-    Attributes
-    ----------
-    reach : float
-        Public bound on the size of a score.
-    """
-
-    reach: float
+    reach: float  # public bound on the size of a score
 
     def response(self, X: MatrixLike) -> Response:
         """Return the exact law of the answers, which is not private."""
@@ -67,15 +48,9 @@ class NoisySignLaw(LinearLaw):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class NoisyScoreLaw(LinearLaw):
-    """The law of numbers by a noisy score.
+    """The law of numbers by a noisy score."""
 
-    Attributes
-    ----------
-    bounds : (float, float)
-        Public bounds on the target.
-    """
-
-    bounds: tuple[float, float]
+    bounds: tuple[float, float]  # public bounds on the target
 
     def response(self, X: MatrixLike) -> BoundedAnswers:
         """Return the exact law of the answers before clipping: not private."""

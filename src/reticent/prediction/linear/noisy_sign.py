@@ -72,18 +72,10 @@ def noisy_sign(scores: Floats, noise: GridNoise, *, reach: float) -> Response:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GaussianSignResponse(Response):
-    r"""Label 1 with probability :math:`\Phi(k/b)`, the sign of `k` plus Gaussian noise.
+    r"""Label 1 with probability :math:`\Phi(k/b)`, the sign of `k` plus noise."""
 
-    Parameters
-    ----------
-    steps : ndarray of int64, shape (n,)
-        Scores `k` in steps of a public grid.
-    scale : float
-        Scale `b` of the noise, in steps.
-    """
-
-    steps: Ints
-    scale: float
+    steps: Ints  # scores `k` in steps of a public grid
+    scale: float  # scale `b` of the noise, in steps
 
     @property
     def n_labels(self) -> int:

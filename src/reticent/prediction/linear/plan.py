@@ -44,37 +44,21 @@ from reticent.mechanisms import (
 
 @dataclass(frozen=True, eq=False)
 class LinearPlan:
-    """One stable linear model, planned from public quantities, and its units.
+    """One stable linear model, planned from public quantities, and its units."""
 
-    Attributes
-    ----------
-    problem : BallProblem
-        Loss, ball and penalty.
-    n_units, n_shards, n_rows, n_features : int
-        Sizes.
-    epsilon, delta : float
-        What one answer may cost.
-    solver : str
-        "erm" or "psgd".
-    tolerance : float
-        Of the solver, as a share of the sensitivity.
-    units : array-like or None
-        The unit of each row; None if every row is a unit.
-    source : RandomSource
-        Deals units to shards, orders them, and draws answers.
-    """
-
-    problem: BallProblem
+    problem: BallProblem  # loss, ball and penalty
+    # Sizes.
     n_units: int
     n_shards: int
     n_rows: int
     n_features: int
+    # What one answer may cost.
     epsilon: float
     delta: float
-    solver: str
-    tolerance: float
-    units: UnitIds
-    source: RandomSource
+    solver: str  # "erm" or "psgd"
+    tolerance: float  # of the solver, as a share of the sensitivity
+    units: UnitIds  # the unit of each row; None if every row is a unit
+    source: RandomSource  # deals units to shards, orders them, and draws answers
 
     @classmethod
     def of(

@@ -25,23 +25,12 @@ from reticent.prediction.law import AnswerLaw, LawfulPredictor, Locked
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClassSearch(Locked):
-    """Data prepared for counting mistakes of many candidates, query after query.
+    """Data prepared for counting mistakes of many candidates, query after query."""
 
-    Attributes
-    ----------
-    hypotheses : HypothesisClass
-        A copy of the class, for rows with the columns of `X`.
-    X : ndarray of shape (n, d)
-        A copy of the rows.
-    data : tuple
-        What a projection counts mistakes on.
-    cover : float
-        Share of a subset's points by which labelings may differ from a candidate's.
-    """
-
-    hypotheses: Any
-    X: NDArray[np.float64]
-    data: tuple[Any, ...]
+    hypotheses: Any  # a copy of the class, for rows with the columns of `X`
+    X: NDArray[np.float64]  # shape (n, d); a copy of the rows
+    data: tuple[Any, ...]  # what a projection counts mistakes on
+    # Share of a subset's points by which labelings may differ from a candidate's.
     cover: float = 0.0
 
     @classmethod
@@ -130,30 +119,16 @@ class SelectionResponse:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FreshHypothesisLaw(AnswerLaw):
-    """A law that draws a subset and a hypothesis for every query.
-
-    Attributes
-    ----------
-    blank : object
-        Number and names of the columns of queries, see `blank_of`.
-    plan : SelectionPlan or RelabelingPlan
-        Size of the subset, among others.
-    flip : float
-        Probability of a flipped answer.
-    exponent : float
-        Exponent of the exponential mechanism that picks a hypothesis.
-    search : ClassSearch
-        The class and the data. Not private.
-    """
+    """A law that draws a subset and a hypothesis for every query."""
 
     #: More subsets than this are not enumerated for an exact law.
     most_subsets: ClassVar[int]
 
-    blank: Any
-    plan: Any
-    flip: float
-    exponent: float
-    search: ClassSearch
+    blank: Any  # number and names of the columns of queries, see `blank_of`
+    plan: Any  # size of the subset, among others
+    flip: float  # probability of a flipped answer
+    exponent: float  # exponent of the exponential mechanism that picks a hypothesis
+    search: ClassSearch  # The class and the data. Not private.
 
     @abstractmethod
     def answers(

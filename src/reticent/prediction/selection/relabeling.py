@@ -25,20 +25,13 @@ from reticent.prediction.sharded.counts import choose_shards
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RelabelingLaw(FreshHypothesisLaw):
-    """The law of answers by a vote on data relabeled by a fresh hypothesis (P7).
-
-    Attributes
-    ----------
-    vote_epsilon : float
-        Epsilon of the vote; also that of one mistake in the selection.
-    shards : tuple of ndarray
-        The units of each shard.
-    """
+    """The law of answers by a vote on data relabeled by a fresh hypothesis (P7)."""
 
     most_subsets: ClassVar[int] = 20_000
 
+    # Epsilon of the vote; also that of one mistake in the selection.
     vote_epsilon: float
-    shards: tuple[NDArray[np.int64], ...]
+    shards: tuple[NDArray[np.int64], ...]  # the units of each shard
 
     def relabeled_votes(
         self, hypothesis: Any, queries: NDArray[np.float64]

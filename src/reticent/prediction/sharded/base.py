@@ -83,18 +83,10 @@ PUBLIC_TYPES = Assumption(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableForm:
-    """Which tables of queries a predictor over shards takes: a public fact of its fit.
+    """Which tables of queries a predictor takes: a public fact of its fit."""
 
-    Attributes
-    ----------
-    blank : object
-        Number and names of the columns, see `blank_of`.
-    missing : bool
-        Whether values of an array may be missing.
-    """
-
-    blank: Any
-    missing: bool
+    blank: Any  #: number and names of the columns, see `blank_of`
+    missing: bool  #: whether values of an array may be missing
 
     @classmethod
     def of_matrix(cls, owner: type, n_columns: int) -> TableForm:
@@ -119,32 +111,16 @@ class TrainedShards:
 
     `fit` makes it from what it trained, and a stored model from what was stored; both
     make their law from it, so that both have the same law and certificate.
-
-    Attributes
-    ----------
-    ensemble : ClassifierEnsemble or RegressorEnsemble
-        The trained models. Not private.
-    n_units : int
-        Number of privacy units.
-    source : RandomSource
-        Where the randomness of answers comes from.
-    form : TableForm
-        Which queries are taken.
-    classes : ndarray or None
-        The public labels; None if answers are numbers.
-    labels_from_data : bool
-        Whether the labels were read from the data.
-    frozen : bool
-        Whether parts of the base pipeline came fitted.
     """
 
-    ensemble: Any
-    n_units: int
-    source: RandomSource
-    form: TableForm
+    ensemble: Any  #: The trained models. Not private.
+    n_units: int  #: number of privacy units
+    source: RandomSource  #: where the randomness of answers comes from
+    form: TableForm  #: which queries are taken
+    #: The public labels; None if answers are numbers.
     classes: NDArray[Any] | None = None
-    labels_from_data: bool = False
-    frozen: bool = False
+    labels_from_data: bool = False  #: whether the labels were read from the data
+    frozen: bool = False  #: whether parts of the base pipeline came fitted
 
     @property
     def n_shards(self) -> int:
@@ -179,18 +155,10 @@ class TrainedShards:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ShardLaw(AnswerLaw):
-    """A law over models on disjoint shards.
+    """A law over models on disjoint shards."""
 
-    Attributes
-    ----------
-    form : TableForm
-        Which queries are taken.
-    ensemble : ClassifierEnsemble or RegressorEnsemble
-        The trained models. Not private.
-    """
-
-    form: TableForm
-    ensemble: Any
+    form: TableForm  #: which queries are taken
+    ensemble: Any  #: The trained models. Not private.
 
     @property
     def n_shards(self) -> int:

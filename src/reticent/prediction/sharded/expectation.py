@@ -31,30 +31,19 @@ _STEPS = 2000
 
 @dataclass(frozen=True)
 class Expectation:
-    """How good answers can be, from public facts.
+    """How good answers can be, from public facts."""
 
-    Attributes
-    ----------
-    best : float
-        For labels, the probability that an answer is right if every model is. For
-        numbers, the R2 of the answers if every model is exact and the targets are
-        spread evenly over their bounds.
-    chance : float
-        The same for guessing: one over the number of labels, or an R2 of 0.
-    shards : int
-        Number of shards.
-    enough : int or None
-        From how many shards on, at the same epsilon, answers keep nine tenths of what
-        the models know; None if they keep half of it already.
-    labels : int
-        Number of labels; 1 for numbers.
-    """
-
+    #: For labels, the probability that an answer is right if every model is. For
+    #: numbers, the R2 of the answers if every model is exact and the targets are spread
+    #: evenly over their bounds.
     best: float
+    #: The same for guessing: one over the number of labels, or an R2 of 0.
     chance: float
-    shards: int
+    shards: int  #: number of shards
+    #: From how many shards on, at the same epsilon, answers keep nine tenths of what
+    #: the models know; None if they keep half of it already.
     enough: int | None
-    labels: int
+    labels: int  #: number of labels; 1 for numbers
 
     @classmethod
     def of(

@@ -40,22 +40,14 @@ def sums_sensitivity(*, n: int, steps: int, dimension: int) -> Conclusion[Sensit
 
 @dataclass(frozen=True)
 class SumNoise:
-    """Noise for one answer's sums.
+    """Noise for one answer's sums."""
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        What it was calibrated to.
-    noise : GridNoise
-        The noise.
-    certificate : Certificate
-        What one noisy answer promises. With a delta the noise is Gaussian and the
-        certificate states its zCDP, because many answers compose best by it.
-    """
-
+    #: What it was calibrated to.
     epsilon: float
     delta: float
     noise: GridNoise
+    #: What one noisy answer promises. With a delta the noise is Gaussian and the
+    #: certificate states its zCDP, because many answers compose best by it.
     certificate: Certificate[Any]
 
     @classmethod
