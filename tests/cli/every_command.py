@@ -22,6 +22,7 @@ COMMANDS = [
     "explain",
     "schema draft public.csv --public --label sick -o schema.json",
     "schema show schema.json",
+    "schema skeleton rows.csv --label sick -o skeleton.json",
     "schema check rows.csv --schema schema.json",
     "plan --rows 60 --schema schema.json --epsilon 1",
     "fit rows.csv --schema schema.json --learner linear --shards 3 --name asked",

@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent.cli.options import HOME, AsJson, HomeOption
+from reticent.cli.options import (
+    HOME,
+    AsJson,
+    Decimal,
+    Encoding,
+    HomeOption,
+    Separator,
+    Thousands,
+    read_schema,
+)
 from reticent.cli.output import Output
 from reticent.home import (
     LEARNERS,
@@ -19,7 +28,6 @@ from reticent.home import (
     train_and_store,
 )
 from reticent.ledger import NO_SPEND, Charge
-from reticent.schemas import Schema
 
 Release = Annotated[
     bool,
@@ -86,6 +94,12 @@ Scratch = Annotated[
     ),
 ]
 
+Epsilon = Annotated[
+    float,
+    typer.Option(
+        help="Privacy cost of one answer, of the release, or of all answers that last."
+    ),
+]
 AcceptNoise = Annotated[
     bool,
     typer.Option(
@@ -103,13 +117,7 @@ def fit(
     lasting: Lasting = False,
     relation: Relation = RELATIONS[0],
     public: Public = None,
-    epsilon: Annotated[
-        float,
-        typer.Option(
-            help="Privacy cost of one answer, of the release, or of all answers that "
-            "last."
-        ),
-    ] = 1.0,
+    epsilon: Epsilon = 1.0,
     budget: BudgetOption = None,
     delta: DeltaOption = None,
     change_budget: ChangeBudget = False,
@@ -126,6 +134,10 @@ def fit(
         bool, typer.Option("--replace", help="Replace a model of this name.")
     ] = False,
     accept_noise: AcceptNoise = False,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
     home: HomeOption = HOME,
     as_json: AsJson = False,
 ) -> None:
@@ -159,7 +171,7 @@ def fit(
         accept_noise=accept_noise,
         verbose=sys.stderr.isatty(),
     )
-    declared = Schema.read(schema)
+    declared = read_schema(schema, separator, encoding, decimal, thousands)
     place = Home.at(home)
     model = train_and_store(place, data, declared, options, note=output.note)
     _report(output, place, model, options)

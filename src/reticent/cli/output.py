@@ -24,13 +24,18 @@ class Output:
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
 
-    def result(self, data: dict[str, Any], lines: Iterable[str]) -> None:
-        """Print what a command found: `lines` for people, `data` for programs."""
+    def result(
+        self, data: dict[str, Any], lines: Iterable[str], *, failed: bool = False
+    ) -> None:
+        """Print what a command found: `lines` for people, `data` for programs.
+
+        Lines about a failure go where errors go.
+        """
         if self.as_json:
-            print(json.dumps(data, indent=1, default=str))
+            print(json.dumps(data, indent=None if failed else 1, default=str))
             return
         for line in lines:
-            print(line)
+            print(line, file=sys.stderr if failed else sys.stdout)
 
     def note(self, text: str) -> None:
         """Tell a person what is going on; silent in JSON."""

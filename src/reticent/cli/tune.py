@@ -15,12 +15,20 @@ from reticent.cli.fit import (
     Learner,
     Release,
 )
-from reticent.cli.options import HOME, AsJson, HomeOption
+from reticent.cli.options import (
+    HOME,
+    AsJson,
+    Decimal,
+    Encoding,
+    HomeOption,
+    Separator,
+    Thousands,
+    read_schema,
+)
 from reticent.cli.output import Output
 from reticent.errors import InvalidParameterError
 from reticent.home import FitOptions, Home, Tuning, tune_and_store
 from reticent.learners import PrivateSearch
-from reticent.schemas import Schema
 
 Grid = Annotated[
     str | None,
@@ -56,6 +64,10 @@ def tune(
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a model of this name.")
     ] = False,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
     home: HomeOption = HOME,
     as_json: AsJson = False,
 ) -> None:
@@ -81,9 +93,8 @@ def tune(
     )
     tuning = Tuning(epsilon=epsilon, grid=_grid(grid), runs=runs)
     place = Home.at(home)
-    search = tune_and_store(
-        place, data, Schema.read(schema), options, tuning, note=output.note
-    )
+    declared = read_schema(schema, separator, encoding, decimal, thousands)
+    search = tune_and_store(place, data, declared, options, tuning, note=output.note)
     _report(output, place, search, options)
 
 

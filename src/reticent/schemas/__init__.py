@@ -13,23 +13,40 @@ from reticent.schemas.columns import (
     plain_number,
     transformed,
 )
+from reticent.schemas.document import TO_BE_WRITTEN, write_document
 from reticent.schemas.encoder import Encoder
-from reticent.schemas.files import read_batches, read_table
+from reticent.schemas.faults import Fault, FileCheck, check_file
+from reticent.schemas.file_format import ENCODINGS, FileFormat
+from reticent.schemas.files import open_records, read_batches, read_table
+from reticent.schemas.readings import PARTS, SPANS, DatePart, DateSpan, TextWords
 from reticent.schemas.schema import Schema
 from reticent.schemas.table import Table
 from reticent.schemas.transformer import SchemaEncoder
 
 __all__ = [
+    "ENCODINGS",
+    "PARTS",
+    "SPANS",
+    "TO_BE_WRITTEN",
     "Categorical",
     "ClassLabel",
+    "DatePart",
+    "DateSpan",
     "Encoder",
+    "Fault",
+    "FileCheck",
+    "FileFormat",
     "Numeric",
     "NumericTarget",
     "Schema",
     "SchemaEncoder",
     "Table",
+    "TextWords",
+    "check_file",
+    "open_records",
     "plain_number",
     "read_batches",
     "read_table",
     "transformed",
+    "write_document",
 ]

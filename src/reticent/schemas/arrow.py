@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from reticent._arrays import Floats
 from reticent.schemas.cells import UNKNOWN, Lookup
+from reticent.schemas.file_format import PLAIN, FileFormat
 
 
 class ArrowColumn:
@@ -20,9 +21,13 @@ class ArrowColumn:
         The cells.
     untyped : bool
         Whether text may stand for numbers, as in a CSV file.
+    written : FileFormat
+        How it does.
     """
 
-    def __init__(self, array: Any, *, untyped: bool) -> None:
+    def __init__(
+        self, array: Any, *, untyped: bool, written: FileFormat = PLAIN
+    ) -> None:
         import pyarrow as pa
 
         if pa.types.is_dictionary(array.type):
@@ -31,6 +36,7 @@ class ArrowColumn:
         # One type of text, long enough for any column.
         self._array = array.cast(pa.large_string()) if self._is_text else array
         self.untyped = untyped
+        self.written = written
         digits = {"halffloat": 11, "float": 24}
         self.whole_below = 2 ** digits.get(str(array.type), 53)
 
@@ -57,17 +63,33 @@ class ArrowColumn:
         import pyarrow as pa
 
         try:
-            numbers = self._floats(safe=True)
+            numbers = self._floats(safe=True, array=self._plain_text())
         except pa.ArrowInvalid:
             return None
         # Words for infinity and NaN are left to the careful pass.
         usual = int(np.isfinite(numbers).sum()) + self._array.null_count
         return numbers if usual == len(numbers) else None
 
-    def _floats(self, *, safe: bool) -> Floats:
+    def _plain_text(self) -> Any:
+        """Return the text with numbers as programs write them; refuse other text."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self.written.plain_numbers:
+            return self._array
+        text = pc.utf8_trim_whitespace(self._array)
+        pattern = f"^(?:{self.written.number_pattern})$"
+        fits = pc.match_substring_regex(text, pattern)
+        if not pc.all(fits, min_count=0).as_py():
+            raise pa.ArrowInvalid("some text is not a number")
+        for sign in self.written.between_thousands:
+            text = pc.replace_substring(text, sign, "")
+        return pc.replace_substring(text, self.written.decimal, ".")
+
+    def _floats(self, *, safe: bool, array: Any = None) -> Floats:
         import pyarrow as pa
 
-        floats = self._array.cast(pa.float64(), safe=safe)
+        floats = (self._array if array is None else array).cast(pa.float64(), safe=safe)
         # Nulls become NaN. A chunked array takes no further argument.
         if isinstance(floats, pa.ChunkedArray):
             numbers = floats.to_numpy()

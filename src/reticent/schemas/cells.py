@@ -7,7 +7,6 @@ means. The careful pass is the definition; the fast one must agree with it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from decimal import Decimal
 from math import inf, isnan, nan
@@ -18,13 +17,11 @@ from numpy.typing import NDArray
 
 from reticent._arrays import Floats
 from reticent.schemas.columns import Level
+from reticent.schemas.file_format import PLAIN, FileFormat
 
 MISSING = -1
 UNKNOWN = -2
 
-# A decimal number in ASCII digits. Python's own float() would also take underscores,
-# other alphabets' digits and the words for infinity.
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 # What spreadsheets and statistics packages write for a missing number.
 _NO_NUMBER = frozenset({"", "na", "nan", "null"})
 
@@ -76,7 +73,7 @@ class Lookup:
         text = value.strip()
         if self.kind is bool:
             return self.spellings().get(text, UNKNOWN)
-        number = number_of_text(text)
+        number = PLAIN.number(text)
         return self.by_value.get(number, UNKNOWN)
 
     def codes(self, values: list[Any], *, untyped: bool) -> NDArray[np.int32]:
@@ -114,6 +111,8 @@ class RawColumn(Protocol):
     """A column of cells before validation; text from a CSV file is `untyped`."""
 
     untyped: bool
+    #: How untyped text writes numbers.
+    written: FileFormat
     #: Whole floating-point numbers below this cannot have been rounded.
     whole_below: int
 
@@ -134,6 +133,7 @@ class ArrayColumn:
     """A column of numbers in an array; NaN is a missing value."""
 
     untyped = False
+    written = PLAIN
 
     def __init__(self, array: NDArray[Any]) -> None:
         self._array = array
@@ -166,6 +166,7 @@ class ListColumn:
     """A column of Python objects; None is a missing value."""
 
     whole_below = 2**53
+    written = PLAIN
 
     def __init__(self, cells: list[Any], *, untyped: bool = False) -> None:
         self._cells = cells
@@ -193,18 +194,15 @@ class ListColumn:
         return self._cells
 
 
-def number_of_text(text: str) -> float | None:
-    """Return the number that a text stands for, or None."""
-    return float(text) if _NUMBER.fullmatch(text) else None
-
-
-def number_of_cell(cell: Any, *, untyped: bool) -> float | None:
+def number_of_cell(
+    cell: Any, *, untyped: bool, written: FileFormat = PLAIN
+) -> float | None:
     """Return one cell as a number, NaN if it is missing, None if it is not a number."""
     if cell is None:
         return nan
     if untyped:
         text = cell.strip()
-        return nan if text.lower() in _NO_NUMBER else number_of_text(text)
+        return nan if text.lower() in _NO_NUMBER else written.number(text)
     if isinstance(cell, bool | np.bool_):
         return None
     if isinstance(cell, int | float | np.integer | np.floating | Decimal):
@@ -225,7 +223,7 @@ def read_numbers(column: RawColumn) -> tuple[Floats, int | None]:
     cells = column.values()
     numbers = np.empty(len(cells), dtype=np.float64)
     for row, cell in enumerate(cells):
-        number = number_of_cell(cell, untyped=column.untyped)
+        number = number_of_cell(cell, untyped=column.untyped, written=column.written)
         if number is None:
             return numbers, row
         numbers[row] = number

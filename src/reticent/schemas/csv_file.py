@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from reticent.errors import InvalidDataError
 from reticent.schemas.cells import RawColumn
 from reticent.schemas.csv_lines import CsvLines
+from reticent.schemas.file_format import FileFormat, Recoded, distinct_names
 from reticent.schemas.places import Place
 
 # Our choice: large enough for any sensible row, and small enough for any machine,
@@ -20,6 +21,7 @@ from reticent.schemas.places import Place
 _BLOCK_BYTES = 1 << 20
 
 _GZIP = b"\x1f\x8b"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 # What a damaged or truncated compressed file raises while it is read.
 _UNREADABLE = (OSError, EOFError, zlib.error)
 
@@ -34,28 +36,39 @@ NO_ROW = (
 
 
 class CsvFile:
-    """A CSV file with a header, in UTF-8, compressed with gzip or not.
+    """A CSV file with a header, compressed with gzip or not.
 
     Parameters
     ----------
     path : Path
         The file.
-    separator : str
-        The character between two fields.
+    written : FileFormat
+        How the file is written, with its separator.
     """
 
     untyped = True
 
-    def __init__(self, path: Path, *, separator: str) -> None:
+    def __init__(self, path: Path, *, written: FileFormat) -> None:
         self._path = path
-        self._separator = separator
+        self._written = written
+        self._separator = written.separator or ","
         self.place = Place(str(path))
+        self._last_read: CsvLines | None = None
         self.names = self._header()
 
-    def _open(self) -> BinaryIO | gzip.GzipFile:
+    def _open(self) -> Any:
+        """Open the file as UTF-8, whatever its encoding."""
         with self._path.open("rb") as file:
             compressed = file.read(2) == _GZIP
-        return gzip.open(self._path) if compressed else self._path.open("rb")
+        opener = gzip.open if compressed else open
+        opened: Any = opener(self._path, "rb")
+        encoding = self._written.encoding
+        if encoding == "utf-8" and opened.read(2) in _UTF16_MARKS:
+            encoding = "utf-16"
+        opened.seek(0)
+        if encoding == "utf-8":
+            return opened
+        return io.BufferedReader(Recoded(opened, encoding))
 
     def _lines(self, file: BinaryIO | gzip.GzipFile) -> CsvLines:
         return CsvLines(file, separator=self._separator, most_bytes=_BLOCK_BYTES)
@@ -84,14 +97,18 @@ class CsvFile:
                 "the file is empty. It needs a line of column names and at least one "
                 "row."
             )
-        return names
+        return distinct_names(names)
 
     def explain_header(self) -> str:
         """Return a hint if the header looks split by another separator, else ''."""
         if len(self.names) == 1:
             for other, described in ((";", "';'"), ("\t", "a tab"), (",", "','")):
                 if other != self._separator and other in self.names[0]:
-                    return f" The fields look separated by {described}: give it."
+                    return (
+                        f" The fields look separated by {described}: give --separator "
+                        f"{'tab' if other == chr(9) else repr(other)}, or put "
+                        '"file": {"separator": ...} into the schema.'
+                    )
         return ""
 
     def chunks(self, columns: list[str]) -> Iterator[Any]:
@@ -109,11 +126,14 @@ class CsvFile:
         n_rows = 0
         try:
             with self._open() as file:
-                lines = self._lines(file)
+                lines = self._last_read = self._lines(file)
                 reader = arrow_csv.open_csv(
                     lines,
                     read_options=arrow_csv.ReadOptions(
-                        use_threads=False, block_size=_BLOCK_BYTES
+                        use_threads=False,
+                        block_size=_BLOCK_BYTES,
+                        column_names=self.names,
+                        skip_rows=1,
                     ),
                     parse_options=arrow_csv.ParseOptions(
                         delimiter=self._separator,
@@ -136,16 +156,31 @@ class CsvFile:
         except pa.ArrowInvalid:
             # Arrow's message quotes the record, so it is dropped here.
             problem = self._malformed(short_rows, lines.bad_line)
+        except UnicodeDecodeError:
+            problem = self._bad_encoding()
         except _UNREADABLE:
             problem = self._damaged()
         if problem is not None:
             raise problem
 
+    def line_of(self, row: int) -> int | None:
+        """Return the line of a row that was read, both counted from 1."""
+        lines = self._last_read
+        if lines is None:
+            return None
+        line = row + 1
+        if len(self.names) > 1:  # with one column, a blank line is a row
+            for blank in lines.blank_lines:
+                if blank > line:
+                    break
+                line += 1
+        return lines.n_skipped + line
+
     def column(self, cells: Any) -> RawColumn:
         """Return a column of a record batch, whose text may stand for numbers."""
         from reticent.schemas.arrow import ArrowColumn
 
-        return ArrowColumn(cells, untyped=True)
+        return ArrowColumn(cells, untyped=True, written=self._written)
 
     def _malformed(
         self, short_rows: list[tuple[int | None, int, int]], bad_line: int | None
@@ -198,15 +233,23 @@ class CsvFile:
     def _bad_encoding(self) -> InvalidDataError:
         line = self._undecodable_line()
         where = "" if line is None else f" (line {line} of the file)"
-        return self.place.error(f"this is not UTF-8 text{where}. Save it as UTF-8.")
+        encoding = self._written.encoding
+        others = "cp1252 or latin-1" if encoding == "utf-8" else "another one"
+        return self.place.error(
+            f"this is not {encoding.upper()} text{where}. Save it as UTF-8, or name "
+            f"its encoding: --encoding with {others}."
+        )
 
     def _undecodable_line(self) -> int | None:
-        with self._open() as file:
-            for number, line in enumerate(file, 1):
-                try:
+        number = 0
+        try:
+            with self._open() as file:
+                for line in file:
+                    number += 1
                     line.decode("utf-8")
-                except UnicodeDecodeError:
-                    return number
+        except UnicodeDecodeError:
+            # Another encoding is decoded ahead of the lines, so no line is named.
+            return number if self._written.encoding == "utf-8" else None
         return None
 
     def _has_rows(self) -> bool:

@@ -39,6 +39,10 @@ class CsvLines(io.RawIOBase):
         The number of the line that ended the reading, counted from 1.
     n_lines, n_blank : int
         Lines read, from the header on, and how many of them are blank.
+    n_skipped : int
+        Blank lines before the header.
+    blank_lines : list of int
+        The blank lines below the header, counted from the header as line 1.
     """
 
     def __init__(
@@ -48,12 +52,13 @@ class CsvLines(io.RawIOBase):
         self._most_bytes = most_bytes
         self._rest = b""  # a line whose end has not been read
         self._ready = memoryview(b"")
-        self._n_skipped = 0
+        self.n_skipped = 0
         self._at_start = True
         self._at_end = False
         self.bad_line: int | None = None
         self.n_lines = 0
         self.n_blank = 0
+        self.blank_lines: list[int] = []
         between = re.escape(separator.encode())
         field = rb'(?:"(?:[^"\r\n\0]++|"")*+"|[^"\r\n\0%s]*+)' % between
         self._rows = re.compile(
@@ -98,12 +103,12 @@ class CsvLines(io.RawIOBase):
             piece = piece[:stop]
         self._count(piece)
         if stop is not None:
-            self.bad_line = self._n_skipped + self.n_lines + 1
+            self.bad_line = self.n_skipped + self.n_lines + 1
         return piece
 
     def _without_blank_start(self, piece: bytes) -> bytes:
         while piece.startswith((b"\n", b"\r\n")):
-            self._n_skipped += 1
+            self.n_skipped += 1
             piece = piece.partition(b"\n")[2]
         return piece
 
@@ -120,9 +125,13 @@ class CsvLines(io.RawIOBase):
         return None if end == len(piece) else end
 
     def _count(self, piece: bytes) -> None:
-        self.n_lines += piece.count(b"\n")
         if b"\n\n" in piece or b"\n\r\n" in piece or piece.startswith((b"\n", b"\r\n")):
-            self.n_blank += len(_BLANK.findall(piece))
+            found = [match.start() for match in _BLANK.finditer(piece)]
+            self.n_blank += len(found)
+            self.blank_lines += [
+                self.n_lines + 1 + piece.count(b"\n", 0, start) for start in found
+            ]
+        self.n_lines += piece.count(b"\n")
 
 
 def _decodable(piece: bytes) -> bytes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,9 +20,13 @@ from reticent.schemas.columns import (
     Numeric,
     NumericTarget,
 )
+from reticent.schemas.file_format import FileFormat
+from reticent.schemas.readings import Reading, reading_of
 
 VERSION = 1
 VERSION_KEY = "reticent_schema"
+#: The kind of a column or a label that a person still has to describe.
+TO_BE_WRITTEN = "to be written"
 
 _REQUIRED = {"numeric": ("low", "high"), "categorical": ("levels",)}
 _OPTIONAL = {
@@ -73,6 +79,12 @@ def _within(where: str, build: Callable[[], Any]) -> Any:
 
 def _column(where: str, data: dict[str, Any]) -> Column:
     kind = data.pop("kind", None)
+    if kind == TO_BE_WRITTEN:
+        _fail(
+            f"{where}.kind is still to be written: 'numeric' with low and high, or "
+            f"'categorical' with levels, from public knowledge. Or move the name to "
+            f"'ignored'."
+        )
     if not (isinstance(kind, str) and kind in _REQUIRED):
         _fail(f"{where}.kind needs 'numeric' or 'categorical'; got {kind!r}.")
     _keys(where, data, _REQUIRED[kind], *_OPTIONAL[kind])
@@ -81,8 +93,9 @@ def _column(where: str, data: dict[str, Any]) -> Column:
     return column
 
 
-def _columns(data: Any) -> dict[str, Column]:
+def _columns(data: Any) -> tuple[dict[str, Column], dict[str, Reading]]:
     columns: dict[str, Column] = {}
+    readings: dict[str, Reading] = {}
     for position, item in enumerate(_array("columns", data)):
         where = f"columns[{position}]"
         entry = _object(where, item)
@@ -93,8 +106,12 @@ def _columns(data: Any) -> dict[str, Column]:
             _fail(f"{where}.name needs text; got {name!r}.")
         if name in columns:
             _fail(f"{where}.name={name!r} occurs twice. List each column once.")
-        columns[name] = _column(f"{where} ({name!r})", entry)
-    return columns
+        named = f"{where} ({name!r})"
+        if "from" in entry:
+            given = _object(f"{named}.from", entry.pop("from"))
+            readings[name] = _within(named, partial(reading_of, given))
+        columns[name] = _column(named, entry)
+    return columns, readings
 
 
 def _label(data: Any) -> Label | None:
@@ -102,6 +119,11 @@ def _label(data: Any) -> Label | None:
         return None
     entry = _object("label", data)
     kind = entry.pop("kind", None)
+    if kind == TO_BE_WRITTEN:
+        _fail(
+            "label.kind is still to be written: 'classes' with the list of all, or "
+            "'numeric' with low and high."
+        )
     if kind == "classes":
         _keys("label", entry, ("name", "classes"))
         label: Label = _within("label", lambda: ClassLabel(**entry))
@@ -113,10 +135,18 @@ def _label(data: Any) -> Label | None:
     return label
 
 
+def _file(data: Any) -> FileFormat:
+    entry = _object("file", data)
+    _keys("file", entry, (), *(each.name for each in fields(FileFormat)))
+    found: FileFormat = _within("file", lambda: FileFormat(**entry))
+    return found
+
+
 def parts_of(data: Any) -> dict[str, Any]:
     """Return the arguments of a schema from its dictionary; refuse anything else."""
     document = _object("the schema", data)
-    _keys("the schema", document, (VERSION_KEY, "columns"), "label", "unit", "ignored")
+    more = ("label", "unit", "ignored", "file")
+    _keys("the schema", document, (VERSION_KEY, "columns"), *more)
     version = document[VERSION_KEY]
     if not (type(version) is int and version == VERSION):
         _fail(
@@ -126,11 +156,14 @@ def parts_of(data: Any) -> dict[str, Any]:
     unit = document.get("unit")
     if not (unit is None or isinstance(unit, str)):
         _fail(f"unit needs a column's name or null; got {unit!r}.")
+    columns, readings = _columns(document["columns"])
     return {
-        "columns": _columns(document["columns"]),
+        "columns": columns,
+        "readings": readings,
         "label": _label(document.get("label")),
         "unit": unit,
         "ignored": tuple(_array("ignored", document.get("ignored", []))),
+        "file": _file(document.get("file", {})),
     }
 
 

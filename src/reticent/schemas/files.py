@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from dataclasses import replace
 from numbers import Integral
 from os import PathLike, fspath
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.schemas.cells import RawColumn
 from reticent.schemas.csv_file import CsvFile
+from reticent.schemas.file_format import FileFormat
 from reticent.schemas.named_columns import NamedColumns
 from reticent.schemas.places import Place
 from reticent.schemas.table import Table, concatenated, table_of
@@ -19,6 +21,7 @@ from reticent.schemas.table import Table, concatenated, table_of
 if TYPE_CHECKING:
     from reticent.schemas.schema import Schema
 
+_BATCH = 65_536
 _PARQUET = b"PAR1"
 _ZIP = b"PK\x03\x04"
 _CSV_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
@@ -39,6 +42,9 @@ class RecordFile(Protocol):
 
     def explain_header(self) -> str:
         """Return a hint for the case that columns are missing."""
+
+    def line_of(self, row: int) -> int | None:
+        """Return the line of a row, if the file has lines."""
 
 
 class ParquetFile:
@@ -92,6 +98,9 @@ class ParquetFile:
         """Return no hint: Parquet files have no header that could be misread."""
         return ""
 
+    def line_of(self, row: int) -> None:
+        """Return None: such a file has no lines."""
+
     def _damaged(self) -> InvalidDataError:
         return self.place.error(
             "this is not a Parquet file, or it is damaged. Write it again, or give a "
@@ -100,7 +109,7 @@ class ParquetFile:
 
 
 def open_records(
-    path: str | PathLike[str], *, separator: str | None = None
+    path: str | PathLike[str], *, written: FileFormat | None = None
 ) -> RecordFile:
     """Open a CSV or Parquet file; content decides, the ending must agree."""
     try:
@@ -139,19 +148,10 @@ def open_records(
             f"the kind of file is unknown. It needs one of the endings "
             f"{', '.join(_CSV_ENDINGS + _PARQUET_ENDINGS)}."
         )
-    if separator is None:
-        separator = "\t" if ".tsv" in name else ","
-    if not (
-        isinstance(separator, str)
-        and len(separator) == 1
-        and separator.isascii()
-        and separator not in '"\r\n\0'
-    ):
-        raise InvalidParameterError(
-            f"separator needs one character of ASCII, neither a quotation mark nor a "
-            f"line end; got {separator!r}."
-        )
-    return CsvFile(file, separator=separator)
+    written = written or FileFormat()
+    if written.separator is None:
+        written = replace(written, separator="\t" if ".tsv" in name else ",")
+    return CsvFile(file, written=written)
 
 
 def _regrouped(chunks: Iterator[Any], rows: int) -> Iterator[Any]:
@@ -182,16 +182,17 @@ def read_batches(
     path: str | PathLike[str],
     schema: Schema,
     *,
-    rows: int = 65_536,
+    rows: int = _BATCH,
     labelled: bool = True,
     separator: str | None = None,
+    written: FileFormat | None = None,
 ) -> Iterator[Table]:
     """Read and validate a CSV or Parquet file in batches of rows.
 
     Parameters
     ----------
     path : path
-        A CSV file in UTF-8 with a header (gzip allowed), or a Parquet file.
+        A CSV file with a header (gzip allowed), or a Parquet file.
     schema : Schema
         What the file must follow.
     rows : int, default=65536
@@ -199,8 +200,9 @@ def read_batches(
     labelled : bool, default=True
         Whether label and unit are required and read. If not, they are ignored.
     separator : str or None, default=None
-        The character between fields of a CSV file; None is a comma, or a tab if the
-        name ends in .tsv.
+        The character between fields of a CSV file, if not that of `written`.
+    written : FileFormat or None, default=None
+        How a CSV file is written; None takes what the schema says.
 
     Yields
     ------
@@ -215,7 +217,15 @@ def read_batches(
     """
     if not (isinstance(rows, Integral) and not isinstance(rows, bool) and rows >= 1):
         raise InvalidParameterError(f"rows={rows!r} needs a whole number >= 1.")
-    file = open_records(path, separator=separator)
+    file = _opened(path, schema, _written(schema, separator, written), labelled)
+    return _validated(file, schema, int(rows), labelled=labelled)
+
+
+def _opened(
+    path: str | PathLike[str], schema: Schema, written: FileFormat, labelled: bool
+) -> RecordFile:
+    """Open a file whose columns are those of a schema."""
+    file = open_records(path, written=written)
     problem = ""
     try:
         schema.check_names(file.names, file.place, labelled=labelled)
@@ -223,7 +233,28 @@ def read_batches(
         problem = str(error)
     if problem:
         raise InvalidDataError(problem + file.explain_header())
-    return _validated(file, schema, int(rows), labelled=labelled)
+    return file
+
+
+def read_raw(
+    path: str | PathLike[str],
+    schema: Schema,
+    *,
+    labelled: bool,
+    written: FileFormat | None,
+) -> tuple[RecordFile, Iterator[dict[str, RawColumn]]]:
+    """Open a file with the right columns; return it and its cells in batches."""
+    file = _opened(path, schema, _written(schema, None, written), labelled)
+    names = schema.needed(labelled=labelled)
+    chunks = _regrouped(file.chunks(names), _BATCH)
+    return file, ({n: file.column(c.column(n)) for n in names} for c in chunks)
+
+
+def _written(
+    schema: Schema, separator: str | None, written: FileFormat | None
+) -> FileFormat:
+    found = schema.file if written is None else written
+    return found if separator is None else replace(found, separator=separator)
 
 
 def _validated(
@@ -248,6 +279,7 @@ def read_table(
     *,
     labelled: bool = True,
     separator: str | None = None,
+    written: FileFormat | None = None,
 ) -> Table:
     """Read and validate a whole CSV or Parquet file.
 
@@ -258,5 +290,7 @@ def read_table(
     Table
         All rows, in the order of the file.
     """
-    batches = read_batches(path, schema, labelled=labelled, separator=separator)
+    batches = read_batches(
+        path, schema, labelled=labelled, separator=separator, written=written
+    )
     return concatenated(list(batches))

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._arrays import Floats
-from reticent.schemas.cells import UNKNOWN, number_of_cell
+from reticent.schemas.cells import UNKNOWN, ListColumn, number_of_cell
 from reticent.schemas.places import CLIENT, listed
+from reticent.schemas.readings import computed
 from reticent.schemas.table import Table
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class RowReader:
         self._schema = schema
         self._layout = schema.layout
         self._names = frozenset(schema.columns)
+        self._sources = frozenset(schema.sources)
         self._numbers_of = _picker(self._layout.numeric.names)
         self._levels_of = _picker(self._layout.category.names)
         self._finders = [
@@ -60,6 +62,8 @@ class RowReader:
             raise CLIENT.error("rows must be a list of objects. Send [{...}, ...].")
         if not rows:
             raise CLIENT.error("rows is empty. Send at least one row.")
+        if self._schema.readings:
+            rows = self._computed(rows)
         for position, row in enumerate(rows):
             if not isinstance(row, dict) or row.keys() != self._names:
                 raise self._wrong_keys(position, row)
@@ -71,12 +75,28 @@ class RowReader:
             self._layout.category.checked(codes, CLIENT),
         )
 
+    def _computed(self, rows: Any) -> Any:
+        """Return rows with computed columns, if they hold what those come from."""
+        if not all(
+            isinstance(row, dict) and row.keys() == self._sources for row in rows
+        ):
+            return rows
+        given = {n: ListColumn([row[n] for row in rows]) for n in self._sources}
+        found = computed(self._schema.readings, given, CLIENT)
+        return [
+            {
+                name: found[name].values()[place] if name in found else row[name]
+                for name in self._names
+            }
+            for place, row in enumerate(rows)
+        ]
+
     def _wrong_keys(self, position: int, row: Any) -> Exception:
         if not isinstance(row, dict):
             return CLIENT.error(
                 "a row must be an object with the columns as keys.", row=position
             )
-        absent = [name for name in self._schema.columns if name not in row]
+        absent = [name for name in self._schema.sources if name not in row]
         if absent:
             return CLIENT.error(
                 f"the columns {listed(absent)} are missing. Send every column, and "
@@ -85,8 +105,8 @@ class RowReader:
             )
         # The surplus keys are not named: what a client sends is never sent back.
         return CLIENT.error(
-            f"{len(row) - len(self._names)} keys are not columns of the schema. Send "
-            f"only {listed(self._schema.columns, most=100)}.",
+            f"{len(row) - len(self._sources)} keys are not columns of the schema. Send "
+            f"only {listed(self._schema.sources, most=100)}.",
             row=position,
         )
 

@@ -11,7 +11,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.schemas.cells import RawColumn, number_of_cell, number_of_text
+from reticent.schemas.cells import RawColumn, number_of_cell
 from reticent.schemas.columns import (
     Categorical,
     ClassLabel,
@@ -20,6 +20,7 @@ from reticent.schemas.columns import (
     Numeric,
     NumericTarget,
 )
+from reticent.schemas.file_format import PLAIN, FileFormat
 from reticent.schemas.files import open_records
 from reticent.schemas.named_columns import named_columns
 from reticent.schemas.places import Place, listed
@@ -40,6 +41,7 @@ class ColumnSummary:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._written = PLAIN
         self.kinds: set[str] = set()
         self.has_missing = False
         self.whole = True
@@ -48,6 +50,7 @@ class ColumnSummary:
 
     def add(self, column: RawColumn) -> None:
         """Add the cells of a column."""
+        self._written = column.written
         for cell in column.values():
             self._add_cell(cell, untyped=column.untyped)
 
@@ -59,7 +62,7 @@ class ColumnSummary:
         if isinstance(cell, str):
             self.kinds.add(self._kind_of_text(cell) if untyped else "text")
             if untyped and not _CODE.match(cell.strip()):
-                number = number_of_text(cell.strip())
+                number = self._written.number(cell.strip())
         elif isinstance(cell, bool):
             self.kinds.add("flag")
         else:
@@ -76,14 +79,13 @@ class ColumnSummary:
         elif len(self.levels) <= _MOST_LEVELS and number is not None:
             self.levels.add(number)
 
-    @staticmethod
-    def _kind_of_text(cell: str) -> str:
+    def _kind_of_text(self, cell: str) -> str:
         text = cell.strip()
         if text.lower() in _MISSING_WORDS:
             return "gap"
         if text.lower() in _FLAGS:
             return "flag"
-        if not _CODE.match(text) and number_of_text(text) is not None:
+        if not _CODE.match(text) and self._written.number(text) is not None:
             return "number"
         return "text"
 
@@ -98,11 +100,12 @@ class ColumnSummary:
         if self.kinds:
             raise InvalidDataError(
                 f"column {self.name!r} of the sample holds infinite numbers or values "
-                f"that are neither numbers nor text. Correct it or list it in ignored."
+                f"that are neither numbers nor text. Correct it, or leave it out "
+                f"(--ignore)."
             )
         raise InvalidDataError(
-            f"column {self.name!r} of the sample holds no value. List it in ignored, "
-            f"or write its range into the schema by hand."
+            f"column {self.name!r} of the sample holds no value. Leave it out "
+            f"(--ignore), or write its range into the schema by hand."
         )
 
     @property
@@ -113,7 +116,9 @@ class ColumnSummary:
     def whole_levels(self) -> list[int]:
         """Return the distinct whole numbers of the column, in order."""
         numbers = {
-            number_of_text(level.strip()) if isinstance(level, str) else float(level)
+            self._written.number(level.strip())
+            if isinstance(level, str)
+            else float(level)
             for level in self.levels
         }
         return sorted(int(number) for number in numbers if number is not None)
@@ -123,13 +128,13 @@ class ColumnSummary:
         if not all(isinstance(level, str) for level in self.levels):
             raise InvalidDataError(
                 f"column {self.name!r} of the sample mixes text with other values. "
-                f"Make it one kind or list it in ignored."
+                f"Make it one kind, or leave it out (--ignore)."
             )
         if len(self.levels) > _MOST_LEVELS:
             raise InvalidDataError(
                 f"column {self.name!r} of the sample has more than {_MOST_LEVELS} "
-                f"different texts, too many for levels. List it in ignored, or name it "
-                f"as the unit."
+                f"different texts, too many for levels. Leave it out (--ignore), or "
+                f"name it as the unit (--unit)."
             )
         return sorted(self.levels)
 
@@ -175,10 +180,12 @@ def _label(summary: ColumnSummary) -> Label:
     return NumericTarget(summary.name, *outward(summary.low, summary.high))
 
 
-def _parts(sample: Any) -> Iterator[tuple[list[Any], dict[str, RawColumn]]]:
+def _parts(
+    sample: Any, written: FileFormat
+) -> Iterator[tuple[list[Any], dict[str, RawColumn]]]:
     """Yield the names first, then names and columns of a file or a table in batches."""
     if isinstance(sample, str | PathLike):
-        file = open_records(sample)
+        file = open_records(sample, written=written)
         # The caller refuses repeated names before it asks for the columns.
         distinct = list(dict.fromkeys(file.names))
         yield file.names, {}
@@ -198,6 +205,7 @@ def draft(
     unit: str | None,
     ignored: tuple[str, ...],
     categorical: tuple[str, ...],
+    written: FileFormat,
 ) -> dict[str, Any]:
     """Return the arguments of a schema that fits a public sample."""
     if public is not True:
@@ -207,7 +215,7 @@ def draft(
             f"sample is public; otherwise write the schema from the codebook."
         )
     place = Place(fspath(sample) if isinstance(sample, str | PathLike) else "sample")
-    parts = _parts(sample)
+    parts = _parts(sample, written)
     names, _ = next(parts)
     _check_names(names, place, [label, unit, *ignored, *categorical])
     features = [n for n in names if n not in {label, unit, *ignored}]
@@ -228,6 +236,7 @@ def draft(
         "label": _named(label, partial(_label, summaries[label])) if label else None,
         "unit": unit,
         "ignored": ignored,
+        "file": written,
     }
 
 

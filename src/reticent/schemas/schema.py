@@ -32,9 +32,11 @@ from reticent.schemas.document import (
     read_document,
     write_document,
 )
+from reticent.schemas.file_format import PLAIN, FileFormat, repeated_name
 from reticent.schemas.layout import Layout
 from reticent.schemas.named_columns import column_of, named_columns
 from reticent.schemas.places import Place, listed
+from reticent.schemas.readings import Reading
 from reticent.schemas.rows import RowReader
 from reticent.schemas.table import Table, label_values, table_of
 
@@ -54,6 +56,11 @@ class Schema:
         row a unit of its own.
     ignored : sequence of str, default=()
         Columns that may be in a file and are not read.
+    file : FileFormat, default=FileFormat()
+        How CSV files of such rows are written.
+    readings : mapping of str to DatePart, DateSpan or TextWords, default={}
+        How columns are computed from columns of the file, by their names. The others
+        are in the file as they are.
 
     Guarantee
     ---------
@@ -76,6 +83,8 @@ class Schema:
     label: Label | None = field(default=None, kw_only=True)
     unit: str | None = field(default=None, kw_only=True)
     ignored: tuple[str, ...] = field(default=(), kw_only=True)
+    file: FileFormat = field(default=PLAIN, kw_only=True)
+    readings: Mapping[str, Reading] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         if not (isinstance(self.columns, Mapping) and len(self.columns) > 0):
@@ -98,6 +107,17 @@ class Schema:
             )
         if isinstance(self.ignored, str) or not isinstance(self.ignored, Iterable):
             raise InvalidParameterError("ignored needs a list of column names.")
+        if not isinstance(self.file, FileFormat):
+            raise InvalidParameterError(
+                f"file needs a FileFormat; got {type(self.file).__name__}."
+            )
+        for name, reading in self.readings.items():
+            if not (isinstance(reading, Reading) and name in self.columns):
+                raise InvalidParameterError(
+                    f"readings[{name!r}] needs DatePart(...), DateSpan(...) or "
+                    "TextWords(...), for a column of the schema."
+                )
+        object.__setattr__(self, "readings", MappingProxyType(dict(self.readings)))
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         object.__setattr__(self, "ignored", tuple(self.ignored))
         self._check_names()
@@ -118,6 +138,12 @@ class Schema:
                     f"role and one name."
                 )
             seen[name] = role
+        for name in self.sources:
+            if seen.get(name, "columns") != "columns":
+                raise InvalidParameterError(
+                    f"{name!r} is in {seen[name]}, and columns are computed from it. "
+                    f"Give a column one role."
+                )
 
     @cached_property
     def layout(self) -> Layout:
@@ -167,12 +193,18 @@ class Schema:
         return {
             VERSION_KEY: VERSION,
             "columns": [
-                {"name": name, **spec.as_dict()} for name, spec in self.columns.items()
+                {"name": name, **spec.as_dict(), **self._from(name)}
+                for name, spec in self.columns.items()
             ],
             "label": None if self.label is None else self.label.as_dict(),
             "unit": self.unit,
             "ignored": list(self.ignored),
+            **({"file": self.file.as_dict()} if self.file != PLAIN else {}),
         }
+
+    def _from(self, name: str) -> dict[str, Any]:
+        reading = self.readings.get(name)
+        return {} if reading is None else {"from": reading.as_dict()}
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
@@ -204,6 +236,7 @@ class Schema:
         unit: str | None = None,
         ignored: Iterable[str] = (),
         categorical: Iterable[str] = (),
+        file: FileFormat = PLAIN,
     ) -> Self:
         """Draft a schema from a sample that is public.
 
@@ -224,6 +257,8 @@ class Schema:
             Columns to leave out.
         categorical : iterable of str, default=()
             Columns of whole numbers that are codes rather than amounts.
+        file : FileFormat, default=FileFormat()
+            How a CSV file is written.
         """
         from reticent.schemas.sample import draft
 
@@ -234,12 +269,22 @@ class Schema:
             unit=unit,
             ignored=tuple(ignored),
             categorical=tuple(categorical),
+            written=file,
         )
         return cls(**parts)
 
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The columns that a file or a client gives, in order."""
+        names = (
+            self.readings[name].sources if name in self.readings else (name,)
+            for name in self.columns
+        )
+        return tuple(dict.fromkeys(name for some in names for name in some))
+
     def needed(self, *, labelled: bool) -> list[str]:
         """Return the required columns, with or without label and unit."""
-        names = list(self.columns)
+        names = list(self.sources)
         if labelled and self.label is not None:
             names.append(self.label.name)
         if labelled and self.unit is not None:
@@ -270,9 +315,17 @@ class Schema:
         allowed = {*self.needed(labelled=True), *self.ignored}
         surplus = [name for name in found if name not in allowed]
         if surplus:
+            again = repeated_name(surplus[0], found)
+            if again is not None:
+                raise place.error(
+                    f"the column {again!r} occurs twice; the second one is called "
+                    f"{surplus[0]!r}. Remove one of them, or put {surplus[0]!r} into "
+                    f"the schema: under 'ignored' (--ignore), or as a column."
+                )
             raise place.error(
                 f"the columns {listed(surplus)} are not in the schema. Remove them, or "
-                f"list them under 'ignored' in the schema."
+                f"list them under 'ignored' in the schema (--ignore where a command "
+                f"writes it)."
             )
 
     def table(

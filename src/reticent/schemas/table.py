@@ -14,6 +14,7 @@ from reticent.schemas.cells import Lookup, RawColumn, read_codes, read_numbers
 from reticent.schemas.columns import ClassLabel, Label
 from reticent.schemas.named_columns import NamedColumns
 from reticent.schemas.places import Place, listed
+from reticent.schemas.readings import computed
 
 if TYPE_CHECKING:
     from reticent.schemas.schema import Schema
@@ -103,6 +104,7 @@ def table_of(
             f"number of rows."
         )
     (n_rows,) = lengths
+    columns |= computed(schema.readings, columns, place)
     numbers = np.empty((n_rows, len(layout.numeric.names)), dtype=np.float64)
     for j, name in enumerate(layout.numeric.names):
         numbers[:, j], bad = read_numbers(columns[name])
