@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from reticent.errors import InvalidParameterError
 
-#: Encodings that files of records come in.
+#: Encodings that files of records may have.
 ENCODINGS = ("utf-8", "latin-1", "cp1252", "iso-8859-15", "cp850", "utf-16")
 _DECIMALS = (".", ",")
 #: What may stand between thousands, with the signs that look the same.
