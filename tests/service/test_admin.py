@@ -149,7 +149,7 @@ WRONG_BODIES = [
 def test_keys_that_cannot_be_meant_are_refused(running, body):
     refused = admin(running, "POST", "/keys", json=body)
     assert refused.status_code == 422
-    assert set(refused.json()) == {"error", "request_id"}
+    assert refused.headers["content-type"] == "application/problem+json"
     assert len(running.service.keyring.store.all()) == 2
 
 
@@ -173,7 +173,7 @@ def test_json_of_admins_is_taken_literally(running, text):
     for answer in (refused, changed):
         assert answer.status_code in (400, 422)
         message = answer.json()["error"]["message"]
-        assert "must be" in message or "Correct the fields" in message
+        assert "must be" in message
     assert len(running.service.keyring.store.all()) == 2
 
 

@@ -32,13 +32,17 @@ def send(running, body, path="/v1/models/triage/predict", **headers):
 def assert_problem(answer, *statuses):
     assert answer.status_code in statuses
     body = answer.json()
+    members = {"type", "title", "status", "detail", "error", "request_id"}
+    code, message = body.get("code"), body["error"]
     if answer.url.path.startswith("/v2"):
-        assert set(body) == {"error", "code", "details", "request_id"}
-        assert isinstance(body["error"], str)
+        assert set(body) == members | {"code", "details"}
     else:
-        assert set(body) == {"error", "request_id"}
+        assert set(body) == members
         assert set(body["error"]) == {"code", "message", "details"}
-    assert answer.headers["content-type"] == "application/json"
+        code, message = body["error"]["code"], body["error"]["message"]
+    assert (body["status"], body["detail"]) == (answer.status_code, message)
+    assert body["type"] == f"/docs#{code}"
+    assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["x-request-id"] == body["request_id"]
 
 
@@ -64,12 +68,24 @@ def test_numbers_that_are_none_are_refused_and_cost_nothing(running, value):
     assert spent(running) == before
 
 
-ODD_NUMBERS = ["-0.0", "5e-324", "1e-310", "1e308", "-1e308", str(2**63), "0e5", "1E2"]
+ODD_NUMBERS = ["-0.0", "5e-324", "1e-310", "0e5", "1E2", "1e308", "-1e308", str(2**63)]
 
 
 @pytest.mark.parametrize("value", ODD_NUMBERS)
-def test_odd_numbers_are_clipped_to_the_public_range_and_answered(running, value):
-    assert send(running, row_text("age", value)).is_success
+def test_odd_numbers_are_clipped_if_asked_for_and_answered(running, value):
+    clip = row_text("age", value)[:-1] + ',"clip":true}'
+    assert send(running, clip).is_success
+
+
+@pytest.mark.parametrize("value", [*ODD_NUMBERS[5:], "100.0001", "-1e-9", "410"])
+def test_numbers_outside_the_public_range_are_refused_and_cost_nothing(running, value):
+    before = spent(running)
+    answer = send(running, row_text("age", value))
+    assert_problem(answer, 422)
+    assert "outside the public range 0 to 100" in answer.json()["detail"]
+    clip = row_text("age", value)[:-1] + ',"clip":1}'
+    assert_problem(send(running, clip), 422)
+    assert spent(running) == before
 
 
 def test_minus_zero_and_zero_are_one_question(running):

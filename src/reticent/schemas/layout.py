@@ -53,8 +53,11 @@ class NumericBlock:
         self.strict = np.array([spec.outside == "error" for spec in specs], dtype=bool)
         self._some_strict = bool(self.strict.any())
 
-    def checked(self, numbers: Floats, place: Place) -> Floats:
-        """Return numbers inside the ranges, NaN only where values may be missing."""
+    def checked(self, numbers: Floats, place: Place, *, clip: bool = True) -> Floats:
+        """Return numbers inside the ranges, NaN only where values may be missing.
+
+        With `clip` false, every number outside is refused, whatever its column says.
+        """
         if not np.isfinite(numbers).all():
             missing = np.isnan(numbers) & ~self.may_miss
             if missing.any():
@@ -63,8 +66,10 @@ class NumericBlock:
             infinite = np.isinf(numbers)
             if infinite.any():
                 raise self.not_finite(*_first(infinite), place)
-        if self._some_strict:
-            outside = ((numbers < self.low) | (numbers > self.high)) & self.strict
+        if self._some_strict or not clip:
+            outside = (numbers < self.low) | (numbers > self.high)
+            if clip:
+                outside &= self.strict
             if outside.any():
                 raise self._outside(*_first(outside), place)
         inside = np.minimum(np.maximum(numbers, self.low), self.high)
@@ -100,7 +105,8 @@ class NumericBlock:
             self.names[column],
             f"the number is outside the public range {low} to {high}.",
             curator="Correct it, widen the range, or declare outside='clip'.",
-            client="Send a number inside.",
+            client="Send a number inside"
+            + ("." if self.strict[column] else ", or clip=true to have it moved there."),
         )
 
 

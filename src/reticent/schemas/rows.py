@@ -56,7 +56,7 @@ class RowReader:
             lookup.kind is str for lookup in self._layout.category.lookups
         )
 
-    def table(self, rows: Any) -> Table:
+    def table(self, rows: Any, *, clip: bool = True) -> Table:
         """Return the rows as a table, or say which row and column is wrong."""
         if not isinstance(rows, list | tuple):
             raise CLIENT.error("rows must be a list of objects. Send [{...}, ...].")
@@ -71,7 +71,7 @@ class RowReader:
         codes = self._codes([self._levels_of(row) for row in rows])
         return Table(
             self._schema,
-            self._layout.numeric.checked(numbers, CLIENT),
+            self._layout.numeric.checked(numbers, CLIENT, clip=clip),
             self._layout.category.checked(codes, CLIENT),
         )
 

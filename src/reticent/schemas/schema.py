@@ -355,13 +355,22 @@ class Schema:
             raise place.error("there are no rows. Give at least one.")
         return table
 
-    def rows(self, rows: list[dict[str, Any]]) -> Table:
+    def rows(self, rows: list[dict[str, Any]], *, clip: bool = True) -> Table:
         """Validate rows that a client sent as JSON objects.
 
         Types are strict: text is not a number, true and false are not numbers, only
         null is missing, and the keys must be exactly the columns.
+
+        Parameters
+        ----------
+        rows : list of dict
+            The rows.
+        clip : bool, default=True
+            Whether numbers outside a range are moved to its nearer end, where the
+            schema does so. If not, they are refused: a typing error then costs no
+            answer.
         """
-        return self._row_reader.table(rows)
+        return self._row_reader.table(rows, clip=clip)
 
     def encode_label(self, values: Any) -> NDArray[Any]:
         """Return labels as positions in `classes`, or a target clipped to its bounds.

@@ -21,7 +21,7 @@ from reticent.service.requests.envelope import Envelope
 from reticent.service.service import Service, open_service
 from reticent.service.telemetry import start_metrics
 from reticent.service.v1.admin import admin_routes
-from reticent.service.v1.documents import PredictBody
+from reticent.service.v1.documents import PredictBody, Problem
 from reticent.service.v1.routes import v1_routes
 from reticent.service.v2.inference import inference_routes
 
@@ -152,6 +152,8 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         components = document["components"]
         body = PredictBody.model_json_schema()
         components["schemas"]["PredictBody"] = body
+        error = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        components["schemas"] |= error.pop("$defs") | {"Problem": error}
         for name in _NEVER_SENT:
             components["schemas"].pop(name, None)
         components["securitySchemes"] = {

@@ -6,7 +6,13 @@ import asyncio
 import http
 from typing import TYPE_CHECKING, Any
 
-from reticent.service.requests.problems import ProblemError, body_of, failed, plain
+from reticent.service.requests.problems import (
+    MEDIA_TYPE,
+    ProblemError,
+    body_of,
+    failed,
+    plain,
+)
 
 if TYPE_CHECKING:
     from reticent.service.network.connections import Connection
@@ -29,7 +35,7 @@ def refusal(status: int) -> bytes:
     body = body_of(ProblemError(status, code, message), "")
     return (
         _LINES[status]
-        + b"content-type: application/json\r\nconnection: close\r\n"
+        + b"content-type: %b\r\nconnection: close\r\n" % MEDIA_TYPE.encode()
         + b"content-length: %d\r\n\r\n%b" % (len(body), body)
     )
 
@@ -103,7 +109,7 @@ class Exchange:
         else:
             body = body_of(plain(500), "")
             self.keep_alive = False
-            self.reply(500, b"content-type: application/json\r\n", body)
+            self.reply(500, b"content-type: %b\r\n" % MEDIA_TYPE.encode(), body)
 
     def welcome(self) -> None:
         """Note that the request carries a key that is known."""

@@ -1,7 +1,8 @@
 """One error body for every route, and what each error of reticent becomes.
 
-``{"error": {"code", "message", "details"}, "request_id"}``. Messages never repeat what
-a client sent, and never depend on a record.
+It is problem details (RFC 9457): ``{"type", "title", "status", "detail"}``, and beside
+them ``{"error": {"code", "message", "details"}, "request_id"}``. Messages never repeat
+what a client sent, and never depend on a record.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from reticent.errors import (
 
 log = logging.getLogger("reticent.service")
 
+#: What errors are sent as.
+MEDIA_TYPE = "application/problem+json"
 _PHRASES = {
     400: ("bad_request", "the request cannot be read."),
     401: ("unauthenticated", "a valid API key is needed."),
@@ -121,32 +124,32 @@ def problem_of(error: ReticentError) -> ProblemError:
     return plain(500)
 
 
-def body_of(problem: ProblemError, request_id: str) -> bytes:
-    """Return the body of an error."""
-    error = {
-        "code": problem.code,
-        "message": problem.message,
-        "details": problem.details,
-    }
-    return json.dumps({"error": error, "request_id": request_id}).encode()
+def body_of(
+    problem: ProblemError, request_id: str, *, inference: bool = False
+) -> bytes:
+    """Return the body of an error; inference clients look for text under ``error``."""
+    facts = {"code": problem.code, "details": problem.details}
+    told: dict[str, Any] = {"error": {**facts, "message": problem.message}}
+    if inference:
+        told = {"error": problem.message, **facts}
+    return json.dumps(
+        {
+            "type": f"/docs#{problem.code}",
+            "title": problem.code.replace("_", " ").capitalize(),
+            "status": problem.status,
+            "detail": problem.message,
+            **told,
+            "request_id": request_id,
+        }
+    ).encode()
 
 
 def reply(problem: ProblemError, scope: Mapping[str, Any]) -> Response:
-    """Return the response of an error; inference clients get text under ``error``."""
+    """Return the response of an error."""
     request_id = scope.get("reticent.request_id", "")
     scope.get("reticent.outcome", {})["code"] = problem.code
-    if _speaks_inference(scope):
-        content = json.dumps(
-            {
-                "error": problem.message,
-                "code": problem.code,
-                "details": problem.details,
-                "request_id": request_id,
-            }
-        ).encode()
-    else:
-        content = body_of(problem, request_id)
-    return Response(content, problem.status, problem.headers, "application/json")
+    content = body_of(problem, request_id, inference=_speaks_inference(scope))
+    return Response(content, problem.status, problem.headers, MEDIA_TYPE)
 
 
 def response_to(scope: Mapping[str, Any], error: Exception) -> Response:
@@ -213,21 +216,67 @@ def _allowed(request: Request, found: str) -> str:
     return ", ".join(sorted(method.upper() for method in documented)) or found
 
 
+# What is wrong with a field, by the framework's name for it. Its own sentences may hold
+# what was sent.
+_FIELDS = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a field of this body; leave it out",
+    "unexpected_keyword_argument": "is not a field of this body; leave it out",
+    "float_type": "must be a number, written as 1 and not as \"1\" or true",
+    "int_type": "must be a whole number, written as 1 and not as \"1\" or true",
+    "finite_number": "must be a finite number",
+    "string_type": "must be text",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "too_short": "must have at least one entry, or be left out",
+    "too_long": "has too many entries",
+    "dataclass_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "dict_type": "must be an object",
+    "json_invalid": "is not JSON",
+}
+_MOST_FIELDS = 20
+
+
 def _invalid(error: RequestValidationError) -> ProblemError:
-    """Name the fields that are wrong; what was sent in them is left out."""
-    fields = []
-    for found in error.errors():
-        place = [str(part) for part in found["loc"]]
-        if found["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-            place[-1] = "(unknown)"
-        fields.append({"field": ".".join(place), "problem": found["type"]})
+    """Name the fields that are wrong and what they need, not what was sent in them."""
+    fields = [_field(found) for found in error.errors()[:_MOST_FIELDS]]
+    first = fields[0]
+    more = f" {len(fields) - 1} more under details." if len(fields) > 1 else ""
     return ProblemError(
         422,
         "invalid_body",
-        "the body does not have the form that this route takes. Correct the fields "
-        'under details; a number is written as 1, not as "1" or true.',
+        f"{first['field'].removeprefix('body.')} {first['problem']}.{more}",
         details={"fields": fields},
     )
+
+
+def _field(found: Any) -> dict[str, str]:
+    place = [str(part) for part in found["loc"]]
+    kind, context = found["type"], found.get("ctx", {})
+    if kind in {"extra_forbidden", "unexpected_keyword_argument"}:
+        place[-1] = "(unknown)"  # its name is what a client sent
+    problem = _FIELDS.get(kind, "has a value that is not possible")
+    if kind == "literal_error":
+        problem = f"must be {context.get('expected', 'one of the documented values')}"
+    elif kind in {"greater_than_equal", "less_than_equal"}:
+        ends = {"ge": "at least", "le": "at most"}
+        problem = "must be " + " and ".join(
+            f"{word} {context[end]:g}" for end, word in ends.items() if end in context
+        )
+    elif kind == "value_error" and place[-1] in _NEEDED:
+        problem = _NEEDED[place[-1]]
+    return {"field": ".".join(place), "problem": problem}
+
+
+_BUDGET = "must have an epsilon above 0, a delta from 0 to below 1, and no more slack"
+# What our own checks of a field ask for.
+_NEEDED = {
+    "client": "must be 1 to 64 letters, digits or ._-, beginning with a letter or digit",
+    "budget": _BUDGET,
+    "body": _BUDGET,
+}
 
 
 def failed(scope: Mapping[str, Any], error: Exception) -> Response:

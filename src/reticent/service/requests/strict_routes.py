@@ -38,7 +38,7 @@ class StrictRoute(APIRoute):
                     json_value(body)
                     adapter.validate_json(body, strict=True)
             except ValidationError as error:
-                found = error.errors(include_context=False, include_input=False)
+                found = error.errors(include_input=False)
                 places = [{**each, "loc": ("body", *each["loc"])} for each in found]
                 raise RequestValidationError(places) from None
             return await handle(Request(request.scope, again(body, request.receive)))

@@ -17,8 +17,9 @@ from reticent.service.requests.problems import ProblemError, plain
 from reticent.service.requests.strict_routes import StrictRoute
 from reticent.service.service import Service
 from reticent.service.v1 import documents as doc
-from reticent.service.v1.routes import ERRORS
+from reticent.service.v1.routes import ERRORS, problem
 
+_MOST_NAMED = 12
 _TAKEN = "The client has an account with another cap."
 
 
@@ -32,7 +33,7 @@ def admin_routes(service: Service) -> APIRouter:
         "/keys",
         response_model=doc.CreatedKey,
         status_code=201,
-        responses={**ERRORS, 409: {"model": doc.Problem, "description": _TAKEN}},
+        responses={**ERRORS, 409: problem(_TAKEN)},
     )
     async def create_key(body: doc.NewKey) -> Any:
         """Make a key; its text is shown this once. Opens the client's account."""
@@ -81,7 +82,10 @@ def make_key(
     ]
     if unknown:
         raise ProblemError(
-            422, "unknown_model", f"{len(unknown)} of the models are not served here."
+            422,
+            "unknown_model",
+            f"{len(unknown)} of the models are not served here. Served are "
+            f"{', '.join(sorted(service.registry.models)[:_MOST_NAMED])}.",
         )
     role = Role(body.role)
     balance = _account_for(service, body.client, body.budget, role)
@@ -128,7 +132,7 @@ def revoke(service: Service, key_id: str) -> KeyRecord:
         record = service.keyring.store.find(key_id)
         if record is not None:
             return record
-    raise plain(404)
+    raise plain(404, "there is no such key. GET /v1/admin/keys lists all of them.")
 
 
 def set_cap(service: Service, account: str, budget: BudgetSettings) -> Balance:
@@ -136,7 +140,9 @@ def set_cap(service: Service, account: str, budget: BudgetSettings) -> Balance:
     try:
         named = AccountId.parse(account)
     except InvalidParameterError:
-        raise plain(404) from None
+        raise plain(
+            404, "an account is named dataset:NAME, model:NAME or client:NAME."
+        ) from None
     cap = cap_of(budget, service.registry.relation)
     known = {balance.account: balance for balance in service.ledger.balances()}
     if named in known:
@@ -144,4 +150,8 @@ def set_cap(service: Service, account: str, budget: BudgetSettings) -> Balance:
     clients = {record.client for record in service.keyring.records()}
     if named.scope is AccountScope.CLIENT and named.name in clients:
         return service.ledger.open_account(named, cap)
-    raise plain(404)
+    raise plain(
+        404,
+        "there is no such account. GET /v1/admin/accounts lists those that are open; "
+        "a client has one as soon as it has a key.",
+    )

@@ -13,6 +13,12 @@ Name = Annotated[str, BeforeValidator(lambda value: checked_name("a name", value
 Cell = str | float | bool | None
 
 
+_SPENT = (
+    "client:ward-7: epsilon 4 of 4, delta 0 of 0 is spent; 1 more answers at this "
+    "charge do not fit. Ask for at most 0, or have the cap raised."
+)
+
+
 class _Document(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -26,18 +32,20 @@ class ErrorBody(_Document):
 
 
 class Problem(_Document):
-    """The body of every error."""
+    """The body of every error: problem details (RFC 9457), and a stable code."""
 
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={
             "examples": [
                 {
+                    "type": "/docs#budget_exhausted",
+                    "title": "Budget exhausted",
+                    "status": 403,
+                    "detail": _SPENT,
                     "error": {
                         "code": "budget_exhausted",
-                        "message": "client:ward-7: epsilon 4 of 4, delta 0 of 0 is "
-                        "spent; 1 more answers at this charge do not fit. Ask for at "
-                        "most 0, or have the cap raised.",
+                        "message": _SPENT,
                         "details": {},
                     },
                     "request_id": "5f1c0a9e7b3d4c21",
@@ -46,6 +54,10 @@ class Problem(_Document):
         },
     )
 
+    type: Annotated[str, Field(description="Where the error is explained.")]
+    title: Annotated[str, Field(description="What kind of error it is.")]
+    status: Annotated[int, Field(description="The HTTP status.")]
+    detail: Annotated[str, Field(description="A sentence for people.")]
     error: ErrorBody
     request_id: str
 
@@ -66,6 +78,14 @@ class PredictBody(_Document):
             min_length=1,
             description="One object per row, with every column of the model's schema "
             "and no other; null for a missing value where the schema allows one.",
+        ),
+    ]
+    clip: Annotated[
+        bool,
+        Field(
+            default=False,
+            description="Whether numbers outside a column's range are moved to its "
+            "nearer end. If not, they are refused, and nothing is charged.",
         ),
     ]
     abstain_below: Annotated[
@@ -104,6 +124,7 @@ class Prediction(_Document):
             "examples": [
                 {
                     "model": "triage",
+                    "version": "0" * 64,
                     "answers": ["no", "yes"],
                     "certificate": "0" * 32,
                     "charge": {
@@ -124,6 +145,9 @@ class Prediction(_Document):
     )
 
     model: str
+    version: Annotated[
+        str, Field(description="Id of the stored model that answered.")
+    ]
     answers: Annotated[
         list[str | float | bool | int | None],
         Field(

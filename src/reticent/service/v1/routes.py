@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -24,13 +25,21 @@ from reticent.service.requests.direct_routes import (
     answer_request,
     check_count,
 )
-from reticent.service.requests.problems import ProblemError, plain
+from reticent.service.requests.problems import MEDIA_TYPE, ProblemError, plain
 from reticent.service.service import Service
 from reticent.service.v1 import documents as doc
 
+
+
+def problem(text: str) -> dict[str, Any]:
+    """Describe an error of a route."""
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {"description": text, "content": {MEDIA_TYPE: {"schema": schema}}}
+
+
 #: Errors that any route with a key may answer with.
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": doc.Problem, "description": text}
+    status: problem(text)
     for status, text in {
         400: "The body is not JSON.",
         401: "The key is missing, unknown or revoked.",
@@ -43,12 +52,11 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 CONFLICT: dict[int | str, dict[str, Any]] = {
-    409: {
-        "model": doc.Problem,
-        "description": "The idempotency key was used for something else, or was "
-        "charged for an answer that was lost.",
-    },
-    415: {"model": doc.Problem, "description": "The content encoding is not taken."},
+    409: problem(
+        "The idempotency key was used for something else, or was charged for an answer "
+        "that was lost."
+    ),
+    415: problem("The content encoding is not taken."),
 }
 
 
@@ -65,7 +73,8 @@ def v1_routes(service: Service, direct: DirectRoutes) -> APIRouter:
         body = json_object(
             await read_body(receive, scope["headers"], settings.max_body_bytes)
         )
-        table = model.stored.schema.rows(_rows(body, settings.max_rows))
+        rows, clip = _rows(body, settings.max_rows), clipped(body)
+        table = model.stored.schema.rows(rows, clip=clip)
         level = _level(body, model)
         answered = await answer_request(service.answering, scope, record, model, table)
         request_id = scope["reticent.request_id"]
@@ -192,14 +201,25 @@ def certificate_of(service: Service, record: KeyRecord, wanted: str) -> dict[str
 
 
 def _rows(body: dict[str, Any], most: int) -> list[dict[str, Any]]:
-    if not {"rows"} <= set(body) <= {"rows", "abstain_below"}:
+    if not {"rows"} <= set(body) <= {"rows", "abstain_below", "clip"}:
         raise ProblemError(
-            422, "invalid_body", 'the body must be {"rows": [{...}, ...]}.'
+            422,
+            "invalid_body",
+            'the body must be {"rows": [{...}, ...]}, with clip or abstain_below '
+            "beside it and nothing else.",
         )
     rows = body["rows"]
     check_count(len(rows) if isinstance(rows, list) else 0, most)
     checked: list[dict[str, Any]] = rows
     return checked
+
+
+def clipped(body: Mapping[str, Any]) -> bool:
+    """Say whether numbers outside their range are moved into it, or refused."""
+    clip = body.get("clip", False)
+    if type(clip) is not bool:
+        raise ProblemError(422, "invalid_body", "clip must be true or false.")
+    return clip
 
 
 def _level(body: dict[str, Any], model: ServedModel) -> float:
@@ -242,10 +262,11 @@ def _prediction(
     left = b"null" if answered.left is None else b"%d" % answered.left
     place = b"null" if answered.sequence is None else b"%d" % answered.sequence
     return (
-        b'{"model":"%b","answers":[%b],%b"certificate":"%b","charge":{"answers":%d,'
-        b'"each":%b},"answers_left":%b,"sequence":%b,"request_id":"%b"}'
+        b'{"model":"%b","version":"%b","answers":[%b],%b"certificate":"%b","charge":'
+        b'{"answers":%d,"each":%b},"answers_left":%b,"sequence":%b,"request_id":"%b"}'
         % (
             model.name.encode(),
+            model.stored.id.encode(),
             b",".join(answers),
             evidence,
             model.certificate.id.encode(),

@@ -30,7 +30,7 @@ from reticent.service.requests.direct_routes import (
     answer_request,
     header,
 )
-from reticent.service.requests.problems import ProblemError
+from reticent.service.requests.problems import MEDIA_TYPE, ProblemError
 from reticent.service.service import Service
 from reticent.service.v2.tensors import (
     LENGTH_HEADER,
@@ -42,8 +42,15 @@ from reticent.service.v2.tensors import (
 
 _ERROR_SCHEMA = {
     "type": "object",
-    "required": ["error", "code", "details", "request_id"],
+    "required": [
+        *("type", "title", "status", "detail"),
+        *("error", "code", "details", "request_id"),
+    ],
     "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
         "error": {"type": "string"},
         "code": {"type": "string"},
         "details": {"type": "object"},
@@ -103,7 +110,7 @@ _RESPONSE = {
 
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    content = {"application/json": {"schema": _ERROR_SCHEMA}}
+    content = {MEDIA_TYPE: {"schema": _ERROR_SCHEMA}}
     return {
         status: {"description": "An error.", "content": content} for status in statuses
     }
@@ -272,7 +279,7 @@ async def _infer(
     schema = model.stored.schema
     length = header(scope, LENGTH_HEADER.encode())
     wanted = read_request(body, length, schema, _label(model), settings.max_rows)
-    table = schema.rows(wanted.rows)
+    table = schema.rows(wanted.rows, clip=wanted.clip)
     answered = await answer_request(service.answering, scope, record, model, table)
     head = {
         "model_name": model.name,

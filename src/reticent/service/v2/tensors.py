@@ -33,6 +33,7 @@ class InferenceRequest:
     id: str | None
     rows: list[dict[str, Any]]
     binary_output: bool
+    clip: bool
 
 
 def column_type(spec: Numeric | Categorical) -> str:
@@ -84,7 +85,9 @@ def read_request(
         for cells in zip(*columns.values(), strict=True)
     ]
     binary = _binary_output(data.get("outputs"), data.get("parameters"), label)
-    return InferenceRequest(request_id or None, rows, binary)
+    return InferenceRequest(
+        request_id or None, rows, binary, _clip(data.get("parameters"))
+    )
 
 
 def _wrong(what: str) -> ProblemError:
@@ -100,6 +103,14 @@ def _split(body: bytes, json_length: str | None) -> tuple[bytes, bytes]:
     if length > len(body):
         raise _wrong("Inference-Header-Content-Length is longer than the body.")
     return body[:length], body[length:]
+
+
+def _clip(parameters: Any) -> bool:
+    """Say whether numbers outside their range are moved into it, or refused."""
+    clip = parameters.get("clip", False) if isinstance(parameters, Mapping) else False
+    if type(clip) is not bool:
+        raise _wrong("parameters.clip must be true or false.")
+    return clip
 
 
 def _columns(
