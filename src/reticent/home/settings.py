@@ -46,6 +46,7 @@ _RANGES = {
     "max_in_flight": (1, math.inf),
     "shutdown_seconds": (1, math.inf),
     "key_cache_seconds": (0, 60),
+    "reload_seconds": (0, 3600),
 }
 
 
@@ -107,6 +108,8 @@ class Settings:
         How long requests may take to finish when the service stops.
     key_cache_seconds : float
         How long a worker may go on accepting a key that another has revoked.
+    reload_seconds : float
+        How often a service looks for new, replaced and removed models; 0 never.
     debug : bool
         Must be off. It is here so that switching it on is refused, not ignored.
     """
@@ -140,6 +143,7 @@ class Settings:
     max_in_flight: int = 512
     shutdown_seconds: int = 30
     key_cache_seconds: float = 1.0
+    reload_seconds: float = 2.0
     debug: bool = False
 
     def __post_init__(self) -> None:

@@ -106,7 +106,9 @@ class NumericBlock:
             f"the number is outside the public range {low} to {high}.",
             curator="Correct it, widen the range, or declare outside='clip'.",
             client="Send a number inside"
-            + ("." if self.strict[column] else ", or clip=true to have it moved there."),
+            + (
+                "." if self.strict[column] else ", or clip=true to have it moved there."
+            ),
         )
 
 

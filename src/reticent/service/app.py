@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ import reticent
 from reticent.home import KeyStore, Registry, Settings
 from reticent.ledger import Ledger
 from reticent.service.dashboard import install_dashboard
+from reticent.service.reloading import marks_of, reloaded
 from reticent.service.requests import problems
 from reticent.service.requests.direct_routes import DirectRoutes
 from reticent.service.requests.envelope import Envelope
@@ -60,6 +61,7 @@ def create_app(
     ledger: Ledger | None = None,
     keys: KeyStore | None = None,
     registry: Registry | None = None,
+    reread: Callable[[], Settings] | None = None,
 ) -> Application:
     """Return the service as an ASGI application.
 
@@ -69,6 +71,9 @@ def create_app(
         Everything it needs to know.
     ledger, keys, registry : optional
         Collaborators to use instead of those that the settings name.
+    reread : callable, optional
+        Reads the settings again, to notice new models; replaced ones are noticed
+        without it.
 
     Raises
     ------
@@ -82,6 +87,7 @@ def create_app(
     ledger; all workers and replicas on one ledger share its caps. Charges, refusals
     and errors depend on requests and budgets alone, never on a record.
     """
+    served = marks_of(settings)
     service = open_service(settings, ledger=ledger, keys=keys, registry=registry)
     app = Application(
         title="reticent",
@@ -90,7 +96,9 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=_lifespan(service),
+        lifespan=_lifespan(
+            service, lambda: reloaded(service, reread or (lambda: settings), served)
+        ),
         debug=False,
     )
     app.state.service = service
@@ -112,7 +120,7 @@ def create_app(
     return app
 
 
-def _lifespan(service: Service) -> Any:
+def _lifespan(service: Service, kept_up_to_date: Callable[[], Any]) -> Any:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         stop = None
@@ -129,7 +137,8 @@ def _lifespan(service: Service) -> Any:
             extra={"fields": {"models": sorted(service.registry.models)}},
         )
         try:
-            yield
+            async with kept_up_to_date():
+                yield
         finally:
             service.gate.closing = True
             if stop is not None:

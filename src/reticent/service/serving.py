@@ -47,7 +47,8 @@ def application(config: str | os.PathLike[str] | None = None, **given: Any) -> F
     # linear algebra could help, and while such threads wait for work they keep a
     # processor busy. Workers are how a service uses more of them.
     threadpool_limits(1, user_api="blas")
-    app = create_app(Settings.load(config, **given))
+    read = partial(Settings.load, config, **given)
+    app = create_app(read(), reread=read)
     # All this stays until the process ends. Searching it for garbage again and again
     # would delay every request by a tenth of a second each time.
     gc.collect()

@@ -167,7 +167,12 @@ def require_admin(record: KeyRecord) -> None:
 
 def unknown_model() -> ProblemError:
     """Return the error for a model that is not there, or not for this key."""
-    return ProblemError(404, "unknown_model", "there is no such model for this key.")
+    return ProblemError(
+        404,
+        "unknown_model",
+        "there is no such model, or not in this version, for this key; GET /v1/models "
+        "lists those that there are.",
+    )
 
 
 def _key_of(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -38,12 +38,18 @@ log = logging.getLogger("reticent.service")
 MEDIA_TYPE = "application/problem+json"
 _PHRASES = {
     400: ("bad_request", "the request cannot be read."),
-    401: ("unauthenticated", "a valid API key is needed."),
+    401: (
+        "unauthenticated",
+        "a valid API key is needed, as Authorization: Bearer KEY or X-API-Key: KEY.",
+    ),
     403: ("forbidden", "this key may not do that."),
-    404: ("not_found", "there is nothing here."),
+    404: ("not_found", "there is nothing here; /openapi.json lists the routes."),
     405: ("method_not_allowed", "this route takes another method."),
     413: ("too_large", "the request is too large."),
-    415: ("unsupported_media_type", "the content type or encoding is not taken here."),
+    415: (
+        "unsupported_media_type",
+        "this content type or encoding is not taken; send it as it is (identity).",
+    ),
     500: ("internal", "something went wrong; the request id finds it in the log."),
 }
 # The first that fits is taken. Messages of these errors are for clients.
@@ -190,7 +196,9 @@ def install(app: FastAPI) -> None:
         found = {name.lower(): text for name, text in (error.headers or {}).items()}
         problem.headers.update(found)
         if status == 405:
-            problem.headers["allow"] = _allowed(request, found.get("allow", ""))
+            allowed = _allowed(request, found.get("allow", ""))
+            problem.headers["allow"] = allowed
+            problem.message = f"this route takes {allowed}; send the request with that."
         page = getattr(request.app.state, "trouble_page", None)
         if page is not None and status == 404 and _reads_pages(request):
             shown: Response = page(request, problem)
@@ -222,8 +230,8 @@ _FIELDS = {
     "missing": "is missing",
     "extra_forbidden": "is not a field of this body; leave it out",
     "unexpected_keyword_argument": "is not a field of this body; leave it out",
-    "float_type": "must be a number, written as 1 and not as \"1\" or true",
-    "int_type": "must be a whole number, written as 1 and not as \"1\" or true",
+    "float_type": 'must be a number, written as 1 and not as "1" or true',
+    "int_type": 'must be a whole number, written as 1 and not as "1" or true',
     "finite_number": "must be a finite number",
     "string_type": "must be text",
     "bool_type": "must be true or false",
@@ -273,7 +281,7 @@ def _field(found: Any) -> dict[str, str]:
 _BUDGET = "must have an epsilon above 0, a delta from 0 to below 1, and no more slack"
 # What our own checks of a field ask for.
 _NEEDED = {
-    "client": "must be 1 to 64 letters, digits or ._-, beginning with a letter or digit",
+    "client": "must be 1 to 64 letters, digits or ._-, and begin with no sign",
     "budget": _BUDGET,
     "body": _BUDGET,
 }

@@ -41,6 +41,10 @@ class StrictRoute(APIRoute):
                 found = error.errors(include_input=False)
                 places = [{**each, "loc": ("body", *each["loc"])} for each in found]
                 raise RequestValidationError(places) from None
-            return await handle(Request(request.scope, again(body, request.receive)))
+            # Whatever the client called its body, it was read as JSON.
+            kind = (b"content-type", b"application/json")
+            rest = [pair for pair in headers if pair[0] != kind[0]]
+            scope = {**request.scope, "headers": [*rest, kind]}
+            return await handle(Request(scope, again(body, request.receive)))
 
         return handle_strictly

@@ -145,9 +145,7 @@ class Prediction(_Document):
     )
 
     model: str
-    version: Annotated[
-        str, Field(description="Id of the stored model that answered.")
-    ]
+    version: Annotated[str, Field(description="Id of the stored model that answered.")]
     answers: Annotated[
         list[str | float | bool | int | None],
         Field(

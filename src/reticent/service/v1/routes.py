@@ -30,7 +30,6 @@ from reticent.service.service import Service
 from reticent.service.v1 import documents as doc
 
 
-
 def problem(text: str) -> dict[str, Any]:
     """Describe an error of a route."""
     schema = {"$ref": "#/components/schemas/Problem"}
@@ -189,7 +188,11 @@ def certificate_of(service: Service, record: KeyRecord, wanted: str) -> dict[str
     """Return a certificate on which a model of the key rests."""
     found = service.registry.certificates().get(wanted)
     if found is None or not any(record.may_ask(name) for name in found[1]):
-        raise plain(404)
+        raise plain(
+            404,
+            "there is no such certificate for this key. GET /v1/models names those of "
+            "its models.",
+        )
     certificate = found[0]
     return {
         "id": certificate.id,
