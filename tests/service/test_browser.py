@@ -134,7 +134,7 @@ def test_a_person_logs_in_asks_and_logs_out(board):
     assert board.find("#answer").text == answer
     assert board.spent() == 1
     board.go("/")
-    assert "1 answers" in board.find(".bars").text
+    assert "1 answer" in board.find(".bars").text
     board.press("form[action='/logout'] button")
     assert board.driver.get_cookies() == []
     board.go("/")

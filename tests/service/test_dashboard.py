@@ -276,15 +276,21 @@ def test_a_bar_shows_the_share_that_is_spent(spent, percent, level):
         ledger.charge(asked)
     shown = bar(ledger.balance(account))
     assert (shown["percent"], shown["level"]) == (percent, level)
-    assert (shown["scope"], shown["name"], shown["kind"]) == ("Client", "ward-7", "ε")
-    assert (shown["spent"], shown["cap"], shown["note"]) == (str(spent), "10", "")
+    assert (shown["scope"], shown["name"]) == ("Client", "ward-7")
+    assert shown["promise"]["numbers"] == "ε = 10"
+    assert shown["counted"] == f"losses are added up: ε {spent} of 10"
 
 
-def test_a_bar_says_what_a_cap_promises_where_it_counts_otherwise():
-    ledger, account = MemoryLedger(), client_account("ward-7")
-    ledger.open_account(account, Cap.zcdp(epsilon=1.0, delta=1e-6))
-    note = bar(ledger.balance(account))["note"]
-    assert note == "promise ε = 1, δ = 1e-06, counted by zCDP"
+def test_every_bar_names_epsilon_and_delta_whatever_it_counts():
+    ledger = MemoryLedger()
+    caps = (Cap.zcdp(epsilon=1.0, delta=1e-6), Cap.either(epsilon=1.0, delta=1e-6))
+    for place, cap in enumerate(caps):
+        account = client_account(f"ward-{place}")
+        ledger.open_account(account, cap)
+        shown = bar(ledger.balance(account))
+        assert shown["promise"]["numbers"] == "ε = 1, δ = 1e-6"
+        assert "right at most 74 times in 100" in shown["promise"]["sentence"]
+        assert "zCDP" in shown["counted"]
 
 
 # Roles
@@ -543,7 +549,10 @@ def test_a_page_that_does_would_be_noticed(page):
 
 
 def test_lost_browsers_get_a_page_and_programs_an_object(running):
-    for accept, kind in (("text/html,*/*", "text/html"), ("*/*", "application/json")):
+    for accept, kind in (
+        ("text/html,*/*", "text/html"),
+        ("*/*", "application/problem+json"),
+    ):
         answer = running.http.get("/nothing", headers={"accept": accept})
         assert answer.status_code == 404
         assert answer.headers["content-type"].startswith(kind)

@@ -1,50 +1,98 @@
-"""How many answers were charged when, read from the ledger's own entries."""
+"""What was charged when, and to whom, read from the ledger's entries."""
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TypeAlias
 
-from reticent.ledger import Entry, Ledger
+from reticent.ledger import NO_SPEND, Entry, Ledger, Spend
 
 # Entries taken in one go, so that a long ledger does not hold a page up.
 _AT_ONCE = 20_000
-_HOUR = 3600
+#: Seconds of the finest steps in which charges are counted.
+HOUR = 3600
+
+Hours: TypeAlias = dict[int, Spend]
 
 
 class Activity:
-    """Answers charged to each account, hour by hour.
+    """Charges hour by hour: to each account, and by client and certificate.
 
     It reads what is new in the ledger each time it is asked, in order.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._read = 0
-        self._counts: dict[str, Counter[int]] = {}
+        self._accounts: dict[str, Hours] = defaultdict(dict)
+        self._asked: dict[tuple[str, str], Hours] = defaultdict(dict)
         self._lock = threading.Lock()
+        self.last = 0
 
     def update(self) -> bool:
         """Read on; return whether the end was reached."""
         with self._lock:
-            fresh = self._ledger.entries(after=self._read)
+            fresh = self._ledger.entries(after=self.last)
             for taken, entry in enumerate(fresh, 1):
                 self._take(entry)
-                self._read = entry.sequence
+                self.last = entry.sequence
                 if taken >= _AT_ONCE:
                     return False
             return True
 
-    def answers(self, account: str, *, now: int, hours: int) -> list[int]:
-        """Return the answers charged in each of the last hours, the latest last."""
-        last = now // _HOUR
+    def spent(self, account: str, starts: Iterable[int]) -> list[Spend]:
+        """Return what an account was charged in each step, the hours before them first.
+
+        Parameters
+        ----------
+        account : str
+            The account.
+        starts : iterable of int
+            The hours with which steps begin, and the one with which the last ends.
+        """
         with self._lock:
-            counts = self._counts.get(account, Counter())
-            return [counts[place] for place in range(last - hours + 1, last + 1)]
+            return _steps([self._accounts.get(account, {})], list(starts))
+
+    def asked(
+        self, starts: Iterable[int], *, client: str | None = None
+    ) -> dict[tuple[str, str], list[int]]:
+        """Return the answers charged in each step, by client and certificate.
+
+        `client` leaves the others out.
+        """
+        wanted = list(starts)
+        with self._lock:
+            found = {
+                who: [spend.answers for spend in _steps([hours], wanted)[1:]]
+                for who, hours in self._asked.items()
+                if client in (None, who[0])
+            }
+        return {who: counts for who, counts in found.items() if any(counts)}
 
     def _take(self, entry: Entry) -> None:
-        if entry.kind != "charge":
+        if not entry.is_charge:
             return
-        place = int(entry.content().get("time", 0)) // _HOUR
+        content = entry.content()
+        hour = int(content.get("time", 0)) // HOUR
         for account, cost in entry.costs().items():
-            self._counts.setdefault(account, Counter())[place] += cost.answers
+            _add(self._accounts[account], hour, cost)
+            scope, _, name = account.partition(":")
+            if scope == "client":
+                _add(self._asked[name, str(content["certificate"])], hour, cost)
+
+
+def _add(hours: Hours, hour: int, cost: Spend) -> None:
+    hours[hour] = hours.get(hour, NO_SPEND).plus(cost)
+
+
+def _steps(tables: Iterable[Hours], starts: list[int]) -> list[Spend]:
+    """Return the sum before the first start, then those from start to start."""
+    sums = [NO_SPEND] * len(starts)
+    for hours in tables:
+        for hour, cost in hours.items():
+            place = bisect_right(starts, hour)
+            if place < len(starts):
+                sums[place] = sums[place].plus(cost)
+    return sums

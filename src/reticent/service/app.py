@@ -115,6 +115,7 @@ def create_app(
         metrics=service.metrics,
         direct=direct,
         signed_in=signed_in,
+        upload=settings.max_body_bytes,
     )
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
-from reticent.schemas import Categorical, Schema, plain_number
+from reticent.schemas import Categorical, Numeric, Schema, plain_number
 from reticent.service.requests.bodies import read_body
 from reticent.service.requests.problems import ProblemError, plain
 
@@ -15,12 +16,12 @@ _MOST_BYTES = 64 * 1024
 _MOST_FIELDS = 2000
 
 
-async def read_form(request: Request) -> dict[str, str]:
-    """Return the fields of a form that a browser sent."""
+async def read_form(request: Request, most: int = _MOST_BYTES) -> dict[str, str]:
+    """Return the fields of a form that a browser sent, of at most so many bytes."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/x-www-form-urlencoded":
         raise plain(415)
-    body = await read_body(request.receive, request.scope["headers"], _MOST_BYTES)
+    body = await read_body(request.receive, request.scope["headers"], most)
     try:
         pairs = parse_qsl(
             body.decode("ascii"),
@@ -35,6 +36,21 @@ async def read_form(request: Request) -> dict[str, str]:
     if len(fields) != len(pairs):
         raise plain(400)
     return fields
+
+
+def columns_of(schema: Schema) -> list[dict[str, str]]:
+    """Describe the columns of a schema in words."""
+    found = []
+    for name, spec in schema.columns.items():
+        if isinstance(spec, Categorical):
+            kind = "one of " + ", ".join(level_text(level) for level in spec.levels)
+            kind += ", or any other value" if spec.other else ""
+        else:
+            low, high = plain_number(spec.low), plain_number(spec.high)
+            kind = f"a number from {low} to {high}"
+        missing = "may be empty" if spec.missing else "always needed"
+        found.append({"name": name, "kind": kind, "missing": missing})
+    return found
 
 
 def fields_of(schema: Schema, filled: dict[str, str] | None = None) -> list[Any]:
@@ -53,7 +69,7 @@ def fields_of(schema: Schema, filled: dict[str, str] | None = None) -> list[Any]
         }
         if isinstance(spec, Categorical):
             field["options"] = [
-                {"value": str(number), "text": _text(level)}
+                {"value": str(number), "text": level_text(level)}
                 for number, level in enumerate(spec.levels)
             ]
         else:
@@ -75,11 +91,21 @@ def row_of(schema: Schema, filled: dict[str, str]) -> dict[str, Any]:
         elif isinstance(spec, Categorical):
             row[name] = _level(spec, text)
         else:
-            try:
-                row[name] = float(text)
-            except ValueError:
-                raise _no_number(name) from None
+            row[name] = _number(name, spec, text)
     return row
+
+
+def _number(name: str, spec: Numeric, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise _wrong(f"{name}: a number is needed.") from None
+    if not math.isnan(value) and not spec.low <= value <= spec.high:
+        low, high = plain_number(spec.low), plain_number(spec.high)
+        raise _wrong(
+            f"{name}: give a number from {low} to {high}. Nothing was charged."
+        )
+    return value
 
 
 def _level(spec: Categorical, text: str) -> Any:
@@ -89,11 +115,12 @@ def _level(spec: Categorical, text: str) -> Any:
     return spec.levels[place]
 
 
-def _no_number(name: str) -> ProblemError:
-    return ProblemError(422, "invalid_rows", f"{name}: a number is needed.")
+def _wrong(what: str) -> ProblemError:
+    return ProblemError(422, "invalid_rows", what)
 
 
-def _text(level: Any) -> str:
+def level_text(level: Any) -> str:
+    """Return a level as people write it."""
     return (
         {True: "true", False: "false"}[level] if isinstance(level, bool) else str(level)
     )

@@ -8,12 +8,20 @@ from typing import Any
 
 from reticent.guarantees import Certificate, rules
 from reticent.home import KeyRecord, Role, ServedModel, client_account
-from reticent.ledger import RECORDS, AccountScope, Balance, Method
+from reticent.ledger import RECORDS, AccountScope, Balance, Method, Spend
 from reticent.prediction import PaidAnswers
+from reticent.service.activity import HOUR, Activity
+from reticent.service.dashboard.charts import HEIGHT, WIDTH, WINDOWS, Window, chart
+from reticent.service.dashboard.promises import (
+    about,
+    number,
+    price_text,
+    promise_of,
+    promise_of_pair,
+)
 from reticent.service.service import Service
 from reticent.service.v1.routes import answers_left, visible_accounts
 
-HOURS = 48
 #: Accounts on the first page; the others are on the page of accounts.
 MOST_BARS = 24
 _SCOPES = {
@@ -22,13 +30,22 @@ _SCOPES = {
     AccountScope.CLIENT: "Client",
 }
 _KINDS = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "answers": "answers"}
+_COUNTED = {
+    Method.BASIC: "losses are added up",
+    Method.ZCDP: "losses are added up as zCDP",
+    Method.EITHER: "losses are added up as epsilon or as zCDP, whichever lasts longer",
+    Method.COUNT: "answers are counted",
+}
+# A pace is measured over these hours, or since the first charge if that is later.
+_PACE_HOURS = 7 * 24
+SPLITS = {"none": "nothing", "model": "model", "client": "client"}
 
 
-def bar(balance: Balance) -> dict[str, Any]:
-    """Return an account as a bar: how much of its scarcest kind of loss is spent."""
-    shown = balance.as_dict()
+def bar(balance: Balance, activity: Activity | None = None) -> dict[str, Any]:
+    """Return an account as a bar: what it promises, and how much of that is used."""
     share, kind = balance.share
     percent = min(100.0, 100.0 * share)
+    shown = balance.as_dict()
     promise = shown["promise"]
     return {
         "account": shown["account"],
@@ -36,31 +53,40 @@ def bar(balance: Balance) -> dict[str, Any]:
         "name": balance.account.name,
         "percent": round(percent, 1),
         "level": "full" if percent >= 90 else "high" if percent >= 66 else "fine",
-        "kind": _KINDS[kind],
-        "spent": number(shown["spent"][kind]),
-        "cap": number(shown["cap"][kind]),
+        "promise": promise_of_pair(promise["epsilon"] or 0.0, promise["delta"] or 0.0),
         "answers": shown["answers"],
-        "note": _note(balance, promise),
+        "counted": f"{_COUNTED[balance.cap.method]}: {_KINDS[kind]} "
+        f"{number(shown['spent'][kind])} of {number(shown['cap'][kind])}",
+        "lasts": "" if activity is None else lasts(balance, activity),
     }
 
 
-def _note(balance: Balance, promise: dict[str, float]) -> str:
-    """Say what a cap promises, where its bar does not say so already."""
-    if balance.cap.method is Method.BASIC and not promise["delta"]:
+def lasts(balance: Balance, activity: Activity, now: int | None = None) -> str:
+    """Estimate when an account runs out, at the pace of the last days."""
+    share, kind = balance.share
+    if share >= 1:
+        return "nothing is left"
+    end = int(time.time() if now is None else now) // HOUR + 1
+    starts = [*range(end - _PACE_HOURS, end + 1)]
+    _, *recent = activity.spent(str(balance.account), starts)
+    first = next((place for place, cost in enumerate(recent) if cost.answers), None)
+    if first is None:
+        return "" if not balance.spent.answers else "nothing was spent in 7 days"
+    hours = max(24, _PACE_HOURS - first)
+    pace = _share(balance, kind, recent) / hours
+    if not pace > 0:
         return ""
-    how = {
-        Method.BASIC: "losses add up",
-        Method.ZCDP: "counted by zCDP",
-        Method.EITHER: "losses add up, or zCDP, whichever lasts longer",
-        Method.COUNT: "counted answers",
-    }[balance.cap.method]
-    delta = f", δ = {number(promise['delta'])}" if promise["delta"] else ""
-    return f"promise ε = {number(promise['epsilon'])}{delta}, {how}"
+    left = (1 - share) / pace
+    span = f"about {left / 24:.0f} days"
+    if left < 48:
+        span = "less than two hours" if left < 2 else f"about {left:.0f} hours"
+    return f"lasts {span} at the pace of the last days"
 
 
-def number(value: float | None) -> str:
-    """Return a number as text."""
-    return "unlimited" if value is None else f"{value:.4g}"
+def _share(balance: Balance, kind: str, costs: list[Spend]) -> float:
+    """Return which share of a cap some charges were."""
+    limit = getattr(balance.cap.limits, kind)
+    return sum(getattr(cost, kind) for cost in costs) / limit if limit else 0.0
 
 
 def text_of(answer: bytes) -> str:
@@ -69,58 +95,109 @@ def text_of(answer: bytes) -> str:
     return value if isinstance(value, str) else answer.decode()
 
 
-def overview(service: Service, record: KeyRecord) -> dict[str, Any]:
-    """Return what the first page shows."""
+def overview(
+    service: Service, record: KeyRecord, wanted: dict[str, str]
+) -> dict[str, Any]:
+    """Return what the first page shows.
+
+    `wanted` may choose the charts' ``window``, ``split`` and ``account``.
+    """
     balances = visible_accounts(service, record)
     by_name = {str(balance.account): balance for balance in balances}
     client = str(client_account(record.client))
     service.activity.update()
-    if record.role is Role.ADMIN:
-        shown = [
-            n for n, b in by_name.items() if b.account.scope is AccountScope.DATASET
-        ]
-        title = "all clients"
-    else:
-        shown, title = [client], "your client"
-    now = int(time.time())
-    counts = [service.activity.answers(name, now=now, hours=HOURS) for name in shown]
-    totals = [sum(hour) for hour in zip(*counts, strict=True)] or [0] * HOURS
     order = list(AccountScope)
     ranked = sorted(
         balances, key=lambda b: (order.index(b.account.scope), str(b.account))
     )
     return {
-        "bars": [bar(balance) for balance in ranked[:MOST_BARS]],
+        "bars": [bar(balance, service.activity) for balance in ranked[:MOST_BARS]],
         "more_bars": max(0, len(ranked) - MOST_BARS),
-        "chart": chart(totals, now),
-        "chart_title": title,
         "models": [
             {
-                **model.describe(),
+                **model_view(service, model),
                 "left": answers_left(model, client, by_name),
-                "loss_text": loss_text(model),
             }
             for model in service.access.models(record)
         ],
+        **charts_view(service, record, ranked, wanted),
     }
 
 
-def loss_text(model: ServedModel) -> str:
-    """Say what is charged, as text."""
-    loss = model.loss
-    if loss["per"] == "nothing":
-        return "free: the model itself is private"
-    if loss["per"] == "total":
-        return (
-            f"ε = {number(loss['epsilon'])}, δ = {number(loss['delta'])} for all "
-            "answers together; they are free and unlimited"
-        )
-    figures = [f"ε = {number(loss['epsilon'])}"] if loss["epsilon"] is not None else []
-    figures += [f"δ = {number(loss['delta'])}"] if loss["delta"] else []
-    if not figures:
-        figures = [f"ρ = {number(loss['rho'])}"]
-    per = "an answer" if loss["per"] == "answer" else "for a whole session"
-    return f"{', '.join(figures)} {per}"
+def charts_view(
+    service: Service, record: KeyRecord, ranked: list[Balance], wanted: dict[str, str]
+) -> dict[str, Any]:
+    """Return both charts of the first page, and what was chosen for them."""
+    window = WINDOWS.get(wanted.get("window", ""), WINDOWS["2d"])
+    admin = record.role is Role.ADMIN
+    splits = {k: v for k, v in SPLITS.items() if admin or k != "client"}
+    split = wanted["split"] if wanted.get("split") in splits else "none"
+    names = [str(balance.account) for balance in ranked]
+    account = wanted.get("account", "")
+    if account not in names:
+        account = names[0] if names else ""
+    starts = window.starts(int(time.time()))
+    asked = service.activity.asked(starts, client=None if admin else record.client)
+    models = _names_of_certificates(service)
+    series: dict[str, list[float]] = {}
+    for (client, certificate), counts in asked.items():
+        name = {"client": client, "model": models.get(certificate, "earlier models")}
+        key = name.get(split, "")
+        before = series.get(key, [0.0] * len(counts))
+        series[key] = [a + b for a, b in zip(before, counts, strict=True)]
+    return {
+        "answers_chart": chart(series, starts),
+        "answers_total": sum(sum(values) for values in series.values()),
+        "chart_title": "all clients" if admin else "your client",
+        "spend_chart": _spend_chart(service, ranked, account, window, starts),
+        "chosen": {"window": window.name, "split": split, "account": account},
+        "windows": WINDOWS.values(),
+        "window_words": window.words,
+        "splits": splits,
+        "account_names": names,
+    }
+
+
+def _spend_chart(
+    service: Service,
+    ranked: list[Balance],
+    account: str,
+    window: Window,
+    starts: list[int],
+) -> dict[str, Any] | None:
+    """Return how much of a budget was used at the end of each step."""
+    found = [balance for balance in ranked if str(balance.account) == account]
+    if not found:
+        return None
+    (balance,) = found
+    share, kind = balance.share
+    _, *steps = service.activity.spent(account, starts)
+    # From now backwards: what was charged before the ledger was read counts, too.
+    used, percents = share, []
+    for cost in reversed(steps):
+        percents.append(100 * min(1.0, max(0.0, used)))
+        used -= _share(balance, kind, [cost])
+    return chart({"": list(reversed(percents))}, starts, top=100.0, unit=" %")
+
+
+def _names_of_certificates(service: Service) -> dict[str, str]:
+    names: dict[str, list[str]] = {}
+    for model in service.registry:
+        names.setdefault(model.certificate.id, []).append(model.name)
+    return {key: " or ".join(sorted(found)) for key, found in names.items()}
+
+
+def model_view(service: Service, model: ServedModel) -> dict[str, Any]:
+    """Return what pages say about a model."""
+    dataset = service.settings.datasets.get(model.stored.dataset.name)
+    delta = 0.0 if dataset is None else dataset.delta
+    return {
+        **model.describe(),
+        "free": model.price is None,
+        "price": price_text(model, delta),
+        "promised": promise_of(model.certificate, delta=delta, who=about(model)),
+        "about": about(model),
+    }
 
 
 def evidence_of(answered: PaidAnswers) -> str | None:
@@ -137,48 +214,33 @@ def evidence_view(model: ServedModel) -> dict[str, Any] | None:
         return None
     points = model.lasting.evidence()
     most = max([1.0, *(point.evidence for point in points)])
-    step = 960 / max(1, len(points))
+    step = WIDTH / max(1, len(points))
     columns = []
     for place, point in enumerate(points):
-        height = 150 * max(0.0, point.evidence) / most
+        height = HEIGHT * max(0.0, point.evidence) / most
         columns.append(
             {
                 "x": round(place * step + 1, 1),
-                "y": round(160 - height, 1),
+                "y": round(HEIGHT - height, 1),
                 "width": round(max(step - 2, 1.0), 1),
                 "height": round(height, 1),
+                "colour": 0,
                 "text": f"questions {point.first} to {point.last}: "
                 f"{number(point.evidence)}",
             }
         )
+    asked = points[-1].last if points else 0
     return {
         "columns": columns,
-        "asked": points[-1].last if points else 0,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "high": [number(most), number(most / 2), "0"],
+        "along": [f"question {points[0].first if points else 1}", f"{asked}"],
+        "legend": [],
+        "asked": asked,
         "first": number(points[0].evidence) if points else "",
         "latest": number(points[-1].evidence) if points else "",
     }
-
-
-def chart(totals: list[int], now: int) -> dict[str, Any]:
-    """Return the columns of a chart 960 wide and 160 high, to be stretched."""
-    most = max(1, *totals)
-    step = 960 / len(totals)
-    last = now // 3600 * 3600
-    columns = []
-    for place, count in enumerate(totals):
-        height = 150 * count / most
-        when = last - 3600 * (len(totals) - 1 - place)
-        columns.append(
-            {
-                "x": round(place * step + 2, 1),
-                "y": round(160 - height, 1),
-                "width": round(step - 4, 1),
-                "height": round(height, 1),
-                "count": count,
-                "hour": time.strftime("%d %b, %H:00 UTC", time.gmtime(when)),
-            }
-        )
-    return {"columns": columns, "most": most, "total": sum(totals)}
 
 
 def tree(certificate: Certificate[Any]) -> dict[str, Any]:
@@ -202,11 +264,15 @@ def tree(certificate: Certificate[Any]) -> dict[str, Any]:
     }
 
 
-def certificate_view(certificate: Certificate[Any]) -> dict[str, Any]:
+def certificate_view(
+    certificate: Certificate[Any], *, delta: float = 0.0, who: str = "one person"
+) -> dict[str, Any]:
     """Return what a certificate's page shows."""
     return {
         "id": certificate.id,
         "headline": certificate.headline(),
+        "promised": promise_of(certificate, delta=delta, who=who),
+        "relation": str(certificate.relation),
         "proved": certificate.proved,
         "assumptions": [
             {"code": a.code, "statement": a.statement}
@@ -220,6 +286,7 @@ def certificate_view(certificate: Certificate[Any]) -> dict[str, Any]:
 def keys_view(service: Service) -> dict[str, Any]:
     """Return what the page of keys shows."""
     records = service.keyring.records()
+    service.activity.update()
     return {
         "keys": [
             {
@@ -229,7 +296,7 @@ def keys_view(service: Service) -> dict[str, Any]:
             for record in reversed(records)
         ],
         "accounts": [
-            bar(balance)
+            bar(balance, service.activity)
             for balance in service.ledger.balances()
             if balance.cap.relation != RECORDS
         ],

@@ -42,6 +42,8 @@ _KEYED = ("/v1/", "/v2/models/")
 _ADMIN = "/v1/admin/"
 # Everybody at the dashboard, as a client; no client has such a name.
 _PAGES = "(dashboard)"
+# Where pages send files to.
+_UPLOADS = "/batch"
 #: Bytes that a body may have that is neither rows nor tensors.
 SMALL_BODY = 64 * 1024
 # The same for somebody without a key: the form that a key is entered into.
@@ -100,6 +102,8 @@ class Envelope:
         Routes that are answered without the application's router.
     signed_in : callable
         Says of a request's scope whether it carries a login of the dashboard.
+    upload : int
+        Bytes that a file may have that is uploaded on a page.
     """
 
     def __init__(
@@ -111,6 +115,7 @@ class Envelope:
         metrics: Metrics,
         direct: DirectRoutes,
         signed_in: Callable[[Scope], bool],
+        upload: int = SMALL_BODY,
     ) -> None:
         self._app = app
         self._access = access
@@ -118,6 +123,7 @@ class Envelope:
         self._metrics = metrics
         self._direct = direct
         self._signed_in = signed_in
+        self._upload = upload
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -174,8 +180,9 @@ class Envelope:
         if self._signed_in(scope):
             _welcome(scope)
             self._enter(self._gate.enter, _PAGES)
+            most = self._upload if scope["path"].endswith(_UPLOADS) else SMALL_BODY
             try:
-                await self._app(scope, bounded(receive, SMALL_BODY), sender)
+                await self._app(scope, bounded(receive, most), sender)
             finally:
                 self._gate.leave(_PAGES)
             return

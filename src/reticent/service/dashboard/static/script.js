@@ -31,3 +31,19 @@ for (const form of document.querySelectorAll("[data-once]")) {
     for (const button of form.querySelectorAll("button[type=submit]")) button.disabled = true;
   });
 }
+
+// A choice is shown at once; without this script the button does it.
+for (const form of document.querySelectorAll("[data-choose]")) {
+  for (const choice of form.querySelectorAll("select")) {
+    choice.addEventListener("change", () => form.submit());
+  }
+}
+
+// A file is read here and sent as the text of the form.
+for (const form of document.querySelectorAll("[data-upload]")) {
+  const file = form.querySelector("[type=file]");
+  form.querySelector("[data-file]").hidden = false;
+  file.addEventListener("change", async () => {
+    if (file.files.length) form.querySelector("textarea").value = await file.files[0].text();
+  });
+}

@@ -1,0 +1,115 @@
+"""Many rows at once, as CSV that somebody uploads or pastes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from reticent.schemas import Categorical, Schema
+from reticent.service.dashboard.forms import level_text
+from reticent.service.requests.problems import ProblemError
+
+_SEPARATORS = (",", ";", "\t")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of an uploaded file.
+
+    Attributes
+    ----------
+    rows : list of dict
+        One per line, for `Schema.rows`.
+    lines : list of list of str
+        The cells as they were written, to be sent back beside the answers.
+    header : list of str
+        The names of the columns.
+    ignored : list of str
+        Columns that the model does not take.
+    """
+
+    rows: list[dict[str, Any]]
+    lines: list[list[str]]
+    header: list[str]
+    ignored: list[str]
+
+
+def read_batch(schema: Schema, text: str, most: int) -> Batch:
+    """Read CSV with a header; its columns may come in any order.
+
+    Parameters
+    ----------
+    schema : Schema
+        What the rows must follow.
+    text : str
+        The file.
+    most : int
+        Most rows.
+    """
+    first = text.lstrip("\ufeff").partition("\n")[0]
+    separator = max(_SEPARATORS, key=first.count)
+    try:
+        header, *lines = [
+            line
+            for line in csv.reader(
+                io.StringIO(text.lstrip("\ufeff")), delimiter=separator, strict=True
+            )
+            if line
+        ]
+    except (csv.Error, ValueError):
+        raise _wrong(
+            "give a header and at least one row, separated by commas."
+        ) from None
+    header = [name.strip() for name in header]
+    absent = [name for name in schema.columns if header.count(name) != 1]
+    if absent:
+        raise _wrong(f"the header must have each column once; {absent[0]!r} is not so.")
+    if not 0 < len(lines) <= most:
+        raise _wrong(f"the file must have 1 to {most} rows.")
+    for place, line in enumerate(lines):
+        if len(line) != len(header):
+            raise _wrong(
+                f"row {place + 1} has another number of cells than the header."
+            )
+    places = {name: header.index(name) for name in schema.columns}
+    rows = [
+        {name: _cell(schema, name, line[at], place) for name, at in places.items()}
+        for place, line in enumerate(lines)
+    ]
+    ignored = [name for name in header if name not in schema.columns]
+    return Batch(rows, lines, header, ignored)
+
+
+def write_batch(batch: Batch, answers: dict[str, list[str]]) -> str:
+    """Return CSV with further columns behind those that were given."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([_safe(name) for name in batch.header] + list(answers))
+    for line, *more in zip(batch.lines, *answers.values(), strict=True):
+        writer.writerow([_safe(cell) for cell in line] + more)
+    return out.getvalue()
+
+
+def _safe(cell: str) -> str:
+    """Keep spreadsheets from taking a cell for a formula."""
+    return f"'{cell}" if cell[:1] in {"=", "@", "\t", "\r"} else cell
+
+
+def _cell(schema: Schema, name: str, text: str, place: int) -> Any:
+    """Return a cell as `Schema.rows` takes it; it says what is wrong with it."""
+    spec, text = schema.columns[name], text.strip()
+    if not text:
+        return None
+    if isinstance(spec, Categorical):
+        known = {level_text(level): level for level in spec.levels}
+        return known.get(text, text)
+    try:
+        return float(text)
+    except ValueError:
+        raise _wrong(f"row {place + 1}, column {name!r}: a number is needed.") from None
+
+
+def _wrong(what: str) -> ProblemError:
+    return ProblemError(422, "invalid_rows", f"{what} Nothing was charged.")
