@@ -37,7 +37,7 @@ class Batch:
 
 
 def read_batch(schema: Schema, text: str, most: int) -> Batch:
-    """Read CSV with a header; its columns may come in any order.
+    """Read CSV with a header; the columns may have any order.
 
     Parameters
     ----------
@@ -63,7 +63,9 @@ def read_batch(schema: Schema, text: str, most: int) -> Batch:
             "give a header and at least one row, separated by commas."
         ) from None
     header = [name.strip() for name in header]
-    absent = [name for name in schema.columns if header.count(name) != 1]
+    # Dates and texts may come as they are written, or as what is computed from them.
+    wanted = schema.sources if set(schema.sources) <= set(header) else schema.columns
+    absent = [name for name in wanted if header.count(name) != 1]
     if absent:
         raise _wrong(f"the header must have each column once; {absent[0]!r} is not so.")
     if not 0 < len(lines) <= most:
@@ -73,12 +75,12 @@ def read_batch(schema: Schema, text: str, most: int) -> Batch:
             raise _wrong(
                 f"row {place + 1} has another number of cells than the header."
             )
-    places = {name: header.index(name) for name in schema.columns}
+    places = {name: header.index(name) for name in wanted}
     rows = [
         {name: _cell(schema, name, line[at], place) for name, at in places.items()}
         for place, line in enumerate(lines)
     ]
-    ignored = [name for name in header if name not in schema.columns]
+    ignored = [name for name in header if name not in wanted]
     return Batch(rows, lines, header, ignored)
 
 
@@ -99,9 +101,11 @@ def _safe(cell: str) -> str:
 
 def _cell(schema: Schema, name: str, text: str, place: int) -> Any:
     """Return a cell as `Schema.rows` takes it; it says what is wrong with it."""
-    spec, text = schema.columns[name], text.strip()
+    spec, text = schema.columns.get(name), text.strip()
     if not text:
         return None
+    if spec is None:
+        return text
     if isinstance(spec, Categorical):
         known = {level_text(level): level for level in spec.levels}
         return known.get(text, text)

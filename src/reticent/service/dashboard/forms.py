@@ -17,7 +17,7 @@ _MOST_FIELDS = 2000
 
 
 async def read_form(request: Request, most: int = _MOST_BYTES) -> dict[str, str]:
-    """Return the fields of a form that a browser sent, of at most so many bytes."""
+    """Return the fields of a form that a browser sent, of at most `most` bytes."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/x-www-form-urlencoded":
         raise plain(415)
