@@ -13,6 +13,8 @@ from reticent._sklearn import InvalidParameterError as SklearnError
 from reticent.cli.audit import audit
 from reticent.cli.certificate import certificate_app
 from reticent.cli.demo import demo
+from reticent.cli.dossier import dossier
+from reticent.cli.erase import erase
 from reticent.cli.evaluate import evaluate
 from reticent.cli.explain import explain
 from reticent.cli.fit import fit
@@ -42,11 +44,13 @@ app.command("fit")(fit)
 app.command("tune")(tune)
 app.command("predict")(predict)
 app.command("evaluate")(evaluate)
+app.command("erase")(erase)
 app.command("serve")(serve)
 app.add_typer(keys_app, name="keys")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(certificate_app, name="certificate")
 app.command("audit")(audit)
+app.command("dossier")(dossier)
 app.command("explain")(explain)
 app.command("demo")(demo)
 

@@ -81,6 +81,7 @@ from reticent.estimators.tables import (
     numbers_by_shard,
     unshared_copy,
 )
+from reticent.estimators.unit_ids import unit_key
 from reticent.estimators.units import (
     Partition,
     UnitCounter,
@@ -157,6 +158,7 @@ __all__ = [
     "row_bound",
     "rows_in_ball",
     "two_labels",
+    "unit_key",
     "unit_positions",
     "unit_weights",
     "unshared_copy",

@@ -15,6 +15,7 @@ from reticent.home.accounts import (
 from reticent.home.api_keys import KeyRecord, Keyring, KeyStore, MemoryKeys, Role
 from reticent.home.consensus_sessions import ConsensusSession
 from reticent.home.dataset_budgets import DatasetBudget
+from reticent.home.erasure import Erasure, erase_unit
 from reticent.home.evaluations import METRICS, evaluate_model, evaluation_history
 from reticent.home.fit_options import LEARNERS, RELATIONS, FitOptions
 from reticent.home.home import DEFAULT_HOME, Home
@@ -48,6 +49,7 @@ __all__ = [
     "ConsensusSession",
     "ConsensusSettings",
     "DatasetBudget",
+    "Erasure",
     "FitOptions",
     "Home",
     "KeyRecord",
@@ -68,6 +70,7 @@ __all__ = [
     "check_prices",
     "client_account",
     "dataset_account",
+    "erase_unit",
     "evaluate_model",
     "evaluation_history",
     "open_accounts",

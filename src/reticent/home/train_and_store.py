@@ -22,6 +22,7 @@ from reticent.home.dataset_budgets import DatasetBudget, planned, release_delta
 from reticent.home.fit_options import FitOptions
 from reticent.home.home import Home
 from reticent.home.lasting_sessions import SNAPSHOT
+from reticent.home.members import forget_members, write_members
 from reticent.home.model_choice import (
     asked_predictor,
     lasting_predictor,
@@ -89,8 +90,13 @@ def train_and_store(
     if note is not None:
         note(f"training on {os.fspath(data)} ...")
     with _heard(note, accept_noise=options.accept_noise):
-        _train(model, encoder, data, options)
+        units = _train(model, encoder, data, options)
     store_model(account, model, encoder, options, budget)
+    shards = getattr(model, "shard_of_row_", None)
+    if units is None or shards is None:
+        forget_members(home, options.name)
+    else:
+        write_members(home, options.name, units, shards)
     return model
 
 
@@ -113,10 +119,11 @@ def check_name_is_free(home: Home, options: FitOptions) -> None:
 
 def _train(
     model: Any, encoder: Encoder, data: str | os.PathLike[str], options: FitOptions
-) -> None:
+) -> Any:
+    """Fit a model; return the unit of each row, if the schema names it."""
     if options.scratch is not None:
         model.fit_batches(_batches(data, encoder), options.scratch)
-        return
+        return None
     rows = read_table(data, encoder.schema)
     known = {}
     if options.public is not None:
@@ -124,6 +131,7 @@ def _train(
             read_table(options.public, encoder.schema, labelled=False)
         )
     model.fit(encoder.transform(rows), rows.label, units=rows.units, **known)
+    return rows.units
 
 
 @contextmanager

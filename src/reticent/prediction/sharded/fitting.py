@@ -93,6 +93,8 @@ class ShardedPredictor(LawfulPredictor, ABC):
         plan = self._plan(task, n_units, source)
         choice = self._choose(n_units, task, plan)
         partition = self._deal(X, units, choice.n_shards, source)
+        # As secret as the rows: it says which of them were trained on together.
+        self.shard_of_row_ = partition.shard_of_row
         ensemble = train_ensemble(
             self.estimator,
             X,

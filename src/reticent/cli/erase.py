@@ -1,0 +1,44 @@
+"""``reticent erase``: take one person out of the models of a home."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reticent.cli.options import HOME, AsJson, HomeOption
+from reticent.cli.output import DONE, FAILED, Output
+from reticent.home import Home, erase_unit
+
+
+def erase(
+    data: Annotated[
+        Path,
+        typer.Argument(help="The file the models were trained on, the person in it."),
+    ],
+    unit: Annotated[
+        str, typer.Option(help="The person's id, as in the schema's unit column.")
+    ],
+    dataset: Annotated[
+        str, typer.Option(help="The dataset whose models are changed.")
+    ] = "data",
+    home: HomeOption = HOME,
+    as_json: AsJson = False,
+) -> int:
+    """Take one person out of every model on a dataset, as far as each method allows.
+
+    Stop the service first. Only the shard that held the person is fitted again; lasting
+    models drop the person's rows. Nothing is charged, and what was spent stays spent. A
+    record without the id is kept in erasures.jsonl. Remove the person from the data
+    file yourself, afterwards. Ends with 1 if a model has to be fitted again.
+
+    Example: reticent erase patients.csv --unit 4711
+    """
+    done = erase_unit(Home.existing(home), unit, data, dataset)
+    Output(as_json).result(
+        {"models": [asdict(each) for each in done]},
+        [f"{each.model}: {each.action}. {each.explanation}" for each in done],
+    )
+    return DONE if all(each.done for each in done) else FAILED

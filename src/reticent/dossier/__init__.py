@@ -1,0 +1,21 @@
+"""A dossier: what a data protection officer needs to know about one model.
+
+Every field is derived from the certificate, the ledger, the schema, the audit and the
+settings, or is one of five texts that the curator writes. What is not known is said to
+be open.
+"""
+
+from reticent.dossier.dossier import Dossier, recheck_dossier, write_dossier
+from reticent.dossier.facts import Facts, Texts, read_facts
+from reticent.dossier.fields import Field, Section
+
+__all__ = [
+    "Dossier",
+    "Facts",
+    "Field",
+    "Section",
+    "Texts",
+    "read_facts",
+    "recheck_dossier",
+    "write_dossier",
+]

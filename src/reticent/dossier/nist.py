@@ -1,0 +1,206 @@
+"""Answers in the order of NIST SP 800-226: its factors and the hazards it names."""
+
+from __future__ import annotations
+
+from reticent.dossier import words
+from reticent.dossier.facts import Facts
+from reticent.dossier.fields import Field, Section
+from reticent.dossier.registry import variant_of
+
+_ABOUT = (
+    "The factors of NIST SP 800-226, Guidelines for Evaluating Differential Privacy "
+    "Guarantees (2025), from the top of its pyramid to the bottom, with the hazards "
+    "that it names, in our words."
+)
+
+
+def nist_section(facts: Facts) -> Section:
+    """Return one field per factor."""
+    fields = (*_guarantee(facts), *_algorithms(facts), *_deployment(facts))
+    return Section("nist-800-226", "Answers to NIST SP 800-226", _ABOUT, fields)
+
+
+def _guarantee(facts: Facts) -> tuple[Field, ...]:
+    total = facts.total
+    size = (
+        "It is at most 1, which is widely taken as strong."
+        if total.epsilon <= 1
+        else "It is above 1: judge whether the sentence above is enough for these "
+        "people."
+    )
+    delta = (
+        "There is none: nothing can fail outright."
+        if total.delta == 0
+        else f"{total.delta:g} for {facts.stored.n_units:,} units. "
+        + (
+            "It is far below one in the number of units."
+            if total.delta * facts.stored.n_units <= 0.01
+            else "It is NOT small beside one in the number of units: a whole record "
+            "could be given away within the promise. Choose a smaller one."
+        )
+    )
+    unit = (
+        f"Every unit is {facts.unit}. All rows with the same value belong to one unit "
+        "and are protected together."
+        if facts.stored.schema.unit is not None
+        else "Every row is a unit. If one person can have several rows, only single "
+        "rows are protected, not the person; declare the column that names the person."
+    )
+    others = (
+        facts.texts.collection
+        if facts.texts.collection is None
+        else f"{facts.texts.collection} The promise covers only what passes this "
+        "ledger."
+    )
+    return (
+        Field(
+            "epsilon",
+            "2.2 How large is epsilon? Hazard: a large one means little.",
+            f"{total.epsilon:g} in total, enforced by the ledger. {facts.plain} {size}",
+            "cap of the dataset",
+        ),
+        Field(
+            "delta",
+            "2.3 Which variant, and how large is delta? Hazard: with a large delta "
+            "privacy can fail completely.",
+            f"The model's own promise is in {variant_of(facts)}: "
+            f"{facts.certificate.guarantee}. Delta of the total: {delta}",
+            "certificate, cap of the dataset",
+        ),
+        Field(
+            "unit",
+            "2.4 What is the unit of privacy? Hazards: it protects events instead of "
+            "people; it does not cover the harm that people fear.",
+            f"{unit} {words.neighbours(facts)}",
+            "schema, relation of the certificate",
+        ),
+        Field(
+            "comparison",
+            "2.5 Can the numbers be compared with those of others? Hazard: other "
+            "deltas, units or relations.",
+            f"Only with promises of the same relation ({facts.certificate.relation}), "
+            f"the same unit ({facts.unit}) and the same delta ({total.delta:g}).",
+            "certificate, schema",
+        ),
+        Field(
+            "other-releases",
+            "2.6 What else is released from the records? Hazard: releases without "
+            "differential privacy are not protected by it.",
+            others,
+            "text by the curator",
+        ),
+    )
+
+
+def _algorithms(facts: Facts) -> tuple[Field, ...]:
+    firm = (
+        "The certificate is proved: it assumes only what the code enforces."
+        if facts.certificate.proved
+        else "The certificate is conditional. It assumes: "
+        + "; ".join(words.assumptions(facts))
+        + "."
+    )
+    return (
+        Field(
+            "algorithms",
+            "3.1 Which algorithms, and are they right? Hazard: home-made "
+            "implementations.",
+            [
+                firm,
+                *words.rules_used(facts),
+                "reticent re-derives the certificate whenever the model is loaded.",
+            ],
+            "derivation of the certificate",
+        ),
+        Field(
+            "utility",
+            "3.2 How useful are the answers?",
+            measured(facts),
+            "private evaluations ('reticent evaluate')",
+        ),
+        Field(
+            "bias",
+            "3.3 Bias. Hazard: noise weighs more on small groups.",
+            None,
+            "the curator: measure accuracy by group with 'reticent evaluate'",
+        ),
+        Field(
+            "learning",
+            "3.5 Machine learning. Hazard: tuning on the same records is not free.",
+            "The certificate covers a private search for settings (G26)."
+            if any(node.rule.startswith("G26") for node in facts.certificate.walk())
+            else "The certificate covers one fit. Settings that were chosen by looking "
+            "at results on the same records are not covered.",
+            "derivation of the certificate",
+        ),
+    )
+
+
+def _deployment(facts: Facts) -> tuple[Field, ...]:
+    model = (
+        "A single release: all questions after it are free."
+        if facts.released
+        else "Interactive: every charge is durable before an answer is drawn, and the "
+        f"ledger refuses what would exceed the cap. {words.spent(facts)}"
+    )
+    return (
+        Field(
+            "query-model",
+            "4.1 Query model. Hazard: interactive answers need a budget that is kept.",
+            model,
+            "scope of the certificate, ledger",
+        ),
+        Field(
+            "threat-model",
+            "4.2 Threat model. Hazard: trust that does not hold in reality.",
+            f"Central: the curator ({facts.texts.curator or 'not named yet'}) is "
+            "trusted with the records. Clients are not trusted and may work together. "
+            "Somebody who runs code on the host is outside the promise.",
+            "settings, text by the curator",
+        ),
+        Field(
+            "side-channels",
+            "4.3 Implementation. Hazards: floating point, timing, errors that depend "
+            "on records.",
+            "Noise and votes are drawn exactly. Refusals and errors depend on "
+            "questions and budgets alone. "
+            + (
+                "Answers look records up, and the time of that may depend on them; "
+                "'constant_time' takes the same time always."
+                if facts.lasting
+                else "The work for an answer does not depend on single records."
+            ),
+            "kind of the model",
+        ),
+        Field(
+            "security",
+            "4.4 Security and access control. Hazard: a breach ends every promise.",
+            words.protections(facts),
+            "settings",
+        ),
+        Field(
+            "collection",
+            "4.5 Exposure at collection. Hazard: more is collected than needed.",
+            None
+            if facts.texts.collection is None
+            else f"{facts.texts.collection} The model reads "
+            f"{len(facts.stored.schema.columns)} columns and ignores "
+            f"{len(facts.stored.schema.ignored)}.",
+            "text by the curator, schema",
+        ),
+    )
+
+
+def measured(facts: Facts) -> list[str] | None:
+    """Return the private measurements, newest last; None if there are none."""
+    found = [
+        f"{each['time'][:10]}: {each['metric']} {_number(each['value'])}, between "
+        f"{_number(each['low'])} and {_number(each['high'])} with confidence "
+        f"{each['confidence']:g}; measured privately, epsilon {each['epsilon']:g}"
+        for each in facts.evaluations
+    ]
+    return found or None
+
+
+def _number(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

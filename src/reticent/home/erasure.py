@@ -1,0 +1,268 @@
+"""Takes one unit out of the models of a home: what ``reticent erase`` calls."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.errors import InvalidParameterError, ReticentError
+from reticent.estimators import unit_key
+from reticent.home.fit_options import FitOptions
+from reticent.home.home import Home
+from reticent.home.lasting_sessions import SNAPSHOT
+from reticent.home.members import (
+    keyed_hash,
+    members_key,
+    read_members,
+    replace_members,
+)
+from reticent.home.model_choice import asked_predictor
+from reticent.schemas import NumericTarget, Table, read_table
+from reticent.storage import (
+    StoredModel,
+    save_model,
+    unit_rows,
+    with_shard,
+    without_rows,
+)
+
+_LOG = "erasures.jsonl"
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """What was done to one model. It says nothing about who was erased.
+
+    Attributes
+    ----------
+    model : str
+        Its name.
+    action : str
+        ``"shard refitted"``, ``"shard retired"``, ``"rows dropped"``, ``"not in it"``,
+        ``"released"`` or ``"fit again"``.
+    before, after : str
+        The model's id before and after; the same if it did not change.
+    explanation : str
+        What this means, in a sentence.
+    """
+
+    model: str
+    action: str
+    before: str
+    after: str
+    explanation: str
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do for this model."""
+        return self.action != "fit again"
+
+
+def erase_unit(
+    home: Home, unit: Any, data: str | os.PathLike[str], dataset: str
+) -> list[Erasure]:
+    """Take one unit out of every model on a dataset, as far as each method allows.
+
+    Nothing is charged and nothing is refunded: what was spent on earlier answers stays
+    spent. Other shards, and what other units have spent, stay as they are to the bit.
+
+    Parameters
+    ----------
+    home : Home
+        The home. No service may run on it meanwhile.
+    unit : str
+        The id of the unit.
+    data : path
+        The file that the models were trained on, with the unit still in it.
+    dataset : str
+        The dataset.
+
+    Returns
+    -------
+    list of Erasure
+        What was done to each model; it is also appended to ``erasures.jsonl``.
+    """
+    settings = home.settings()
+    stored = {name: settings.load_model(name) for name in settings.models}
+    mine = {n: model for n, model in stored.items() if model.dataset.name == dataset}
+    if not mine:
+        raise InvalidParameterError(
+            f"there is no model on the dataset {dataset!r} in this home."
+        )
+    done = [_erase(home, name, model, unit, data) for name, model in mine.items()]
+    _remember(home, done)
+    return done
+
+
+def _erase(
+    home: Home,
+    name: str,
+    stored: StoredModel,
+    unit: Any,
+    data: str | os.PathLike[str],
+) -> Erasure:
+    if not stored.charged and stored.lasting is None:
+        return Erasure(
+            name,
+            "released",
+            stored.id,
+            stored.id,
+            "The model was released. Its promise bounds what it says about anybody, "
+            "and copies cannot be called back. 'reticent fit --release --replace' on "
+            "a file without the unit makes another one, at its own cost.",
+        )
+    if stored.schema.unit is None:
+        return _again(name, stored, "the schema names no column for the unit")
+    table = read_table(data, stored.schema)
+    wanted = unit_key(unit)
+    own = np.array([unit_key(each) == wanted for each in _units(table)])
+    try:
+        if stored.lasting is not None:
+            return _drop(home, name, stored, table, own)
+        return _refit(home, name, stored, unit, table, own)
+    except ReticentError as error:
+        return _again(name, stored, str(error).rstrip("."))
+
+
+def _units(table: Table) -> list[Any]:
+    return [] if table.units is None else list(table.units)
+
+
+def _again(name: str, stored: StoredModel, why: str) -> Erasure:
+    return Erasure(
+        name,
+        "fit again",
+        stored.id,
+        stored.id,
+        f"Not done: {why}. Fit the model again without the unit, with 'reticent fit "
+        "--replace'.",
+    )
+
+
+def _drop(
+    home: Home, name: str, stored: StoredModel, table: Table, own: NDArray[np.bool_]
+) -> Erasure:
+    """Drop the rows of a unit from a local predictor."""
+    if not own.any():
+        return _absent(name, stored)
+    mine = table.take(np.flatnonzero(own).tolist())
+    codes = stored.predictor.law_.encode(stored.encoder.transform(mine))  # type: ignore[attr-defined]
+    rows = unit_rows(stored, np.asarray(codes), _said(stored, mine))
+    if not rows.any():
+        return _absent(name, stored)
+    after = _save(home, name, stored, without_rows(stored, rows))
+    for left in home.models.glob(f".{name}.*{SNAPSHOT}"):
+        left.unlink()  # it holds what the unit had spent; the log is read again
+    return Erasure(
+        name,
+        "rows dropped",
+        stored.id,
+        after,
+        "Its rows are gone and it speaks to no question any more. What was released "
+        "at the fit, and earlier answers, keep their promise.",
+    )
+
+
+def _said(stored: StoredModel, table: Table) -> NDArray[Any]:
+    """Return labels or targets as a local predictor keeps them."""
+    label = np.asarray(table.label)
+    target = stored.schema.label
+    kept = stored.predictor.law_.votes.said_by  # type: ignore[attr-defined]
+    if isinstance(target, NumericTarget):
+        share = np.clip((label - target.low) / (target.high - target.low), 0.0, 1.0)
+        return np.asarray(2 * share - 1, dtype=kept.dtype)
+    return label.astype(kept.dtype)
+
+
+def _refit(
+    home: Home,
+    name: str,
+    stored: StoredModel,
+    unit: Any,
+    table: Table,
+    own: NDArray[np.bool_],
+) -> Erasure:
+    """Fit the shard that a unit was in again, without it."""
+    members = read_members(home, name)
+    if members is None:
+        return _again(name, stored, "it was not kept which shard each unit is in")
+    key = members_key(home)
+    who = keyed_hash(key, unit)
+    shard = members.shard_of(who)
+    if shard is None:
+        return _absent(name, stored)
+    shards = [members.shard_of(keyed_hash(key, each)) for each in _units(table)]
+    rest = np.array([found == shard for found in shards]) & ~own
+    fitted = _one_shard(stored, table.take(np.flatnonzero(rest).tolist()))
+    after = _save(home, name, stored, with_shard(stored, shard, fitted))
+    replace_members(home, name, members.without(who))
+    action = "shard retired" if fitted is None else "shard refitted"
+    return Erasure(
+        name,
+        action,
+        stored.id,
+        after,
+        "The one model that had seen it was fitted again without it; all others are "
+        "unchanged. Earlier answers keep their promise, and what they cost stays spent."
+        if fitted is not None
+        else "The one model that had seen it is gone and casts a fixed vote now; all "
+        "others are unchanged. What earlier answers cost stays spent.",
+    )
+
+
+def _one_shard(stored: StoredModel, rows: Table) -> Any:
+    """Fit the same kind of predictor on the rows of one shard; None if it cannot be."""
+    if not len(rows):
+        return None
+    family = stored.predictor.law_.ensemble.fusion.models  # type: ignore[attr-defined]
+    linear = type(family).__name__ == "FusedLinear"
+    options = FitOptions(
+        name="one",
+        dataset=stored.dataset.name,
+        epsilon=1.0,
+        learner="linear" if linear else "boosting",
+        shards=1,
+        accept_noise=True,
+    )
+    encoder, model = asked_predictor(stored.schema, options, 0.0)
+    if encoder.settings() != stored.encoder.settings():
+        return None
+    try:
+        model.fit(encoder.transform(rows), rows.label, units=rows.units)
+    except ReticentError:
+        return None
+    return None if model.shard_errors_ else model
+
+
+def _absent(name: str, stored: StoredModel) -> Erasure:
+    return Erasure(
+        name, "not in it", stored.id, stored.id, "The unit is not in this model."
+    )
+
+
+def _save(home: Home, name: str, stored: StoredModel, fitted: Any) -> str:
+    return save_model(
+        home.models / name,
+        fitted,
+        stored.schema,
+        signing_key=home.signing_key(),
+        encoder=stored.encoder,
+        dataset=stored.dataset,
+        replace=True,
+    )
+
+
+def _remember(home: Home, done: list[Erasure]) -> None:
+    """Keep a record that does not say who was erased."""
+    path = home.path / _LOG
+    path.touch(mode=0o600)
+    moment = datetime.now(UTC).isoformat(timespec="seconds")
+    with path.open("a", encoding="utf-8") as file:
+        for each in done:
+            file.write(json.dumps({"time": moment, **asdict(each)}) + "\n")
