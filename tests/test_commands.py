@@ -40,6 +40,21 @@ TAKEN_FOR_GRANTED = {
         EXPORT,
         "reticent fit adult.csv --schema adult.json --name income --learner linear",
     ],
+    "docs/explain/certificates.md": [
+        EXPORT,
+        "reticent fit adult.csv --schema adult.json --name income --learner linear",
+    ],
+    "docs/explain/erasure.md": [
+        "seq 4700 4899 | sed 's/.*\\(.\\)\\(.\\)$/&,\\1\\2,\\2/; s/[02468]$/no/; "
+        "s/[13579]$/yes/; 1i who,age,sick' > patients.csv",
+        "reticent schema draft patients.csv --public --label sick --unit who -o s.json",
+        "reticent fit patients.csv --schema s.json --learner linear --shards 5",
+    ],
+    "docs/howto/dossier.md": [
+        EXPORT,
+        "reticent fit adult.csv --schema adult.json --name income --learner linear",
+        """echo '{"curator": "The clinic"}' > texts.json""",
+    ],
     "docs/howto/evaluate.md": [
         EXPORT,
         "reticent fit adult.csv --schema adult.json --name income --release",

@@ -37,6 +37,8 @@ COMMANDS = [
     "predict released queries.csv",
     "certificate show asked --answers 5 --delta 1e-6",
     "certificate check released",
+    "certificate sign released -o signed.json",
+    "certificate verify signed.json",
     "evaluate released rows.csv --epsilon 0.5",
     "evaluate tuned rows.csv --metric auc --epsilon 0.5",
     "evaluate released --history",

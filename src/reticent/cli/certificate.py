@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,13 @@ import typer
 
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
+from reticent.dossier import (
+    issuer_of,
+    issuing_key,
+    read_facts,
+    signed_certificate,
+    verified_certificate,
+)
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Certificate, recheck, repeat
 from reticent.home import Home
@@ -54,6 +62,63 @@ def check(
         {"certificate": found.id, "follows": True},
         [f"it follows: {found.headline()}"],
     )
+
+
+@certificate_app.command("sign")
+def sign(
+    model: Annotated[str, typer.Argument(help="The model's name.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="File.", show_default="MODEL.certificate.json"
+        ),
+    ] = None,
+    home: HomeOption = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Write a certificate as a signed document that anybody can check offline.
+
+    The first time, a key for such documents is made in the home. Publish the issuer's
+    name where others can find it.
+
+    Example: reticent certificate sign income -o income.certificate.json
+    """
+    place = Home.existing(home)
+    facts, key = read_facts(place, model), issuing_key(place)
+    path = Path(f"{model}.certificate.json") if out is None else out
+    text = json.dumps(signed_certificate(facts, key), indent=1) + "\n"
+    path.write_text(text, encoding="utf-8")
+    Output(as_json).result(
+        {"written": str(path), "issuer": issuer_of(key)},
+        [f"The signed certificate is in {path}.", f"Its issuer is {issuer_of(key)}."],
+    )
+
+
+@certificate_app.command("verify")
+def verify(
+    file: Annotated[Path, typer.Argument(help="A signed certificate.")],
+    issuer: Annotated[
+        str | None,
+        typer.Option(help="Who must have signed it: a name that begins with did:key:."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a signed certificate: its signature, and that its promise follows.
+
+    Needs no service, no home and no network.
+
+    Example: reticent certificate verify income.certificate.json
+    """
+    found = verified_certificate(file.read_bytes(), issuer)
+    lines = [
+        f"it follows: {found['headline']}",
+        f"The issuer says that everything from the dataset {found['dataset']!r} stays "
+        f"within epsilon {found['epsilon']} and delta {found['delta']}, for "
+        f"{found['unit']}.",
+    ]
+    if issuer is None:
+        lines.append("Whose key signed it was not checked: give --issuer.")
+    Output(as_json).result({**found, "issuer_checked": issuer is not None}, lines)
 
 
 def _find(what: str, home: Path) -> Certificate[Any]:

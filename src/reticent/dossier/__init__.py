@@ -5,17 +5,27 @@ settings, or is one of five texts that the curator writes. What is not known is 
 be open.
 """
 
+from reticent.dossier.credentials import (
+    issuer_of,
+    issuing_key,
+    signed_certificate,
+    verified_certificate,
+)
 from reticent.dossier.dossier import Dossier, recheck_dossier, write_dossier
-from reticent.dossier.facts import Facts, Texts, read_facts
+from reticent.dossier.facts import ModelFacts, Texts, read_facts
 from reticent.dossier.fields import Field, Section
 
 __all__ = [
     "Dossier",
-    "Facts",
     "Field",
+    "ModelFacts",
     "Section",
     "Texts",
+    "issuer_of",
+    "issuing_key",
     "read_facts",
     "recheck_dossier",
+    "signed_certificate",
+    "verified_certificate",
     "write_dossier",
 ]

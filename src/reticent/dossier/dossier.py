@@ -11,7 +11,7 @@ from typing import Any
 from reticent._text import strict_json
 from reticent.dossier.card import card_section
 from reticent.dossier.edpb import edpb_section
-from reticent.dossier.facts import Facts
+from reticent.dossier.facts import ModelFacts
 from reticent.dossier.fields import Field, Section
 from reticent.dossier.nist import nist_section
 from reticent.dossier.registry import registry_entry, registry_section
@@ -53,7 +53,7 @@ class Dossier:
     derivation: str
 
     @classmethod
-    def of(cls, facts: Facts) -> Dossier:
+    def of(cls, facts: ModelFacts) -> Dossier:
         """Derive every field; the certificate is derived again first."""
         recheck(facts.certificate)
         registry = registry_section(facts)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from reticent.dossier import words
-from reticent.dossier.facts import Facts
+from reticent.dossier.facts import ModelFacts
 from reticent.dossier.fields import Field, Section
 from reticent.guarantees import best_guess
 
@@ -20,7 +20,7 @@ _ABOUT = (
 )
 
 
-def edpb_section(facts: Facts) -> Section:
+def edpb_section(facts: ModelFacts) -> Section:
     """Return the facts about extraction and queries."""
     return Section(
         "edpb-28-2024",
@@ -30,7 +30,7 @@ def edpb_section(facts: Facts) -> Section:
     )
 
 
-def _bounds(facts: Facts) -> tuple[Field, ...]:
+def _bounds(facts: ModelFacts) -> tuple[Field, ...]:
     if facts.released:
         extraction = (
             "Whoever holds the released model, with unlimited time and any other "
@@ -81,7 +81,7 @@ def _bounds(facts: Facts) -> tuple[Field, ...]:
     )
 
 
-def _evidence(facts: Facts) -> tuple[Field, ...]:
+def _evidence(facts: ModelFacts) -> tuple[Field, ...]:
     audit = facts.audit
     source = "reticent audit" if audit is None else f"audit of {audit['made'][:10]}"
     verdict = None if audit is None else audit["verdict"]
@@ -112,7 +112,7 @@ def _attack(audit: Any) -> str | None:
     return None
 
 
-def _documents(facts: Facts) -> tuple[Field, ...]:
+def _documents(facts: ModelFacts) -> tuple[Field, ...]:
     texts = facts.texts
     return (
         Field(

@@ -68,7 +68,7 @@ def _is_text(value: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class ModelFacts:
     """Everything that a dossier says follows from these.
 
     Attributes
@@ -151,7 +151,7 @@ def read_facts(
     texts: Texts | None = None,
     audit: str | os.PathLike[str] | None = None,
     written: str | None = None,
-) -> Facts:
+) -> ModelFacts:
     """Collect the facts about one model of a home.
 
     Parameters
@@ -190,7 +190,7 @@ def read_facts(
     )
     with settings.open_ledger() as ledger:
         first = _first_charge(ledger, str(balance.account))
-    return Facts(
+    return ModelFacts(
         name=name,
         stored=stored,
         settings=settings,

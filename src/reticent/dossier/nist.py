@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reticent.dossier import words
-from reticent.dossier.facts import Facts
+from reticent.dossier.facts import ModelFacts
 from reticent.dossier.fields import Field, Section
 from reticent.dossier.registry import variant_of
 
@@ -14,49 +14,21 @@ _ABOUT = (
 )
 
 
-def nist_section(facts: Facts) -> Section:
+def nist_section(facts: ModelFacts) -> Section:
     """Return one field per factor."""
     fields = (*_guarantee(facts), *_algorithms(facts), *_deployment(facts))
     return Section("nist-800-226", "Answers to NIST SP 800-226", _ABOUT, fields)
 
 
-def _guarantee(facts: Facts) -> tuple[Field, ...]:
-    total = facts.total
-    size = (
-        "It is at most 1, which is widely taken as strong."
-        if total.epsilon <= 1
-        else "It is above 1: judge whether the sentence above is enough for these "
-        "people."
-    )
-    delta = (
-        "There is none: nothing can fail outright."
-        if total.delta == 0
-        else f"{total.delta:g} for {facts.stored.n_units:,} units. "
-        + (
-            "It is far below one in the number of units."
-            if total.delta * facts.stored.n_units <= 0.01
-            else "It is NOT small beside one in the number of units: a whole record "
-            "could be given away within the promise. Choose a smaller one."
-        )
-    )
-    unit = (
-        f"Every unit is {facts.unit}. All rows with the same value belong to one unit "
-        "and are protected together."
-        if facts.stored.schema.unit is not None
-        else "Every row is a unit. If one person can have several rows, only single "
-        "rows are protected, not the person; declare the column that names the person."
-    )
-    others = (
-        facts.texts.collection
-        if facts.texts.collection is None
-        else f"{facts.texts.collection} The promise covers only what passes this "
-        "ledger."
-    )
+def _guarantee(facts: ModelFacts) -> tuple[Field, ...]:
+    total, curator = facts.total, facts.texts.collection
+    others = curator and f"{curator} The promise covers only what passes this ledger."
     return (
         Field(
             "epsilon",
             "2.2 How large is epsilon? Hazard: a large one means little.",
-            f"{total.epsilon:g} in total, enforced by the ledger. {facts.plain} {size}",
+            f"{total.epsilon:g} in total, enforced by the ledger. {facts.plain} "
+            + _size(total.epsilon),
             "cap of the dataset",
         ),
         Field(
@@ -64,14 +36,14 @@ def _guarantee(facts: Facts) -> tuple[Field, ...]:
             "2.3 Which variant, and how large is delta? Hazard: with a large delta "
             "privacy can fail completely.",
             f"The model's own promise is in {variant_of(facts)}: "
-            f"{facts.certificate.guarantee}. Delta of the total: {delta}",
+            f"{facts.certificate.guarantee}. Delta of the total: {_delta(facts)}",
             "certificate, cap of the dataset",
         ),
         Field(
             "unit",
             "2.4 What is the unit of privacy? Hazards: it protects events instead of "
             "people; it does not cover the harm that people fear.",
-            f"{unit} {words.neighbours(facts)}",
+            f"{_unit(facts)} {words.neighbours(facts)}",
             "schema, relation of the certificate",
         ),
         Field(
@@ -92,7 +64,37 @@ def _guarantee(facts: Facts) -> tuple[Field, ...]:
     )
 
 
-def _algorithms(facts: Facts) -> tuple[Field, ...]:
+def _size(epsilon: float) -> str:
+    if epsilon <= 1:
+        return "It is at most 1, which is widely taken as strong."
+    return "It is above 1: judge whether the sentence before this is enough for people."
+
+
+def _delta(facts: ModelFacts) -> str:
+    delta, units = facts.total.delta, facts.stored.n_units
+    if delta == 0:
+        return "There is none: nothing can fail outright."
+    if delta * units <= 0.01:
+        return f"{delta:g}, far below one in the number of units ({units:,})."
+    return (
+        f"{delta:g}. It is NOT small beside one in the number of units ({units:,}): a "
+        "whole record could be given away within the promise. Choose a smaller one."
+    )
+
+
+def _unit(facts: ModelFacts) -> str:
+    if facts.stored.schema.unit is not None:
+        return (
+            f"Every unit is {facts.unit}. All rows with the same value belong to one "
+            "unit and are protected together."
+        )
+    return (
+        "Every row is a unit. If one person can have several rows, only single rows "
+        "are protected, not the person; declare the column that names the person."
+    )
+
+
+def _algorithms(facts: ModelFacts) -> tuple[Field, ...]:
     firm = (
         "The certificate is proved: it assumes only what the code enforces."
         if facts.certificate.proved
@@ -136,7 +138,7 @@ def _algorithms(facts: Facts) -> tuple[Field, ...]:
     )
 
 
-def _deployment(facts: Facts) -> tuple[Field, ...]:
+def _deployment(facts: ModelFacts) -> tuple[Field, ...]:
     model = (
         "A single release: all questions after it are free."
         if facts.released
@@ -191,7 +193,7 @@ def _deployment(facts: Facts) -> tuple[Field, ...]:
     )
 
 
-def measured(facts: Facts) -> list[str] | None:
+def measured(facts: ModelFacts) -> list[str] | None:
     """Return the private measurements, newest last; None if there are none."""
     found = [
         f"{each['time'][:10]}: {each['metric']} {_number(each['value'])}, between "

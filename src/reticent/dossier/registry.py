@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from reticent.dossier import words
-from reticent.dossier.facts import Facts
+from reticent.dossier.facts import ModelFacts
 from reticent.dossier.fields import Field, Section
 from reticent.guarantees import ApproxDP, GaussianDP, PureDP, Scope
 
@@ -17,7 +17,7 @@ _ABOUT = (
 _CURATOR = "text by the curator"
 
 
-def registry_section(facts: Facts) -> Section:
+def registry_section(facts: ModelFacts) -> Section:
     """Return the fields of the registry, named as in its schema."""
     fields = (
         *_basic(facts),
@@ -30,14 +30,14 @@ def registry_section(facts: Facts) -> Section:
     return Section("registry", "Entry for the deployments registry", _ABOUT, fields)
 
 
-def registry_entry(section: Section, facts: Facts) -> dict[str, Any]:
+def registry_entry(section: Section, facts: ModelFacts) -> dict[str, Any]:
     """Return the entry in the registry's format; open fields are left out.
 
     Parameters
     ----------
     section : Section
         What `registry_section` returned.
-    facts : Facts
+    facts : ModelFacts
         The facts.
     """
     deployment: dict[str, dict[str, Any]] = {}
@@ -61,7 +61,7 @@ def registry_entry(section: Section, facts: Facts) -> dict[str, Any]:
     }
 
 
-def _basic(facts: Facts) -> tuple[Field, ...]:
+def _basic(facts: ModelFacts) -> tuple[Field, ...]:
     texts = facts.texts
     product = "Machine learning model" if facts.released else "Interactive API"
     described = (
@@ -97,7 +97,7 @@ def _basic(facts: Facts) -> tuple[Field, ...]:
     )
 
 
-def _promise(facts: Facts) -> tuple[Field, ...]:
+def _promise(facts: ModelFacts) -> tuple[Field, ...]:
     total, own = facts.total, facts.certificate
     variant = "Approximate DP" if total.delta > 0 else "Pure DP"
     per = {
@@ -157,38 +157,7 @@ def _promise(facts: Facts) -> tuple[Field, ...]:
     )
 
 
-def _deployment(facts: Facts) -> tuple[Field, ...]:
-    settings = facts.settings
-    per_client = settings.client_budget
-    share = (
-        "There is no budget of their own for clients."
-        if per_client is None
-        else f"A client may learn at most ({per_client.epsilon:g}, "
-        f"{per_client.delta:g})."
-    )
-    actors = [
-        "The curator holds the records and the stored model, and is trusted with both.",
-        f"Clients with a key ask up to {settings.max_rows:,} rows at a time. They are "
-        "not trusted: they may choose every question and work together.",
-        "Others have no access; the service answers nobody without a key."
-        if not facts.released
-        else "Whoever gets the released model may do with it what they like.",
-    ]
-    if facts.released:
-        releases, kind = "One release", "Non-interactive"
-        managed = (
-            "The model was charged once to the dataset's budget. Other models on the "
-            "same dataset share that budget."
-        )
-    else:
-        releases, kind = "Many releases", "Interactive"
-        managed = (
-            "One total was charged before the first answer and covers all of them. "
-            "Nobody is refused."
-            if facts.lasting
-            else "Answers are refused once the budget is spent. It is never refilled "
-            "by time."
-        )
+def _deployment(facts: ModelFacts) -> tuple[Field, ...]:
     return (
         Field(
             "deployment_model.model_name",
@@ -202,14 +171,10 @@ def _deployment(facts: Facts) -> tuple[Field, ...]:
             f"Trained where the records are. People get {words.kind_of_model(facts)}.",
             "scope of the certificate",
         ),
-        Field("deployment_model.actors", "Actors and trust", actors, "settings"),
-        Field("deployment_model.release_type", "Releases", releases, "certificate"),
         Field(
-            "deployment_model.release_type_details",
-            "How is the loss managed over time?",
-            f"{managed} {words.spent(facts)}",
-            "ledger",
+            "deployment_model.actors", "Actors and trust", _actors(facts), "settings"
         ),
+        *_releases(facts),
         Field(
             "deployment_model.data_source_type",
             "Does the data change?",
@@ -224,7 +189,67 @@ def _deployment(facts: Facts) -> tuple[Field, ...]:
             "they share people.",
             "manifest of the model",
         ),
-        Field("deployment_model.access_type", "Access", kind, "certificate"),
+        *_access(facts),
+    )
+
+
+def _actors(facts: ModelFacts) -> list[str]:
+    return [
+        "The curator holds the records and the stored model, and is trusted with both.",
+        f"Clients with a key ask up to {facts.settings.max_rows:,} rows at once. They "
+        "are not trusted: they may choose every question and work together.",
+        "Whoever gets the released model may do with it what they like."
+        if facts.released
+        else "Others have no access; the service answers nobody without a key.",
+    ]
+
+
+def _releases(facts: ModelFacts) -> tuple[Field, ...]:
+    if facts.released:
+        managed = (
+            "The model was charged once to the dataset's budget. Other models on the "
+            "same dataset share that budget."
+        )
+    elif facts.lasting:
+        managed = (
+            "One total was charged before the first answer and covers all of them. "
+            "Nobody is refused."
+        )
+    else:
+        managed = (
+            "Answers are refused once the budget is spent. It is never refilled by "
+            "time."
+        )
+    return (
+        Field(
+            "deployment_model.release_type",
+            "Releases",
+            "One release" if facts.released else "Many releases",
+            "certificate",
+        ),
+        Field(
+            "deployment_model.release_type_details",
+            "How is the loss managed over time?",
+            f"{managed} {words.spent(facts)}",
+            "ledger",
+        ),
+    )
+
+
+def _access(facts: ModelFacts) -> tuple[Field, ...]:
+    own = facts.settings.client_budget
+    share = (
+        "There is no budget of their own for clients."
+        if own is None
+        else f"A client may learn at most ({own.epsilon:g}, {own.delta:g})."
+    )
+    return (
+        Field(
+            "deployment_model.access_type",
+            "Access",
+            "Non-interactive" if facts.released else "Interactive",
+            "certificate",
+        ),
         Field(
             "deployment_model.access_type_details",
             "How is the budget shared?",
@@ -236,7 +261,7 @@ def _deployment(facts: Facts) -> tuple[Field, ...]:
     )
 
 
-def _accounting(facts: Facts) -> tuple[Field, ...]:
+def _accounting(facts: ModelFacts) -> tuple[Field, ...]:
     after = ["An answer is one of the declared labels, or lies in the declared range."]
     model = facts.settings.models[facts.name]
     if facts.lasting:
@@ -261,7 +286,7 @@ def _accounting(facts: Facts) -> tuple[Field, ...]:
     )
 
 
-def _implementation(facts: Facts) -> tuple[Field, ...]:
+def _implementation(facts: ModelFacts) -> tuple[Field, ...]:
     searched = any(node.rule.startswith("G26") for node in facts.certificate.walk())
     before = [
         "Rows are encoded by declared ranges and levels alone; no statistic of the "
@@ -302,7 +327,7 @@ def _implementation(facts: Facts) -> tuple[Field, ...]:
     )
 
 
-def _administrative(facts: Facts) -> tuple[Field, ...]:
+def _administrative(facts: ModelFacts) -> tuple[Field, ...]:
     curator = facts.texts.curator
     return (
         Field(
@@ -327,7 +352,7 @@ def _administrative(facts: Facts) -> tuple[Field, ...]:
     )
 
 
-def variant_of(facts: Facts) -> str:
+def variant_of(facts: ModelFacts) -> str:
     """Name the definition that the model's own certificate is in."""
     guarantee = facts.certificate.guarantee
     if isinstance(guarantee, PureDP):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reticent.dossier.facts import Facts
+from reticent.dossier.facts import ModelFacts
 from reticent.guarantees import ReplaceOne, ZeroOut, rules
 from reticent.ledger import Method
 from reticent.schemas import Categorical, NumericTarget
@@ -18,7 +18,7 @@ _METHODS = {
 }
 
 
-def kind_of_model(facts: Facts) -> str:
+def kind_of_model(facts: ModelFacts) -> str:
     """Say what sort of thing people get."""
     if facts.released:
         return "a model that was released once; its answers cost nothing more"
@@ -27,7 +27,7 @@ def kind_of_model(facts: Facts) -> str:
     return "private answers, each charged to a budget before it is drawn"
 
 
-def answered_with(facts: Facts) -> str:
+def answered_with(facts: ModelFacts) -> str:
     """Say what an answer is."""
     label = facts.stored.schema.label
     if label is None:
@@ -38,7 +38,7 @@ def answered_with(facts: Facts) -> str:
     return f"one of the labels {classes} for {label.name!r}"
 
 
-def columns_in_words(facts: Facts) -> list[str]:
+def columns_in_words(facts: ModelFacts) -> list[str]:
     """Return one line per declared column."""
     found = []
     for name, column in facts.stored.schema.columns.items():
@@ -52,7 +52,7 @@ def columns_in_words(facts: Facts) -> list[str]:
     return found
 
 
-def neighbours(facts: Facts) -> str:
+def neighbours(facts: ModelFacts) -> str:
     """Say which datasets are neighbours."""
     relation = facts.certificate.relation
     column = facts.stored.schema.unit
@@ -69,7 +69,7 @@ def neighbours(facts: Facts) -> str:
     return f"Two datasets are neighbours if {change}.{known}"
 
 
-def rules_used(facts: Facts) -> list[str]:
+def rules_used(facts: ModelFacts) -> list[str]:
     """Return every rule of the derivation, from the promise down to the noise."""
     seen: dict[str, str] = {}
     for node in facts.certificate.walk():
@@ -87,23 +87,23 @@ def _short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def assumptions(facts: Facts) -> list[str]:
+def assumptions(facts: ModelFacts) -> list[str]:
     """Return what the promise assumes and the code cannot check."""
     return [str(each) for each in sorted(facts.certificate.assumptions)]
 
 
-def how_charges_add_up(facts: Facts) -> str:
+def how_charges_add_up(facts: ModelFacts) -> str:
     """Say how the ledger counts."""
     return _METHODS[facts.balance.cap.method]
 
 
-def spent(facts: Facts) -> str:
+def spent(facts: ModelFacts) -> str:
     """Say how much of the budget was used; this depends on questions, not records."""
     share = min(facts.balance.share[0], 1.0)
     return f"{100 * share:.3g} % of the budget was spent when this was written."
 
 
-def protections(facts: Facts) -> list[str]:
+def protections(facts: ModelFacts) -> list[str]:
     """Return measures that protect the stored model and the records behind it."""
     settings = facts.settings
     encrypted = settings.encryption_key_file or settings.encryption_key

@@ -1,4 +1,4 @@
-"""Which shard of a model a unit is in, so that one person can be taken out of it.
+"""The shard of each unit of a model, so that one person can be taken out of it.
 
 Ids are kept as keyed hashes. Without the home's secret a file says nothing; with it,
 it is as sensitive as a list of the people in the data.
