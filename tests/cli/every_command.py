@@ -52,6 +52,20 @@ COMMANDS = [
     "erase rows.csv --unit 7 --dataset apart",
     "ledger show",
     "ledger verify",
+    "models list",
+    "models show asked",
+    "models versions asked",
+    "fit rows.csv --schema schema.json --learner linear --shards 3 --name asked "
+    "--replace",
+    "models rollback asked",
+    "models remove released --yes",
+    "ledger history",
+    "ledger export -o spent.csv",
+    "ledger backup -o copy.db",
+    "ledger restore copy.db --reason nothing --yes",
+    "accounts cap client:local --epsilon 9",
+    "home show",
+    "home adopt",
     "ledger write-off --reason lost",
 ]
 SERVER_COMMANDS = ["serve", "demo --once"]

@@ -9,7 +9,7 @@ import pytest
 from reticent.cli.main import main
 from reticent.errors import InvalidParameterError
 from reticent.home import FitOptions, Home, answer_rows, erase_unit, train_and_store
-from reticent.home.members import keyed_hash, members_key, read_members
+from reticent.home.on_disk.members import keyed_hash, members_key, read_members
 from reticent.prediction.lasting import state as states
 from reticent.schemas import ClassLabel, Numeric, NumericTarget, Schema
 

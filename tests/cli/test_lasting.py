@@ -125,8 +125,9 @@ def test_a_replaced_model_begins_anew(run):
     ask(run, 41)
     assert len(list((run.home / "models").glob(".model.*"))) == 1
     run.fit("--replace")
-    assert not list((run.home / "models").glob(".model.*"))
+    assert not list((run.home / "models").glob(".model@2.*"))
     ask(run, 41)
+    assert len(list((run.home / "models").glob(".model@2.*"))) == 1
 
 
 def test_an_older_ledger_is_refused(run, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from reticent.cli.main import main
 from reticent.errors import BudgetExhaustedError, InvalidParameterError, LedgerError
 from reticent.guarantees import Budget
 from reticent.home import Home
-from reticent.home.second_place import second_place_risk
+from reticent.home.on_disk.second_place import second_place_risk
 from reticent.ledger import AccountId, AccountScope, Cap, Charge, Request
 
 DATASET = AccountId(AccountScope.DATASET, "census")

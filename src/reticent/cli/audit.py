@@ -84,7 +84,9 @@ def audit(
 
 
 def _folder(model: str, place: Home) -> Path:
-    for folder in (Path(model), place.models / model):
+    names = place.settings().models if place.config.exists() else {}
+    known = [names[model].path] if model in names else []
+    for folder in (Path(model), *known):
         if (folder / "manifest.json").is_file():
             return folder
     raise InvalidParameterError(

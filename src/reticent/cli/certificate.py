@@ -17,8 +17,8 @@ from reticent.dossier import (
     signed_certificate,
     verified_certificate,
 )
-from reticent.errors import InvalidParameterError
-from reticent.guarantees import Certificate, recheck, repeat
+from reticent.errors import InvalidParameterError, RuleError
+from reticent.guarantees import Certificate, in_plain_words, recheck, repeat
 from reticent.home import Home
 from reticent.storage import load_model
 
@@ -46,7 +46,7 @@ def show(
     found = _find(what, home)
     if answers != 1:
         found = repeat(found, answers, delta=delta)
-    Output(as_json).result(found.as_dict(), [str(found)])
+    Output(as_json).result(found.as_dict(), [str(found), *_meaning(found)])
 
 
 @certificate_app.command("check")
@@ -60,7 +60,7 @@ def check(
     recheck(found)
     Output(as_json).result(
         {"certificate": found.id, "follows": True},
-        [f"it follows: {found.headline()}"],
+        [f"it follows: {found.headline()}", *_meaning(found)],
     )
 
 
@@ -121,15 +121,23 @@ def verify(
     Output(as_json).result({**found, "issuer_checked": issuer is not None}, lines)
 
 
+def _meaning(found: Certificate[Any]) -> list[str]:
+    """Say in plain words what is promised, where that is about privacy."""
+    try:
+        return [in_plain_words(found)]
+    except RuleError:
+        return []
+
+
 def _find(what: str, home: Path) -> Certificate[Any]:
     path = Path(what)
     if path.is_file():
         return Certificate.from_json(path.read_bytes())
     place = Home(home)
-    folder = place.models / what
-    if not folder.is_dir():
+    names = place.settings().models if place.config.exists() else {}
+    if what not in names:
         raise InvalidParameterError(
             f"{what!r} is neither a certificate file nor a model in --home "
             f"{str(home)!r}."
         )
-    return load_model(folder, signing_key=place.signing_key()).certificate
+    return load_model(names[what].path, signing_key=place.signing_key()).certificate

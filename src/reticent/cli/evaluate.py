@@ -11,6 +11,7 @@ import typer
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output, aligned
 from reticent.errors import InvalidParameterError
+from reticent.guarantees import in_plain_words
 from reticent.home import METRICS, Home, evaluate_model, evaluation_history
 
 
@@ -68,6 +69,7 @@ def evaluate(
     if np.ndim(result.value):
         lines += aligned(_table(result.as_dict()))
     lines.append(f"{result.certificate.headline()}, for the measured rows.")
+    lines.append(in_plain_words(result.certificate))
     output.result(result.as_dict(), lines)
 
 

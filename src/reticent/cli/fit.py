@@ -19,6 +19,7 @@ from reticent.cli.options import (
     read_schema,
 )
 from reticent.cli.output import Output
+from reticent.guarantees import in_plain_words
 from reticent.home import (
     LEARNERS,
     RELATIONS,
@@ -28,6 +29,7 @@ from reticent.home import (
     train_and_store,
 )
 from reticent.ledger import NO_SPEND, Charge
+from reticent.schemas import Schema
 
 Release = Annotated[
     bool,
@@ -174,13 +176,16 @@ def fit(
     declared = read_schema(schema, separator, encoding, decimal, thousands)
     place = Home.at(home)
     model = train_and_store(place, data, declared, options, note=output.note)
-    _report(output, place, model, options)
+    _report(output, place, model, options, declared)
 
 
-def _report(output: Output, place: Home, model: Any, options: FitOptions) -> None:
+def _report(
+    output: Output, place: Home, model: Any, options: FitOptions, schema: Schema
+) -> None:
+    about = "one row" if schema.unit is None else "one person"
     known = DatasetBudget(place, options.dataset).balance()
     answers = per_client = None
-    lines = [str(model.certificate_)]
+    lines = [str(model.certificate_), in_plain_words(model.certificate_, about=about)]
     if options.lasting:
         lines.append(
             f"{options.name}: this total was charged to the dataset "
@@ -197,7 +202,9 @@ def _report(output: Output, place: Home, model: Any, options: FitOptions) -> Non
         more = "answers" if known.spent == NO_SPEND else "more answers"
         lines.insert(0, f"{options.name}: {model.shard_choice_.reason}.")
         lines.insert(1, f"Expected from public facts: {model.expectation_}.")
-        lines.append(f"A budget of {known.cap.budget} covers {answers} {more}.")
+        chosen = "" if options.budget is not None else _of_whom(options)
+        lines.append(f"A budget of {known.cap.budget}{chosen} covers {answers} {more}.")
+        lines.append(in_plain_words(known.cap.budget, about=about))
         client = place.settings().client_budget
         per_client = None if client is None else client.cap().answers_left(charge)
         if per_client is not None and per_client < answers:
@@ -208,7 +215,7 @@ def _report(output: Output, place: Home, model: Any, options: FitOptions) -> Non
     lines.append(f"Serve it with: reticent serve --home {place.path}")
     found = {
         "model": options.name,
-        "path": str(place.models / options.name),
+        "path": str(place.model_path(options.name)),
         "certificate": model.certificate_.as_dict(),
         "shards": getattr(model, "n_shards_", None),
         "units": model.n_units_,
@@ -218,6 +225,11 @@ def _report(output: Output, place: Home, model: Any, options: FitOptions) -> Non
         "budget": None if known is None else known.as_dict(),
     }
     output.result(found, lines)
+
+
+def _of_whom(options: FitOptions) -> str:
+    """Say that nobody chose the budget just now."""
+    return f" (as dataset {options.dataset!r} has it; choose with --budget)"
 
 
 def _expected(model: Any) -> dict[str, Any] | None:

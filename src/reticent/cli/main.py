@@ -18,8 +18,10 @@ from reticent.cli.erase import erase
 from reticent.cli.evaluate import evaluate
 from reticent.cli.explain import explain
 from reticent.cli.fit import fit
-from reticent.cli.keys import keys_app
-from reticent.cli.ledger import ledger_app
+from reticent.cli.installation.homes import home_app
+from reticent.cli.installation.keys import keys_app
+from reticent.cli.installation.ledger import accounts_app, ledger_app
+from reticent.cli.installation.models import models_app
 from reticent.cli.output import FAILED, MISUSED, Output
 from reticent.cli.plan import plan
 from reticent.cli.predict import predict
@@ -47,7 +49,10 @@ app.command("evaluate")(evaluate)
 app.command("erase")(erase)
 app.command("serve")(serve)
 app.add_typer(keys_app, name="keys")
+app.add_typer(models_app, name="models")
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(accounts_app, name="accounts")
+app.add_typer(home_app, name="home")
 app.add_typer(certificate_app, name="certificate")
 app.command("audit")(audit)
 app.command("dossier")(dossier)

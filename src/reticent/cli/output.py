@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import typer
+
 from reticent.errors import InvalidParameterError, ReticentError
 
 DONE, FAILED, MISUSED = 0, 1, 2
@@ -57,6 +59,15 @@ class Output:
 def exit_code(error: BaseException) -> int:
     """Return 2 for a mistake in what was asked, 1 for everything else."""
     return MISUSED if isinstance(error, InvalidParameterError) else FAILED
+
+
+def confirmed(question: str, *, yes: bool) -> None:
+    """Ask before something that cannot be undone; in a pipe, --yes must be given."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidParameterError(f"{question} Confirm it with --yes.")
+    typer.confirm(question, abort=True, err=True)
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -14,7 +14,7 @@ from reticent.cli.output import Output
 from reticent.errors import InvalidParameterError
 from reticent.planning import Plan
 from reticent.planning import plan as make_plan
-from reticent.schemas import Schema
+from reticent.schemas import NumericTarget, Schema
 
 Accuracy = Annotated[
     float | None, typer.Option(help="Accuracy wanted: says how many rows it takes.")
@@ -71,8 +71,12 @@ def plan(
 
     Example: reticent plan --rows 5000 --schema adult.json --accuracy 0.8 --plot p.png
     """
+    declared = None if schema is None else Schema.read(schema)
+    number = labels == 1
+    if declared is not None:
+        number = isinstance(declared.label, NumericTarget)
     found = make_plan(
-        "regression" if labels == 1 else "classification",
+        "regression" if number else "classification",
         rows,
         epsilon,
         delta=delta,
@@ -80,13 +84,13 @@ def plan(
         alpha=None if accuracy is None else _error_of(accuracy),
         d=dimension,
         features=features,
-        labels=labels,
+        labels=1 if number else labels,
         public=public,
         rows_per_unit=unit_rows,
         base_accuracy=base_accuracy,
         linear_accuracy=linear_accuracy,
         majority=majority,
-        schema=None if schema is None else Schema.read(schema),
+        schema=declared,
     )
     output = Output(as_json)
     if plot is not None:

@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from reticent.cli.options import HOME, AsJson, HomeOption
+from reticent.cli.options import (
+    HOME,
+    AsJson,
+    Decimal,
+    Encoding,
+    HomeOption,
+    Separator,
+    Thousands,
+    file_format,
+)
 from reticent.cli.output import Output
-from reticent.errors import InvalidParameterError
+from reticent.errors import IdempotencyKeyReusedError, InvalidParameterError
+from reticent.guarantees import in_plain_words
 from reticent.home import Home, ServedModel, answer_rows
-from reticent.schemas import Schema, Table, read_table
+from reticent.prediction import PaidAnswers
+from reticent.schemas import FileFormat, Table, open_records, read_table
+
+Key = Annotated[
+    str | None,
+    typer.Option(help="Idempotency key: the same again costs nothing more."),
+]
+AbstainBelow = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="Give no lasting answer with less evidence than this."),
+]
+Save = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Write rows and answers to this CSV file."),
+]
+Limit = Annotated[
+    int | None, typer.Option(min=1, help="Ask about the first rows only, this many.")
+]
+Clip = Annotated[
+    bool,
+    typer.Option(
+        "--clip",
+        help="Move numbers outside their range to its nearer end, where the schema "
+        "does so, instead of refusing them.",
+    ),
+]
 
 
 def predict(
@@ -24,35 +61,63 @@ def predict(
         str | None, typer.Option(help="One row as JSON, instead of a file.")
     ] = None,
     client: Annotated[str, typer.Option(help="Whose account is charged.")] = "local",
-    key: Annotated[
-        str | None,
-        typer.Option(help="Idempotency key: the same again costs nothing more."),
-    ] = None,
-    abstain_below: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0, help="Give no lasting answer with less evidence than this."
-        ),
-    ] = None,
+    key: Key = None,
+    abstain_below: AbstainBelow = None,
+    output: Save = None,
+    limit: Limit = None,
+    clip: Clip = False,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
     home: HomeOption = HOME,
     as_json: AsJson = False,
 ) -> None:
     """Answer rows privately, charged to the ledger like every other answer.
 
+    Answers go to the standard output, what they cost beside it. Numbers outside their
+    range are refused before anything is charged.
+
     Example: reticent predict income queries.csv
+
+    Example: reticent predict income queries.csv --limit 2 --output answered.csv
     """
+    _check_output(output)
     with Home.existing(home).open_model(model, client=client) as (ledger, served):
         below = _level(served, abstain_below)
-        table = _table(served.stored.schema, data, row)
-        answered = answer_rows(ledger, served, table, client=client, key=key)
+        schema = served.stored.schema
+        written = file_format(
+            separator, encoding, decimal, thousands, known=schema.file
+        )
+        table = _table(served, data, row, written, clip=clip)
+        if limit is not None and len(table) > limit:
+            table = table.take(range(limit))
+        try:
+            answered = answer_rows(ledger, served, table, client=client, key=key)
+        except IdempotencyKeyReusedError:
+            raise IdempotencyKeyReusedError(
+                f"--key {key!r} was used before, for other rows or another model. Give "
+                "each request a key of its own; nothing was charged."
+            ) from None
+    found = _found(served, answered, below)
+    said = Output(as_json)
+    said.result(found, _lines(found))
+    for line in _costs(served, answered, client):
+        said.note(line)
+    if output is not None:
+        _save(output, found, _given(data, row, written), written)
+        said.note(f"wrote {len(found['answers'])} rows to {output}.")
+
+
+def _found(served: ServedModel, answered: PaidAnswers, below: float) -> dict[str, Any]:
     answers = [json.loads(answer) for answer in answered.answers]
     found: dict[str, Any] = {
         "answers": answers,
         "paid": answered.paid,
         "answers_left": answered.left,
         "certificate": served.stored.certificate.id,
+        "cost": served.loss,
     }
-    lines = [str(answer) for answer in answers]
     if answered.evidence is not None:
         silent = [below > 0 and seen < below for seen in answered.evidence]
         found["answers"] = [
@@ -60,12 +125,97 @@ def predict(
             for answer, none in zip(answers, silent, strict=True)
         ]
         found["evidence"] = answered.evidence
-        lines = [
-            f"{'too little evidence' if answer is None else answer} "
-            f"(evidence {seen:.4g})"
-            for answer, seen in zip(found["answers"], answered.evidence, strict=True)
+    return found
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    if "evidence" not in found:
+        return [str(answer) for answer in found["answers"]]
+    return [
+        f"{'too little evidence' if answer is None else answer} (evidence {seen:.4g})"
+        for answer, seen in zip(found["answers"], found["evidence"], strict=True)
+    ]
+
+
+def _costs(served: ServedModel, answered: PaidAnswers, client: str) -> list[str]:
+    """Say what the answers cost, what is left, and what an answer means."""
+    schema = served.stored.schema
+    about = "one row" if schema.unit is None else "one person"
+    if served.lasting is not None:
+        promise = served.certificate.guarantee
+        return [
+            f"free: all answers together are covered by {promise}.",
+            in_plain_words(served.certificate, about=about),
         ]
-    Output(as_json).result(found, lines)
+    if answered.left is None:
+        return ["free: the model was released, and paid for then."]
+    again = len(answered.answers) - answered.paid
+    known = f", {again} known from before" if again else ""
+    return [
+        f"paid for {answered.paid} answers{known}, each "
+        f"{served.certificate.guarantee}; {answered.left} more are left for "
+        f"{client!r}.",
+        f"About one answer: {in_plain_words(served.certificate, about=about)}",
+    ]
+
+
+def _check_output(output: Path | None) -> None:
+    """Refuse a file that cannot be written, before anything is paid for."""
+    if output is None:
+        return
+    if output.exists():
+        raise InvalidParameterError(
+            f"--output {str(output)!r} is there already; choose another name."
+        )
+    if not output.parent.is_dir():
+        raise InvalidParameterError(
+            f"--output {str(output)!r}: there is no folder {str(output.parent)!r}."
+        )
+    output.touch(mode=0o600)
+    output.unlink()
+
+
+def _save(
+    output: Path,
+    found: dict[str, Any],
+    given: Iterator[dict[str, Any]],
+    written: FileFormat,
+) -> None:
+    """Write the rows as they were given, with the answer beside each."""
+    output.touch(mode=0o600)
+    extra = ["prediction", *(["evidence"] if "evidence" in found else [])]
+    with output.open("w", encoding=written.encoding, newline="") as file:
+        writer: Any = None
+        for place, answer in enumerate(found["answers"]):
+            row = next(given)
+            if writer is None:
+                names = [_fresh(name, row) for name in extra]
+                between = written.separator or ","
+                writer = csv.writer(file, delimiter=between, lineterminator="\n")
+                writer.writerow([*row, *names])
+            told = ["" if answer is None else answer]
+            if "evidence" in found:
+                told.append(f"{found['evidence'][place]:.6g}")
+            cells = ["" if cell is None else cell for cell in row.values()]
+            writer.writerow([*cells, *told])
+
+
+def _fresh(name: str, row: dict[str, Any]) -> str:
+    while name in row:
+        name = f"{name} (answer)"
+    return name
+
+
+def _given(
+    data: Path | None, row: str | None, written: FileFormat
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows as they were given, cells as text."""
+    if data is None:
+        yield json.loads(row or "")
+        return
+    file = open_records(data, written=written)
+    for chunk in file.chunks(list(dict.fromkeys(file.names))):
+        yield from chunk.to_pylist()
 
 
 def _level(served: ServedModel, wanted: float | None) -> float:
@@ -79,15 +229,23 @@ def _level(served: ServedModel, wanted: float | None) -> float:
     return 0.0
 
 
-def _table(schema: Schema, data: Path | None, row: str | None) -> Table:
+def _table(
+    served: ServedModel,
+    data: Path | None,
+    row: str | None,
+    written: FileFormat,
+    *,
+    clip: bool,
+) -> Table:
+    schema = served.stored.schema
     if (data is None) == (row is None):
         raise InvalidParameterError("give a file of rows or --row with one, not both.")
     if data is not None:
-        return read_table(data, schema, labelled=False)
+        return read_table(data, schema, labelled=False, written=written, clip=clip)
     try:
         parsed = json.loads(row or "")
     except ValueError:
         raise InvalidParameterError(
             '--row must be JSON, for example \'{"age": 41, "job": "nurse"}\'.'
         ) from None
-    return schema.rows([parsed])
+    return schema.rows([parsed], clip=clip)

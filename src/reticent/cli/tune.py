@@ -27,6 +27,7 @@ from reticent.cli.options import (
 )
 from reticent.cli.output import Output
 from reticent.errors import InvalidParameterError
+from reticent.guarantees import in_plain_words
 from reticent.home import FitOptions, Home, Tuning, tune_and_store
 from reticent.learners import PrivateSearch
 
@@ -104,7 +105,7 @@ def _report(
     name, settings = options.name, search.best_params_
     found = {
         "model": name,
-        "path": str(place.models / name),
+        "path": str(place.model_path(name)),
         "settings": settings,
         "score": search.best_score_,
         "certificate": search.certificate_.as_dict(),
@@ -123,6 +124,7 @@ def _report(
             f"Score of the best run, with noise: {search.best_score_:.4f}. It is the "
             "best of several, so it is too high on average.",
             str(search.certificate_),
+            in_plain_words(search.certificate_),
             f"{name}: {kept}",
         ],
     )

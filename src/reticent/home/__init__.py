@@ -26,6 +26,13 @@ from reticent.home.model_settings import (
     ConsensusSettings,
     ModelSettings,
 )
+from reticent.home.on_disk.ledger_copies import back_up_ledger, restore_ledger
+from reticent.home.on_disk.versions import (
+    ModelVersion,
+    model_versions,
+    remove_model,
+    roll_back,
+)
 from reticent.home.served_models import (
     Registry,
     ServedModel,
@@ -58,6 +65,7 @@ __all__ = [
     "LastingSession",
     "MemoryKeys",
     "ModelSettings",
+    "ModelVersion",
     "Registry",
     "Role",
     "SQLKeys",
@@ -65,6 +73,7 @@ __all__ = [
     "Settings",
     "Tuning",
     "answer_rows",
+    "back_up_ledger",
     "cap_of",
     "charge_release",
     "check_prices",
@@ -73,12 +82,16 @@ __all__ = [
     "erase_unit",
     "evaluate_model",
     "evaluation_history",
+    "model_versions",
     "open_accounts",
     "open_client",
     "open_registry",
     "price_problem",
     "registry_of",
+    "remove_model",
     "request_key",
+    "restore_ledger",
+    "roll_back",
     "train_and_store",
     "tune_and_store",
 ]

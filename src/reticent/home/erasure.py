@@ -16,13 +16,14 @@ from reticent.estimators import unit_key
 from reticent.home.fit_options import FitOptions
 from reticent.home.home import Home
 from reticent.home.lasting_sessions import SNAPSHOT
-from reticent.home.members import (
+from reticent.home.model_choice import asked_predictor
+from reticent.home.on_disk.members import (
     keyed_hash,
     members_key,
     read_members,
     replace_members,
 )
-from reticent.home.model_choice import asked_predictor
+from reticent.home.on_disk.versions import model_versions, remove_model
 from reticent.schemas import NumericTarget, Table, read_table
 from reticent.storage import (
     StoredModel,
@@ -69,6 +70,7 @@ def erase_unit(
 ) -> list[Erasure]:
     """Take one unit out of every model on a dataset, as far as each method allows.
 
+    Earlier versions of such a model are deleted, because the unit may be in them.
     Nothing is charged and nothing is refunded: what was spent on earlier answers stays
     spent. Other shards, and what other units have spent, stay as they are to the bit.
 
@@ -95,9 +97,20 @@ def erase_unit(
         raise InvalidParameterError(
             f"there is no model on the dataset {dataset!r} in this home."
         )
-    done = [_erase(home, name, model, unit, data) for name, model in mine.items()]
+    done = []
+    for name, model in mine.items():
+        done.append(_erase(home, name, model, unit, data))
+        if done[-1].done:
+            _forget_versions(home, name)
     _remember(home, done)
     return done
+
+
+def _forget_versions(home: Home, name: str) -> None:
+    """Delete earlier versions: the unit may be in them, and they could come back."""
+    for version in model_versions(home, name):
+        if not version.current:
+            remove_model(home, name, version.number)
 
 
 def _erase(
@@ -157,7 +170,8 @@ def _drop(
     if not rows.any():
         return _absent(name, stored)
     after = _save(home, name, stored, without_rows(stored, rows))
-    for left in home.models.glob(f".{name}.*{SNAPSHOT}"):
+    folder = home.model_path(name).name
+    for left in home.models.glob(f".{folder}.*{SNAPSHOT}"):
         left.unlink()  # it holds what the unit had spent; the log is read again
     return Erasure(
         name,
@@ -189,7 +203,8 @@ def _refit(
     own: NDArray[np.bool_],
 ) -> Erasure:
     """Fit the shard that a unit was in again, without it."""
-    members = read_members(home, name)
+    folder = home.model_path(name).name
+    members = read_members(home, folder)
     if members is None:
         return _again(name, stored, "it was not kept which shard each unit is in")
     key = members_key(home)
@@ -201,7 +216,7 @@ def _refit(
     rest = np.array([found == shard for found in shards]) & ~own
     fitted = _one_shard(stored, table.take(np.flatnonzero(rest).tolist()))
     after = _save(home, name, stored, with_shard(stored, shard, fitted))
-    replace_members(home, name, members.without(who))
+    replace_members(home, folder, members.without(who))
     action = "shard retired" if fitted is None else "shard refitted"
     return Erasure(
         name,
@@ -248,7 +263,7 @@ def _absent(name: str, stored: StoredModel) -> Erasure:
 
 def _save(home: Home, name: str, stored: StoredModel, fitted: Any) -> str:
     return save_model(
-        home.models / name,
+        home.model_path(name),
         fitted,
         stored.schema,
         signing_key=home.signing_key(),

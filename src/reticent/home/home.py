@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from reticent._files import check_own_folder
-from reticent.errors import InvalidParameterError
+from reticent._text import checked_name
+from reticent.errors import InvalidParameterError, LedgerError
 from reticent.guarantees import Budget
 from reticent.home.accounts import open_accounts, open_client
 from reticent.home.api_keys import KeyRecord, Role
-from reticent.home.second_place import default_second_place, move_checkpoints
+from reticent.home.on_disk.identity import IDENTITY, adopt, settle_in
+from reticent.home.on_disk.second_place import default_second_place, move_checkpoints
 from reticent.home.served_models import ServedModel, open_registry
-from reticent.home.settings import Settings, read_settings
+from reticent.home.settings import Settings
+from reticent.home.settings_files import HERE, read_settings
 from reticent.ledger import SQLLedger
 from reticent.signing import (
     HMAC,
@@ -106,7 +109,56 @@ class Home:
     def settings(self) -> Settings:
         """Return the settings, those of the environment included."""
         self._move_second_place()
+        self._become_movable()
         return Settings.load(self.config)
+
+    def _become_movable(self, *, adopting: bool = False) -> None:
+        """Write paths inside the home relative to it, as older versions did not."""
+        found = read_settings(self.config)
+        if "identity" in found:
+            return
+        here = self.path.resolve()
+        named = Path(str(found.get("secret_file", here / "secret.key"))).parent
+        if named not in (here, Path(HERE)):
+            if (here / "secret.key").exists() and not adopting:
+                raise LedgerError(
+                    f"{here} was copied or moved from {named}, whose ledger it would "
+                    "use. To go on with this one and retire the other, run 'reticent "
+                    f"home adopt --home {self.path}'."
+                )
+            if not adopting:
+                return  # its keys are kept elsewhere on purpose
+        self._write(
+            {
+                **_relative(found, str(named)),
+                "identity": f"{HERE}/{IDENTITY}",
+            }
+        )
+        settle_in(here)
+
+    def adopt(self) -> bool:
+        """Go on with this home if there are copies of it; see `home.identity.adopt`."""
+        self._become_movable(adopting=True)
+        settings = Settings.load(self.config)
+        return adopt(self.path.resolve(), settings.second_place)
+
+    def model_path(self, name: str) -> Path:
+        """Return where the current version of a model is stored."""
+        settings = self.settings()
+        if name not in settings.models:
+            raise InvalidParameterError(
+                f"there is no model {name!r}; this home has "
+                f"{', '.join(sorted(settings.models)) or 'none'}."
+            )
+        return settings.models[name].path
+
+    def new_model_path(self, name: str) -> Path:
+        """Return where the next version of a model goes."""
+        number, path = 1, self.models / name
+        while path.exists():
+            number += 1
+            path = self.models / f"{name}@{number}"
+        return path
 
     def _move_second_place(self) -> None:
         """Take the checkpoints out of a home that an older version made."""
@@ -147,10 +199,19 @@ class Home:
         found["datasets"][dataset] = asdict(budget)
         self._write(found)
 
-    def register(self, name: str) -> None:
-        """Write a model into the settings."""
+    def register(self, name: str, path: Path) -> None:
+        """Let a name stand for the model at a path, from now on."""
         found = read_settings(self.config)
-        found["models"][name] = str((self.models / name).resolve())
+        place = _relative(str(path.resolve()), str(self.path.resolve()))
+        known = found["models"].get(name)
+        kept = known if isinstance(known, dict) else {}
+        found["models"][name] = {**kept, "path": place} if kept else place
+        self._write(found)
+
+    def unregister(self, name: str) -> None:
+        """Take a model out of the settings."""
+        found = read_settings(self.config)
+        del found["models"][name]
         self._write(found)
 
     def new_key(
@@ -161,8 +222,18 @@ class Home:
         models: tuple[str, ...] | None = None,
         days: int | None = None,
     ) -> tuple[str, KeyRecord]:
-        """Make an API key and open the account that it is charged to."""
+        """Make an API key and open the account that it is charged to.
+
+        Nothing is made if a name cannot be, or a model is not there.
+        """
         settings = self.settings()
+        checked_name("client", client)
+        for model in models or ():
+            if model not in settings.models:
+                raise InvalidParameterError(
+                    f"there is no model {model!r} for the key; this home has "
+                    f"{', '.join(sorted(settings.models)) or 'none'}."
+                )
         with settings.open_ledger() as ledger:
             open_client(ledger, settings.client_budget, client)
         with settings.open_keyring() as keyring:
@@ -181,12 +252,8 @@ class Home:
         client : str
             Whose account is opened, if it is not open. See `reticent.home.answer_rows`.
         """
+        self.model_path(name)  # refuses a name that is not there
         settings = self.settings()
-        if name not in settings.models:
-            raise InvalidParameterError(
-                f"there is no model {name!r}; this home has "
-                f"{', '.join(sorted(settings.models))}."
-            )
         registry = open_registry(settings, name)
         with settings.open_ledger() as ledger:
             open_accounts(ledger, registry, settings)
@@ -201,16 +268,28 @@ class Home:
         scratch.replace(self.config)
 
     def _blank(self) -> dict[str, Any]:
-        here = self.path.resolve()
+        settle_in(self.path.resolve())
         return {
             "models": {},
             "datasets": {},
-            "ledger": f"sqlite:///{here / 'ledger.db'}",
+            "ledger": f"sqlite:///{HERE}/ledger.db",
             "checkpoints": str(
                 (self.second_place or self._default_second_place()).absolute()
             ),
-            "secret_file": str(here / "secret.key"),
-            "model_key_file": str(here / "signing.key"),
+            "secret_file": f"{HERE}/secret.key",
+            "model_key_file": f"{HERE}/signing.key",
+            "identity": f"{HERE}/{IDENTITY}",
             # The service listens on this machine alone unless told otherwise.
             "secure_cookies": False,
         }
+
+
+def _relative(found: Any, folder: str) -> Any:
+    """Return settings with {here} in the place of a folder."""
+    if isinstance(found, dict):
+        return {name: _relative(value, folder) for name, value in found.items()}
+    if isinstance(found, str):
+        for start in ("", "sqlite:///"):
+            if found.startswith(f"{start}{folder}/"):
+                return found.replace(folder, HERE, 1)
+    return found

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import math
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from reticent._files import check_own_file, check_own_folder
-from reticent._text import checked_name, strict_json
+from reticent._text import checked_name
 from reticent.errors import InvalidParameterError
 from reticent.home.api_keys import Keyring, KeyStore
 from reticent.home.key_tables import SQLKeys
 from reticent.home.model_settings import BudgetSettings, ModelSettings, made, put
-from reticent.home.second_place import second_place_risk
+from reticent.home.on_disk.identity import adopt, check_not_copied, check_not_retired
+from reticent.home.on_disk.second_place import second_place_risk
+from reticent.home.settings_files import (
+    SECRETS,
+    placed,
+    read_settings,
+    with_environment,
+)
 from reticent.ledger import ChainVerification, SQLLedger, end_process
 from reticent.signing import HMAC, key_from, secret_bytes
 from reticent.storage import StoredModel, load_model
 
 #: Names the file of settings, where none is given.
 CONFIG_VARIABLE = "RETICENT_CONFIG"
-_PREFIX = "reticent_"
-_SWITCHES = {
-    **dict.fromkeys(("true", "on", "yes", "1"), True),
-    **dict.fromkeys(("false", "off", "no", "0"), False),
-}
-_SECRETS = ("secret", "model_key", "encryption_key")
 _RANGES = {
     "checkpoint_every": (1, math.inf),
     "port": (0, 65535),
@@ -110,6 +108,8 @@ class Settings:
         How long a worker may go on accepting a key that another has revoked.
     reload_seconds : float
         How often a service looks for new, replaced and removed models; 0 never.
+    identity : path or None
+        Tells a home from its copies, which must not spend. ``reticent fit`` makes it.
     debug : bool
         Must be off. It is here so that switching it on is refused, not ignored.
     """
@@ -144,6 +144,7 @@ class Settings:
     shutdown_seconds: int = 30
     key_cache_seconds: float = 1.0
     reload_seconds: float = 2.0
+    identity: Path | None = None
     debug: bool = False
 
     def __post_init__(self) -> None:
@@ -169,7 +170,10 @@ class Settings:
                 "checkpoints must be a path. The text 'none' does without checkpoints; "
                 "a ledger that is put back from a backup then goes unnoticed."
             )
-        for name in ("checkpoints", *(f"{secret}_file" for secret in _SECRETS)):
+        for name in (
+            *("checkpoints", "identity"),
+            *(f"{secret}_file" for secret in SECRETS),
+        ):
             value = getattr(self, name)
             put(self, name, None if value is None else Path(value))
         self._check()
@@ -201,8 +205,12 @@ class Settings:
             Settings that go before both.
         """
         chosen = os.environ.get(CONFIG_VARIABLE) if path is None else path
-        found = {} if chosen is None else read_settings(Path(chosen))
-        found = {**_with_environment(found), **given}
+        found = {}
+        if chosen is not None:
+            folder = Path(chosen).resolve().parent
+            found = placed(read_settings(Path(chosen)), str(folder))
+        defaults = {each.name: each.default for each in fields(cls)}
+        found = {**with_environment(found, defaults), **given}
         names = {each.name for each in fields(cls)}
         needed = {each.name for each in fields(cls) if each.default is MISSING}
         for wrong, text in (
@@ -243,10 +251,22 @@ class Settings:
             encryption_key=encryption,
         )
 
-    def open_ledger(self) -> SQLLedger:
-        """Open the ledger; a failed write ends the process."""
+    def open_ledger(self, *, reading: bool = False) -> SQLLedger:
+        """Open the ledger; a failed write ends the process.
+
+        Parameters
+        ----------
+        reading : bool, default=False
+            Whether nothing will be spent: then a copy of a home may be opened, too.
+        """
         second = self.second_place
-        return SQLLedger(
+        # A ledger in a database server is one, however often the home is copied.
+        local = self.ledger.startswith("sqlite:")
+        home = None if self.identity is None else self.identity.parent
+        guarded = home is not None and local and not reading
+        if home is not None and guarded:
+            check_not_retired(home, second)
+        ledger = SQLLedger(
             self.ledger,
             checkpoints=second,
             signer=None if second is None else self.derived("checkpoints"),
@@ -254,16 +274,26 @@ class Settings:
             start=self.start,
             on_fatal=end_process,
         )
+        if home is not None and guarded:
+            try:
+                check_not_copied(home)
+            except BaseException:
+                ledger.close()
+                raise
+        return ledger
 
     def write_off(self, reason: str) -> ChainVerification:
         """Count every budget as spent, see `SQLLedger.write_off`."""
         second = self.second_place
-        return SQLLedger.write_off(
+        found = SQLLedger.write_off(
             self.ledger,
             reason=reason,
             checkpoints=second,
             signer=None if second is None else self.derived("checkpoints"),
         )
+        if self.identity is not None:
+            adopt(self.identity.parent, second)  # nothing is left to spend twice
+        return found
 
     def keyring(self, store: KeyStore) -> Keyring:
         """Return what makes and recognises the API keys in a store."""
@@ -278,84 +308,6 @@ class Settings:
             yield keyring
         finally:
             keyring.store.close()
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """Return what a TOML or JSON file holds; refuse one that is not ours alone."""
-    if path.suffix not in {".toml", ".json"}:
-        raise InvalidParameterError(f"{str(path)!r} must be a .toml or a .json file.")
-    check_own_folder(
-        path.parent, "the folder of the settings", error=InvalidParameterError
-    )
-    if not path.is_file():
-        raise InvalidParameterError(f"the settings file {str(path)!r} is not there.")
-    try:
-        text = path.read_text(encoding="utf-8")
-        found = tomllib.loads(text) if path.suffix == ".toml" else strict_json(text)
-    except InvalidParameterError as error:
-        raise InvalidParameterError(
-            f"the settings file {str(path)!r} is not valid json: {error}"
-        ) from None
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise InvalidParameterError(
-            f"the settings file {str(path)!r} is not valid {path.suffix[1:]}."
-        )
-    secret = any(name in found for name in _SECRETS)
-    check_own_file(
-        path, "the settings file", secret=secret, error=InvalidParameterError
-    )
-    return found
-
-
-def _with_environment(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with those of the environment laid over them."""
-    defaults = {each.name: each.default for each in fields(Settings)}
-    merged = dict(found)
-    # Whole values first, so that the order of variables decides nothing.
-    for variable, text in sorted(os.environ.items(), key=lambda item: _depth(item[0])):
-        name, *inner = variable.lower().removeprefix(_PREFIX).split("__")
-        if variable.lower().startswith(_PREFIX) and name in defaults:
-            merged[name] = _laid_over(
-                merged.get(name), inner, _read(name, text, defaults[name])
-            )
-    return merged
-
-
-def _depth(variable: str) -> tuple[int, str]:
-    return variable.count("__"), variable
-
-
-def _read(name: str, text: str, default: Any) -> Any:
-    """Return what a variable says: a switch, a text as it is, or a value in JSON."""
-    if isinstance(default, bool):
-        return _SWITCHES.get(text.lower(), text)
-    is_text = isinstance(default, str) or name in ("ledger", "checkpoints")
-    secret = name.removesuffix("_file") in _SECRETS
-    return text if is_text or secret else _value(text)
-
-
-def _value(text: str) -> Any:
-    """Return what a text says as JSON, else the text."""
-    try:
-        json.loads(text)
-    except ValueError:
-        return text
-    return strict_json(text)
-
-
-def _laid_over(known: Any, inner: list[str], value: Any) -> Any:
-    """Return `known` with a value at a place inside it; tables are merged."""
-    table = dict(known) if isinstance(known, Mapping) else {}
-    if inner:
-        table[inner[0]] = _laid_over(table.get(inner[0]), inner[1:], value)
-    elif isinstance(value, Mapping):
-        for name, part in value.items():
-            table[name] = _laid_over(table.get(name), [], part)
-    else:
-        return value
-    return table
 
 
 def _check_plain(name: str, value: Any, default: Any) -> None:

@@ -7,6 +7,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from reticent.errors import (
@@ -21,14 +22,13 @@ from reticent.home.accounts import charge_release, total_charges
 from reticent.home.dataset_budgets import DatasetBudget, planned, release_delta
 from reticent.home.fit_options import FitOptions
 from reticent.home.home import Home
-from reticent.home.lasting_sessions import SNAPSHOT
-from reticent.home.members import forget_members, write_members
 from reticent.home.model_choice import (
     asked_predictor,
     lasting_predictor,
     released_learner,
     taught_student,
 )
+from reticent.home.on_disk.members import write_members
 from reticent.ledger import Cap, Charge
 from reticent.schemas import Encoder, NumericTarget, Schema, read_batches, read_table
 from reticent.storage import load_model, save_model
@@ -91,12 +91,10 @@ def train_and_store(
         note(f"training on {os.fspath(data)} ...")
     with _heard(note, accept_noise=options.accept_noise):
         units = _train(model, encoder, data, options)
-    store_model(account, model, encoder, options, budget)
+    path = store_model(account, model, encoder, options, budget)
     shards = getattr(model, "shard_of_row_", None)
-    if units is None or shards is None:
-        forget_members(home, options.name)
-    else:
-        write_members(home, options.name, units, shards)
+    if units is not None and shards is not None:
+        write_members(home, path.name, units, shards)
     return model
 
 
@@ -179,7 +177,7 @@ def store_model(
     encoder: Encoder,
     options: FitOptions,
     budget: Budget,
-) -> None:
+) -> Path:
     """Write a model; what is paid once is paid before it gets its name.
 
     Parameters
@@ -194,9 +192,14 @@ def store_model(
         What was asked for.
     budget : Budget
         The dataset's, if it has none yet.
+
+    Returns
+    -------
+    Path
+        Where it is.
     """
     home = account.home
-    final = home.models / options.name
+    final = home.new_model_path(options.name)
     if options.lasting:
         opened = account.open_total(budget, total_charges(model.certificate_))
     else:
@@ -225,9 +228,6 @@ def store_model(
         except ReticentError:
             shutil.rmtree(path)
             raise
-        if final.exists():
-            shutil.rmtree(final)
-        for left in home.models.glob(f".{options.name}.*{SNAPSHOT}"):
-            left.unlink()  # of the model that is replaced
         path.rename(final)
-    home.register(options.name)
+    home.register(options.name, final)
+    return final

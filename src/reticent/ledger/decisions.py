@@ -386,7 +386,11 @@ def _known_answers(
 def _refusal(balance: Balance, request: Request, counts: Mapping[str, int]) -> str:
     asked = counts[str(balance.account)]
     left = balance.answers_left(request.charge)
+    share, _ = balance.share
+    used = "all" if share >= 1 else f"{100 * share:.0f} %"
+    what = balance.cap.budget if balance.cap.epsilon else "the cap"
     return (
-        f"{balance} is spent; {asked} more answers at this charge do not fit. Ask for "
-        f"at most {left}, or have the cap raised."
+        f"{balance.account}: {used} of {what} is spent; {asked} more answers at this "
+        f"charge do not fit. Ask for at most {left}, or have the cap raised ('reticent "
+        "accounts cap')."
     )

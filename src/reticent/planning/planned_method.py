@@ -62,6 +62,12 @@ class PlannedMethod(ABC):
         """Return what speaks for the method; asked once per plan."""
         return sketch.reason
 
+    def estimator_for(self, facts: Facts) -> str:
+        """Return the estimator's class for the task; a number needs a regressor."""
+        if facts.classifies:
+            return self.estimator
+        return self.estimator.replace("Classifier", "Regressor")
+
     def command(self, facts: Facts, sketch: Sketch) -> str | None:
         """Return a command line that runs the method, or None."""
         return None

@@ -245,7 +245,7 @@ def _option(method: PlannedMethod, facts: Facts, sketch: Sketch) -> Option:
         method=method.key,
         job=method.job,
         title=method.title,
-        estimator=method.estimator,
+        estimator=method.estimator_for(facts),
         **{**vars(sketch), "reason": method.reason(facts, sketch)},
         total=total,
         composition=composition,

@@ -20,6 +20,7 @@ from reticent.prediction.averaging_regressor import (
     PrivateAveragingRegressor,
 )
 from reticent.prediction.bounded_answers import BoundedAnswers
+from reticent.prediction.budgets import spent_so_far
 from reticent.prediction.consensus import (
     ConsensusInterface,
     ShardConsensus,
@@ -150,5 +151,6 @@ __all__ = [
     "relabeling_excess",
     "selection_excess",
     "shards_for_consensus",
+    "spent_so_far",
     "total_key",
 ]

@@ -24,9 +24,12 @@ from reticent.guarantees import (
     Certificate,
     Others,
     PureDP,
+    ReplaceOne,
     Scope,
+    ZeroOut,
     answers_within,
     claim,
+    epsilon_delta,
     range_running_total,
     repeat,
     spent_total,
@@ -219,6 +222,39 @@ def total_of(
     if not counts and others is not None:
         return spent_total({_recorded(others, own): 1}, cap.filter)
     return spent_total(counts, cap.filter, others)
+
+
+def spent_so_far(balance: Balance) -> Certificate[Any] | None:
+    """Return the total of an account in epsilon and delta; None if it is not known.
+
+    It is derived from the sums that the ledger keeps, and holds at every moment. It is
+    None if nothing was spent, and if what was spent is not known.
+
+    Parameters
+    ----------
+    balance : Balance
+        The account.
+    """
+    cap = balance.cap
+    if balance.spent == NO_SPEND or cap.method is Method.COUNT:
+        return None
+    sums = _unnamed(balance.spent, cap)
+    relation = ZeroOut(1) if cap.relation == ZeroOut.name else ReplaceOne(1)
+    losses: list[Any] = []
+    if sums.epsilon is not None:
+        losses.append(
+            ApproxDP(sums.epsilon, sums.delta) if sums.delta else PureDP(sums.epsilon)
+        )
+    if sums.rho is not None and not sums.delta:
+        losses.append(ZCDP(sums.rho))
+    statement = "the ledger's record of what was charged"
+    totals = [
+        spent_total(
+            {claim(loss, relation, Scope.INTERFACE, statement=statement): 1}, cap.filter
+        )
+        for loss in losses
+    ]
+    return min(totals, key=lambda total: epsilon_delta(total.guarantee), default=None)
 
 
 def _counted_total(

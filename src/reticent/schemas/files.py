@@ -186,6 +186,7 @@ def read_batches(
     labelled: bool = True,
     separator: str | None = None,
     written: FileFormat | None = None,
+    clip: bool = True,
 ) -> Iterator[Table]:
     """Read and validate a CSV or Parquet file in batches of rows.
 
@@ -203,6 +204,9 @@ def read_batches(
         The character between fields of a CSV file, if not that of `written`.
     written : FileFormat or None, default=None
         How a CSV file is written; None takes what the schema says.
+    clip : bool, default=True
+        Whether numbers outside a range are moved to its nearer end, where the schema
+        does so. If not, they are refused.
 
     Yields
     ------
@@ -218,7 +222,7 @@ def read_batches(
     if not (isinstance(rows, Integral) and not isinstance(rows, bool) and rows >= 1):
         raise InvalidParameterError(f"rows={rows!r} needs a whole number >= 1.")
     file = _opened(path, schema, _written(schema, separator, written), labelled)
-    return _validated(file, schema, int(rows), labelled=labelled)
+    return _validated(file, schema, int(rows), labelled=labelled, clip=clip)
 
 
 def _opened(
@@ -258,7 +262,7 @@ def _written(
 
 
 def _validated(
-    file: RecordFile, schema: Schema, rows: int, *, labelled: bool
+    file: RecordFile, schema: Schema, rows: int, *, labelled: bool, clip: bool
 ) -> Iterator[Table]:
     names = schema.needed(labelled=labelled)
     place = file.place
@@ -266,7 +270,7 @@ def _validated(
     for chunk in chunks:
         columns = {name: file.column(chunk.column(name)) for name in names}
         frame = NamedColumns(names, columns.__getitem__)
-        table = table_of(frame, schema, place, labelled=labelled)
+        table = table_of(frame, schema, place, labelled=labelled, clip=clip)
         place = place.after(len(table))
         yield table
     if place == file.place:
@@ -280,6 +284,7 @@ def read_table(
     labelled: bool = True,
     separator: str | None = None,
     written: FileFormat | None = None,
+    clip: bool = True,
 ) -> Table:
     """Read and validate a whole CSV or Parquet file.
 
@@ -291,6 +296,11 @@ def read_table(
         All rows, in the order of the file.
     """
     batches = read_batches(
-        path, schema, labelled=labelled, separator=separator, written=written
+        path,
+        schema,
+        labelled=labelled,
+        separator=separator,
+        written=written,
+        clip=clip,
     )
     return concatenated(list(batches))

@@ -71,7 +71,7 @@ class NumericBlock:
             if clip:
                 outside &= self.strict
             if outside.any():
-                raise self._outside(*_first(outside), place)
+                raise self._outside(*_first(outside), place, clip=clip)
         inside = np.minimum(np.maximum(numbers, self.low), self.high)
         inside += 0.0  # -0.0 becomes 0.0
         return inside
@@ -98,13 +98,17 @@ class NumericBlock:
             client="Send an ordinary decimal number.",
         )
 
-    def _outside(self, row: int, column: int, place: Place) -> InvalidDataError:
+    def _outside(
+        self, row: int, column: int, place: Place, *, clip: bool
+    ) -> InvalidDataError:
         low, high = plain_number(self.low[column]), plain_number(self.high[column])
         return place.cell(
             row,
             self.names[column],
             f"the number is outside the public range {low} to {high}.",
-            curator="Correct it, widen the range, or declare outside='clip'.",
+            curator="Correct it, widen the range, or declare outside='clip'."
+            if clip or self.strict[column]
+            else "Correct it, or have it moved to the nearer end with --clip.",
             client="Send a number inside"
             + (
                 "." if self.strict[column] else ", or clip=true to have it moved there."

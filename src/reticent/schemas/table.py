@@ -92,7 +92,12 @@ def concatenated(tables: list[Table]) -> Table:
 
 
 def table_of(
-    frame: NamedColumns, schema: Schema, place: Place, *, labelled: bool
+    frame: NamedColumns,
+    schema: Schema,
+    place: Place,
+    *,
+    labelled: bool,
+    clip: bool = True,
 ) -> Table:
     """Validate the columns of a frame; the schema has checked their names."""
     layout = schema.layout
@@ -120,7 +125,7 @@ def table_of(
         units = unit_ids(columns[schema.unit], schema.unit, place)
     return Table(
         schema,
-        layout.numeric.checked(numbers, place),
+        layout.numeric.checked(numbers, place, clip=clip),
         layout.category.checked(codes, place),
         label,
         units,

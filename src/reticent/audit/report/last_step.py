@@ -152,6 +152,8 @@ class VoteStep:
         for votes in (self.divisions(), self.extremes()):
             here = self.response(votes).probabilities
             for rows, moved in _neighbours(votes):
+                if not len(rows):  # nobody votes for the label that loses a vote
+                    continue
                 there = self.response(moved).probabilities
                 shown = _surely_shown(here[rows], there, trials).max(axis=1)
                 place = int(shown.argmax())

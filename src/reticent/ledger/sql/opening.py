@@ -33,7 +33,7 @@ from reticent.ledger.sql.store import Store
 from reticent.ledger.verification import ChainReplay
 
 _REMEDY = (
-    "If the newest copy is lost, call SQLLedger.write_off, or run 'reticent ledger "
+    "If the newest copy is lost, run 'reticent ledger "
     "write-off': it counts every budget as spent."
 )
 

@@ -63,7 +63,7 @@ def write_members(home: Home, name: str, units: Any, shards: NDArray[Any]) -> No
     home : Home
         The home.
     name : str
-        The model.
+        The folder of the model's version.
     units : array-like
         The unit of each row.
     shards : ndarray of int

@@ -1,0 +1,1 @@
+"""Commands about an installation: its models, its ledger, its keys, itself."""

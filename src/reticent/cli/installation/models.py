@@ -1,0 +1,159 @@
+"""``reticent models``: what is stored, which version is in use, what it promises."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from reticent.cli.options import HOME, AsJson, HomeOption
+from reticent.cli.output import Output, aligned, confirmed
+from reticent.cli.schema import described, protected
+from reticent.guarantees import in_plain_words
+from reticent.home import (
+    Home,
+    ServedModel,
+    dataset_account,
+    model_versions,
+    open_registry,
+    remove_model,
+    roll_back,
+)
+
+models_app = typer.Typer(
+    help="List, show and remove models, and go back to earlier versions.",
+    no_args_is_help=True,
+)
+Name = Annotated[str, typer.Argument(help="The name of a model.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")]
+
+
+@models_app.command("list")
+def show_all(home: HomeOption = HOME, as_json: AsJson = False) -> None:
+    """List the models of a home with what an answer costs."""
+    place = Home.existing(home)
+    settings = place.settings()
+    rows: list[tuple[str, ...]] = [("model", "version", "dataset", "answers")]
+    found = []
+    for name in sorted(settings.models):
+        model = open_registry(settings, name).models[name]
+        version = next(v for v in model_versions(place, name) if v.current)
+        found.append({**version.as_dict(), **_facts(model)})
+        dataset = model.stored.dataset.name
+        rows.append((name, str(version.number), dataset, _price(model)))
+    lines = aligned(rows) if found else ["no model yet; make one: 'reticent fit'."]
+    Output(as_json).result({"models": found}, lines)
+
+
+@models_app.command("show")
+def show(name: Name, home: HomeOption = HOME, as_json: AsJson = False) -> None:
+    """Show a model: what it promises, what is left of its budget, its columns.
+
+    Example: reticent models show income
+    """
+    place = Home.existing(home)
+    place.model_path(name)
+    settings = place.settings()
+    model = open_registry(settings, name).models[name]
+    schema = model.stored.schema
+    version = next(v for v in model_versions(place, name) if v.current)
+    with settings.open_ledger(reading=True) as ledger:
+        balance = ledger.balance(dataset_account(model.stored.dataset.name))
+    left = None if model.price is None else balance.answers_left(model.price)
+    about = "one row" if schema.unit is None else "one person"
+    certificate = model.certificate
+    lines = [
+        f"{name}, version {version.number} of {version.made}",
+        f"answers: {_price(model)}",
+        f"protects: {protected(schema)}",
+        f"promise: {certificate.headline()}",
+        in_plain_words(certificate, about=about),
+    ]
+    if left is not None:
+        lines.append(f"answers left: {left}, within {balance.cap.budget}")
+        lines.append(in_plain_words(balance.cap.budget, about=about))
+    lines += ["", *described(schema)]
+    found = {
+        **version.as_dict(),
+        **_facts(model),
+        "answers_left": left,
+        "certificate": certificate.as_dict(),
+        "schema": schema.as_dict(),
+    }
+    Output(as_json).result(found, lines)
+
+
+@models_app.command("versions")
+def versions(name: Name, home: HomeOption = HOME, as_json: AsJson = False) -> None:
+    """List the versions of a model, with the one in use."""
+    found = model_versions(Home.existing(home), name)
+    rows: list[tuple[str, ...]] = [("version", "made", "")]
+    rows += [(str(v.number), v.made, "in use" if v.current else "") for v in found]
+    Output(as_json).result({"versions": [v.as_dict() for v in found]}, aligned(rows))
+
+
+@models_app.command("rollback")
+def rollback(
+    name: Name,
+    version: Annotated[
+        int | None,
+        typer.Option(help="Which version.", show_default="the one before"),
+    ] = None,
+    home: HomeOption = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Put an earlier version of a model back in use.
+
+    What was paid for any version stays paid. A running service notices.
+
+    Example: reticent models rollback income
+    """
+    found = roll_back(Home.existing(home), name, version)
+    Output(as_json).result(
+        found.as_dict(),
+        [f"{name} is version {found.number} of {found.made} again."],
+    )
+
+
+@models_app.command("remove")
+def remove(
+    name: Name,
+    version: Annotated[
+        int | None,
+        typer.Option(help="Only this version.", show_default="all versions"),
+    ] = None,
+    yes: Yes = False,
+    home: HomeOption = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a model, or one version of it. What it has cost stays spent.
+
+    Example: reticent models remove income --yes
+    """
+    place = Home.existing(home)
+    place.model_path(name)
+    what = f"model {name!r}" if version is None else f"version {version} of {name!r}"
+    confirmed(f"Delete {what} for good?", yes=yes)
+    gone = remove_model(place, name, version)
+    Output(as_json).result(
+        {"model": name, "removed": gone},
+        [f"{what} is deleted. What it has cost stays spent."],
+    )
+
+
+def _price(model: ServedModel) -> str:
+    if model.lasting is not None:
+        return "free and without end, under one total"
+    if model.charge is None:
+        return "free, the model was released"
+    per = "answer" if model.consensus is None else "session"
+    return f"each {per} costs {model.certificate.guarantee}"
+
+
+def _facts(model: ServedModel) -> dict[str, Any]:
+    return {
+        "kind": model.stored.kind,
+        "dataset": model.stored.dataset.name,
+        "cost": model.loss,
+        "unit": model.stored.schema.unit,
+    }

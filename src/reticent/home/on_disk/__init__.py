@@ -1,0 +1,1 @@
+"""What a home keeps on disk: its identity, its versions, and copies of its ledger."""
