@@ -8,7 +8,15 @@ import pytest
 
 from reticent.cli.main import main
 from reticent.errors import InvalidParameterError
-from reticent.home import FitOptions, Home, answer_rows, erase_unit, train_and_store
+from reticent.home import (
+    FitOptions,
+    Home,
+    answer_rows,
+    erase_unit,
+    model_versions,
+    roll_back,
+    train_and_store,
+)
 from reticent.home.on_disk.members import keyed_hash, members_key, read_members
 from reticent.prediction.lasting import state as states
 from reticent.schemas import ClassLabel, Numeric, NumericTarget, Schema
@@ -240,3 +248,18 @@ def test_from_a_shell(clinic, capsys):
     (done,) = json.loads(capsys.readouterr().out)["models"]
     assert done["action"] == "shard refitted"
     assert not re.search(WHO, (home.path / "erasures.jsonl").read_text())
+
+
+def test_earlier_versions_go_with_the_person(clinic):
+    home, data = clinic
+    fit(clinic, shards=5, learner="linear")
+    fit(clinic, shards=5, learner="linear", replace=True)
+    assert home.model_path("model").name == "model@2"
+    roll_back(home, "model", 1)
+    (done,) = erase_unit(home, WHO, data, "clinic")
+    assert done.action in ("shard refitted", "shard retired")
+    # The members of version 1 were used, and version 2 cannot come back.
+    key = members_key(home)
+    assert read_members(home, "model").shard_of(keyed_hash(key, WHO)) is None
+    assert read_members(home, "model@2") is None
+    assert [version.number for version in model_versions(home, "model")] == [1]
