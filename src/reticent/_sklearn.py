@@ -94,3 +94,15 @@ def changes_output(step: Any) -> bool:
     """Whether `set_output` asks a step for data frames."""
     asked = getattr(step, "_sklearn_output_config", {})
     return any(form != "default" for form in asked.values())
+
+
+def _allow_guarantees() -> None:
+    """Let scikit-learn's notebooks show docstrings with a section ``Guarantee``."""
+    try:
+        from sklearn.externals._numpydoc.docscrape import NumpyDocString
+    except ImportError:  # a version that does not read docstrings
+        return
+    NumpyDocString.sections.setdefault("Guarantee", "")
+
+
+_allow_guarantees()

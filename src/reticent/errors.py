@@ -20,6 +20,7 @@
     ├── BudgetExhaustedError                    the budget does not cover the answer
     │   ├── AnswerLostError                     paid for, but its answer was lost
     │   └── ConsensusExhaustedError             no more answers in doubt are paid for
+    ├── ServiceError                            a service refused a request, or is away
     ├── NotDeployableError                      a certificate the service must refuse
     ├── SolverError (RuntimeError)              a preset target was not reached at fit
     ├── LedgerError                             the ledger cannot vouch for its state
@@ -68,6 +69,7 @@ __all__ = [
     "ReticentError",
     "ReticentWarning",
     "RuleError",
+    "ServiceError",
     "ShardFailureWarning",
     "SolverError",
     "TooFewRecordsError",
@@ -154,6 +156,37 @@ class AnswerLostError(BudgetExhaustedError):
 
 class ConsensusExhaustedError(BudgetExhaustedError):
     """A consensus session has no more answers in doubt to give."""
+
+
+class ServiceError(ReticentError):
+    """A service refused a request, or could not be reached.
+
+    Attributes
+    ----------
+    status : int
+        The HTTP status; 0 if there was no response.
+    code : str
+        The service's stable name for the error.
+    details : dict
+        Numbers and names that programs may need.
+    request_id : str
+        Finds the request in the service's log; may be empty.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        code: str,
+        details: dict[str, Any] | None = None,
+        request_id: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.details = details or {}
+        self.request_id = request_id
 
 
 class NotDeployableError(ReticentError):

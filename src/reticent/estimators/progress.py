@@ -1,4 +1,4 @@
-"""A progress bar, shown only on a terminal."""
+"""A progress bar, shown on terminals and in notebooks."""
 
 from __future__ import annotations
 
@@ -15,15 +15,20 @@ def with_progress(
 
     Counting tasks that are yielded, not finished, works with every joblib backend. The
     bar is tqdm's if it is installed, a plain counter otherwise; nothing is written to a
-    stream that is not a terminal.
+    stream that nobody watches.
     """
-    if stream is None or not stream.isatty():
+    if stream is None or not _watched(stream):
         return iter(tasks)
     try:
         from tqdm import tqdm
     except ImportError:
         return _with_counter(tasks, total=total, label=label, stream=stream)
     return iter(tqdm(tasks, total=total, desc=label, file=stream, leave=False))
+
+
+def _watched(stream: TextIO) -> bool:
+    """Say whether a stream is a terminal, or a notebook's."""
+    return stream.isatty() or type(stream).__module__.startswith("ipykernel.")
 
 
 def _with_counter(

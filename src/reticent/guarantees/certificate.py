@@ -132,6 +132,11 @@ class Certificate(Generic[G_co]):
 
         return as_text(self)
 
+    def _repr_html_(self) -> str:
+        from reticent.guarantees.render import as_html
+
+        return as_html(self)
+
     def walk(self) -> Iterator[Certificate[Any]]:
         """Yield this certificate and everything it rests on."""
         yield self

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from reticent._html import box, folded, listing, paragraph
+from reticent.errors import RuleError
 from reticent.guarantees.certificate import Certificate, Detail
+from reticent.guarantees.guess import in_plain_words
 from reticent.guarantees.rule import rules
 
 
@@ -21,6 +24,27 @@ def as_text(certificate: Certificate[Any]) -> str:
         lines.append("assuming that")
         lines += [f"  - {assumption}" for assumption in sorted(certificate.assumptions)]
     return "\n".join(_one_line(line) for line in lines)
+
+
+def as_html(certificate: Certificate[Any]) -> str:
+    """Render a certificate for notebooks: the promise, in plain words, and why."""
+    try:
+        words = paragraph(in_plain_words(certificate))
+    except RuleError:  # it is about something else than privacy
+        words = ""
+    assumed = [str(assumption) for assumption in sorted(certificate.assumptions)]
+    return box(
+        paragraph(certificate.headline(), strong=True),
+        words,
+        paragraph("It assumes that") if assumed else "",
+        listing(assumed),
+        folded("Why", _steps(certificate)),
+    )
+
+
+def _steps(node: Certificate[Any]) -> str:
+    title = f"{node.guarantee} for {node.released()}  [{_reason(node)}]"
+    return folded(_one_line(title), *(_steps(premise) for premise in node.premises))
 
 
 def _one_line(line: str) -> str:

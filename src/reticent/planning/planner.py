@@ -14,7 +14,7 @@ from reticent.planning.all_methods import METHODS
 from reticent.planning.facts import Facts, PlanArguments
 from reticent.planning.option import ERROR, Option, Sketch
 from reticent.planning.planned_method import PlannedMethod
-from reticent.planning.report import table
+from reticent.planning.report import page, table
 
 _MOST_ROWS = 10**10
 _MOST_QUERIES = 10**9
@@ -67,6 +67,9 @@ class Plan:
 
     def __str__(self) -> str:
         return table(self)
+
+    def _repr_html_(self) -> str:
+        return page(self)
 
     def plot(self, path: Any = None) -> Any:
         """Draw expected error against queries, epsilon and rows; needs matplotlib.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reticent._html import box, paragraph
+from reticent._html import table as _html_table
+
 if TYPE_CHECKING:
     from reticent.planning.option import Option
     from reticent.planning.planner import Plan
@@ -101,3 +104,9 @@ def table(plan: Plan) -> str:
         for line in cells
     ]
     return "\n".join([*lines, "", *remarks(plan)])
+
+
+def page(plan: Plan) -> str:
+    """Return a plan as HTML for notebooks."""
+    header, *lines = rows(plan)
+    return box(_html_table(header, lines), *(paragraph(line) for line in remarks(plan)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 import threading
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._html import box, paragraph, table
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.errors import AccountOpenError, InvalidParameterError
-from reticent.guarantees import Budget, Certificate
+from reticent.guarantees import Budget, Certificate, in_plain_words
 from reticent.ledger import (
     AccountId,
     AccountScope,
@@ -217,6 +219,23 @@ class PredictionInterface:
         accounts += [] if client is None else self._client_accounts(client)
         balances = [self.ledger.balance(account) for account in accounts]
         return min(balance.answers_left(self.charge) for balance in balances)
+
+    def _repr_html_(self) -> str:
+        spent = self.spent()
+        left = self.remaining()
+        told = "no limit" if left == math.inf else f"{left:,.0f}"
+        return box(
+            paragraph(f"Answers under {self.budget} in total", strong=True),
+            paragraph(in_plain_words(self.budget)),
+            table(
+                ("", ""),
+                (
+                    ("spent so far", "nothing" if spent is None else spent.headline()),
+                    ("answers left", told),
+                    ("one answer", self.certificate.headline()),
+                ),
+            ),
+        )
 
     def _client_accounts(self, client: str) -> tuple[AccountId, ...]:
         """Return the client's account, opened if it is new to this interface."""
