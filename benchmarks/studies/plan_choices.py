@@ -22,7 +22,6 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks import data
-from benchmarks.studies.release_accuracy import declared
 from reticent.errors import BudgetExhaustedError
 from reticent.guarantees import Budget
 from reticent.planning import Option, plan
@@ -100,8 +99,7 @@ def load(name: str) -> Table:
     if name in SKLEARN:
         return from_sklearn(name)
     task = data.load(name)
-    document = json.loads((data.folder() / "schema.json").read_text())[name]
-    schema, frame = declared(document)
+    schema, frame, _ = data.declared(name)
     return Table(labelled(schema, 2), frame, task.y, task.train, task.test[:MOST_TEST])
 
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from sklearn.linear_model import LogisticRegression, RidgeCV
 
 from benchmarks import data, peers
@@ -31,7 +30,7 @@ from reticent.learners import (
     OutputPerturbationClassifier,
     OutputPerturbationRegressor,
 )
-from reticent.schemas import Categorical, Encoder, Schema
+from reticent.schemas import Categorical, Encoder
 
 RESULTS = Path(__file__).parent.parent / "results" / "release_accuracy.json"
 DELTA = 1e-6
@@ -68,8 +67,7 @@ class Tables:
         self.name, self.bounds = name, self.task.bounds
         self.train = self.task.train[: extent.training]
         self.test = self.task.test[: extent.test]
-        document = json.loads((data.folder() / "schema.json").read_text())[name]
-        self.schema, self.frame = declared(document)
+        self.schema, self.frame, _ = data.declared(name)
         self.n_columns = self.schema.n_columns
 
     def encoded(self, basis: str) -> tuple[np.ndarray, float]:
@@ -79,12 +77,6 @@ class Tables:
 
     def score(self, model: object, rows: np.ndarray) -> float:
         return float(model.score(rows[self.test], self.task.y[self.test]))
-
-
-def declared(document: dict) -> tuple[Schema, pd.DataFrame]:
-    """Return the declared schema and the rows as it wants them."""
-    schema, frame, _ = data.declared(document)
-    return schema, frame
 
 
 def releases(tables: Tables, norm: float) -> dict[str, Callable[[float, int], object]]:

@@ -13,12 +13,15 @@ import pandas as pd
 from reticent.schemas import Categorical, Encoder, Numeric, Schema
 
 HERE = Path(__file__).parent
+#: Public facts about the columns: ranges and levels, from codebooks.
+SCHEMA = HERE / "schema.json"
+CACHE = HERE.parent / "cache"
 TRANSFORMS = {"slog1p": "signed_log1p"}
 #: Where the data are looked for, first match wins.
 PLACES = [
-    Path(os.environ.get("RETICENT_DATA", HERE / "cache")),
-    HERE / "cache",
-    HERE.parent.parent / "shared" / "data",
+    Path(os.environ.get("RETICENT_DATA", CACHE)),
+    CACHE,
+    HERE.parents[2] / "shared" / "data",
 ]
 
 
@@ -66,22 +69,37 @@ class Columns:
         return np.nan_to_num(Encoder(self.schema, scale="unit").transform(table))
 
 
-def folder() -> Path:
+def own_folder() -> Path:
+    """Return where fetched data are kept."""
+    return PLACES[0]
+
+
+def document(name: str) -> dict:
+    """Return the public facts about a data set."""
+    return json.loads(SCHEMA.read_text("utf-8"))[name]
+
+
+def folder(name: str = "adult") -> Path:
+    """Return the first place that has a data set."""
     for place in PLACES:
-        if (place / "schema.json").exists():
+        if all((place / file).exists() for file in document(name)["files"].values()):
             return place
     raise SystemExit(
-        "the benchmark data are not here; looked in "
+        f"the benchmark data are not here: {name}; looked in "
         + ", ".join(str(place) for place in PLACES)
-        + ". Put the data sets and schema.json into benchmarks/cache, or set "
-        "RETICENT_DATA."
+        + ". Fetch them with `python -m benchmarks.data`, or set RETICENT_DATA."
     )
+
+
+def read(name: str) -> list[pd.DataFrame]:
+    """Return the tables of a data set, its training rows first."""
+    files, place = document(name)["files"].values(), folder(name)
+    return [pd.read_parquet(place / file) for file in files]
 
 
 def load(name: str, *, seed: int = 0) -> Task:
     """Load a data set; sets without a published split get a random one by `seed`."""
-    schema = json.loads((folder() / "schema.json").read_text())[name]
-    parts = [pd.read_parquet(folder() / file) for file in schema["files"].values()]
+    schema, parts = document(name), read(name)
     frame = pd.concat(parts, ignore_index=True)
     raw, encoded, categorical = _encode(frame, schema["features"])
     target = frame[schema["target"]]
@@ -106,21 +124,18 @@ def load_columns(name: str, *, all_labels: bool = False, seed: int = 0) -> Colum
     `all_labels` keeps every label of a target, not one against all others.
     """
     task = load(name, seed=seed)
-    document = json.loads((folder() / "schema.json").read_text())[name]
-    schema, frame, target = declared(document)
+    schema, frame, target = declared(name)
     y = pd.factorize(target, sort=True)[0] if all_labels else task.y
     X = Encoder(schema, style="ordinal").transform(schema.table(frame, name=name))
     return Columns(name, schema, frame, X, y, task.train, task.test, task.bounds)
 
 
-def declared(document: dict) -> tuple[Schema, pd.DataFrame, pd.Series]:
+def declared(name: str) -> tuple[Schema, pd.DataFrame, pd.Series]:
     """Return the declared schema, the rows as it wants them, and the target."""
-    files = document["files"].values()
-    frame = pd.concat(
-        [pd.read_parquet(folder() / file) for file in files], ignore_index=True
-    )
+    facts = document(name)
+    frame = pd.concat(read(name), ignore_index=True)
     columns, values = {}, {}
-    for name, column in document["features"].items():
+    for name, column in facts["features"].items():
         if column["kind"] == "categorical":
             columns[name] = Categorical([str(level) for level in column["values"]])
             values[name] = frame[name].astype(str)
@@ -133,7 +148,7 @@ def declared(document: dict) -> tuple[Schema, pd.DataFrame, pd.Series]:
             missing=bool(frame[name].isna().any()),
         )
         values[name] = frame[name].astype(float)
-    return Schema(columns), pd.DataFrame(values), frame[document["target"]]
+    return Schema(columns), pd.DataFrame(values), frame[facts["target"]]
 
 
 def _encode(frame: pd.DataFrame, features: dict) -> tuple:
