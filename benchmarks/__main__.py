@@ -1,17 +1,24 @@
 """Run every benchmark, collect what they print, and compare with the last run.
 
-    python -m benchmarks [--quick] [--only WORD]
+    python -m benchmarks [--quick] [--only WORD] [--missing] [--again] [--estimate]
 
 `benchmarks.parts` finds the parts. Ratios are numbers under a name with "ratio",
 "times_faster" or " / " in it, accuracies are means under "accuracy";
 `benchmarks.report` says which of them should be large, and which are worse.
 
 A quick run takes under five minutes: smaller sizes, one table, two seeds; a part that
-would not end in time is left out, and the report says so. Studies that take no times
-run two at once, everything else alone. Results go to benchmarks/results/bench.json
-(bench_quick.json) and to docs/reference/benchmarks.md; a full run also keeps what each
-speed script printed, in benchmarks/results/speed_*.json. With `--only`, a quick run
-writes nothing and a full one replaces those parts.
+would not end in time is left out, and the report says so. A full run takes at most
+three hours. What each part of it printed is kept at once, in
+benchmarks/results/bench.unfinished.json: a run that was interrupted, or that ran out of
+time, goes on where it stopped; `--again` starts over. `--estimate` says how long the
+parts to come took last time. Studies that take no times run two at once, everything
+else alone, the longest studies last.
+
+Results go to benchmarks/results/bench.json (bench_quick.json) and to
+docs/reference/benchmarks.md; a full run also keeps what each speed script printed, in
+benchmarks/results/speed_*.json. With `--only`, a quick run writes nothing and a full
+one replaces those parts. `--missing` runs the parts that the last run does not have,
+and adds them to it.
 
 A part with a number that is worse than in the last committed run is run once more, and
 the better numbers count: noise of a busy machine rarely strikes twice in one place. The
@@ -26,9 +33,11 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from benchmarks import page
@@ -36,6 +45,8 @@ from benchmarks.parts import RESULTS, ROOT, Part, keep, parts, run_part
 from benchmarks.report import Run, better_of, compared
 
 QUICK_SECONDS, QUICK_PART_SECONDS = 285.0, 75.0
+FULL_SECONDS = 3 * 3600.0
+UNFINISHED = RESULTS / "bench.unfinished.json"
 AT_ONCE = min(2, os.cpu_count() or 1)
 Runner = Callable[[Part], dict[str, Any]]
 
@@ -44,6 +55,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="under five minutes")
     parser.add_argument("--only", default="", help="parts whose name holds this word")
+    parser.add_argument("--missing", action="store_true", help="not in the last run")
+    parser.add_argument("--again", action="store_true", help="start a full run over")
+    parser.add_argument("--estimate", action="store_true", help="say how long, no more")
     asked = parser.parse_args()
     run = Run(
         mode="quick" if asked.quick else "full",
@@ -51,17 +65,64 @@ def main() -> int:
     )
     path = RESULTS / run.file
     last, commit = committed(path.relative_to(ROOT).as_posix())
+    known = read(path)
     chosen = [part for part in parts() if asked.only in part.name]
-    run_all(run, chosen, runner(quick=asked.quick))
+    if asked.missing:
+        chosen = [part for part in chosen if part.name not in known.get("parts", {})]
+    unfinished = Unfinished(UNFINISHED, resume=not (asked.quick or asked.again))
+    if asked.estimate:
+        say(estimate(chosen, known, unfinished))
+        return 0
+    run_all(run, chosen, runner(quick=asked.quick, unfinished=unfinished))
     settle(run, last, {part.name: part for part in chosen}, quick=asked.quick)
     run.compared_with = commit
     result = run.as_dict()
-    if not (asked.only and asked.quick):
-        if asked.only and path.exists():
-            result = merged(json.loads(path.read_text(encoding="utf-8")), result)
+    if not (asked.only and asked.quick) or asked.missing:
+        if (asked.only or asked.missing) and known:
+            result = merged(known, result)
         path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         page.write()
+    if all(part["state"] != "out of time" for part in run.parts.values()):
+        unfinished.end()
     return verdict(run)
+
+
+def read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+class Unfinished:
+    """What the parts of a full run printed so far, kept for the next attempt."""
+
+    def __init__(self, path: Path, *, resume: bool) -> None:
+        self.path = path
+        self.parts: dict[str, dict[str, Any]] = read(path) if resume else {}
+        self.lock = threading.Lock()
+
+    def add(self, name: str, ended: dict[str, Any]) -> None:
+        with self.lock:
+            self.parts[name] = ended
+            beside = self.path.with_suffix(".new")
+            beside.write_text(json.dumps(self.parts) + "\n", encoding="utf-8")
+            os.replace(beside, self.path)
+
+    def end(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+def estimate(
+    chosen: list[Part], known: Mapping[str, Any], unfinished: Unfinished
+) -> str:
+    """Say how long the parts took last time that have not been run yet."""
+    todo = [part for part in chosen if part.name not in unfinished.parts]
+    times = {name: part["seconds"] for name, part in known.get("parts", {}).items()}
+    free = sum(times.get(part.name, 0.0) for part in todo if not part.timed)
+    alone = sum(times.get(part.name, 0.0) for part in todo if part.timed)
+    new = [part.name for part in todo if part.name not in times]
+    minutes = (free / AT_ONCE + alone) / 60
+    unknown = f"; no time is known of {', '.join(new)}" if new else ""
+    most = f"at most {FULL_SECONDS / 3600:.0f} hours in all"
+    return f"{len(todo)} parts: about {minutes:.0f} minutes{unknown}; {most}"
 
 
 def merged(known: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -78,19 +139,25 @@ def merged(known: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def runner(*, quick: bool) -> Runner:
+def runner(*, quick: bool, unfinished: Unfinished | None = None) -> Runner:
     """Return what runs a part within the time that is left."""
-    end = time.perf_counter() + QUICK_SECONDS
+    end = time.perf_counter() + (QUICK_SECONDS if quick else FULL_SECONDS)
 
     def one(part: Part) -> dict[str, Any]:
-        limit = min(end - time.perf_counter(), QUICK_PART_SECONDS) if quick else None
-        if limit is not None and limit < 5:
+        if not quick and unfinished and part.name in unfinished.parts:
+            say(f"{part.name:28s} was run before the interruption")
+            return unfinished.parts[part.name]
+        limit = end - time.perf_counter()
+        limit = min(limit, QUICK_PART_SECONDS) if quick else limit
+        if limit < 5:
             ended: dict[str, Any] = {"state": "out of time", "seconds": 0.0}
         else:
             ended = run_part(part, quick=quick, limit=limit)
         say(f"{part.name:28s} {ended['state']:12s} {ended['seconds']:7.1f} s")
         if not quick:
             keep(part, ended)
+            if unfinished and ended["state"] == "done":
+                unfinished.add(part.name, ended)
         return ended
 
     return one
@@ -98,7 +165,7 @@ def runner(*, quick: bool) -> Runner:
 
 def run_all(run: Run, chosen: list[Part], one: Runner) -> None:
     """Run the parts: those that take no times two at once, the others alone."""
-    free = [part for part in chosen if not part.timed]
+    free = sorted((p for p in chosen if not p.timed), key=lambda part: part.long)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for part, ended in zip(free, pool.map(one, free), strict=True):
             run.add(part.name, ended)

@@ -29,19 +29,24 @@ worse than the committed one in two measurements: a ratio by a factor of {quick}
 run: {full}), an exponent by {exponent}, an accuracy of ours by {points} points and four
 standard errors.
 
-The benchmarks read data from `benchmarks/cache`, or from the folder `RETICENT_DATA`.
-Without these data they use the Adult records of the package and tables of scikit-learn;
-studies that need other data say so. Other libraries run in their own environment,
-`.venv-peers`, which `python -m benchmarks.peers` creates. Without it a quick run leaves
-them out and says so.
+`python -m benchmarks.data` fetches the data sets from their public homes (UCI, and a
+textbook's copy of California) into `benchmarks/cache`, or into the folder
+`RETICENT_DATA`. It compares the SHA-256 checksum of what each table *contains* with
+that of the tables measured here, and refuses others; archives and their own checksums
+may change. Without these data the benchmarks use the Adult records of the package and
+tables of scikit-learn; studies that need other data say so. Other libraries run in
+their own environment, `.venv-peers`, which `python -m benchmarks.peers` creates.
+Without it a quick run leaves them out and says so.
 """
 
 LONG = """\
-A full run takes hours, so its parts were run one by one with
+A full run takes at most three hours. What each part printed is kept at once, so that a
+run that was interrupted or ran out of time goes on where it stopped;
+`python -m benchmarks --estimate` says how long the rest took last time. The full run
+below was not made in one go: parts were run one by one with
 `python -m benchmarks --only PART`. Growth takes about 25 minutes. The fit of 10^8 rows
-takes four minutes and needs a file of 2.3 GB. The longest part is `release_accuracy`:
-about 2,600 fits of other libraries and 2,000 of ours, which can be run by data set
-(`--data`) and by library (`--peers`).
+takes four minutes and needs a file of 2.3 GB. The longest part is `release`, which
+keeps every single measurement (`python -m benchmarks.studies.release --estimate`).
 """
 
 

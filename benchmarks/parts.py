@@ -29,10 +29,12 @@ NO_DATA = "the benchmark data are not here"
 # Accuracy against the peers comes first, so that no quick run ends without it.
 FIRST = (
     "studies/equal_terms",
-    "studies/release_accuracy",
+    "studies/release",
     "studies/ask_accuracy",
     "studies/public_student",
 )
+# These take an hour or more in full and can be interrupted, so they come last there.
+LONG = {"studies/release", "studies/lasting"}
 # These take times themselves, so nothing may run beside them.
 TIMED_STUDIES = {"studies/scale_plan"}
 # What a quick run leaves out: replicas on PostgreSQL, which take minutes to start.
@@ -49,6 +51,10 @@ class Part:
     @property
     def timed(self) -> bool:
         return not self.name.startswith("studies/") or self.name in TIMED_STUDIES
+
+    @property
+    def long(self) -> bool:
+        return self.name in LONG
 
     def takes(self, option: str) -> bool:
         last = self.command[-1]

@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 
 from benchmarks import headline, page, peers
-from benchmarks.__main__ import committed, merged, runner, settle, verdict
+from benchmarks.__main__ import (
+    Unfinished,
+    committed,
+    estimate,
+    merged,
+    runner,
+    settle,
+    verdict,
+)
 from benchmarks.parts import FIRST, RESULTS, Part, json_in, parts, run_part
 from benchmarks.report import FACTOR, Run, accuracies_of, compared, ratios_of
-from benchmarks.studies import equal_terms, lasting, release_table
+from benchmarks.studies import equal_terms, lasting
 from tests.test_layout import ROOT
 
 PRINTED = {
@@ -145,7 +153,7 @@ def test_the_committed_run_was_compared_with_one_before():
     assert found["factor"] == FACTOR["quick"]
 
 
-LATER = ("lasting", "reuse_widths", "shard_counts", "tuned")
+LATER = ("lasting", "release", "release_accuracy", "reuse_widths", "shard_counts", "tuned")
 
 
 def test_the_committed_quick_run_left_nothing_out():
@@ -239,16 +247,25 @@ def test_the_page_is_made_of_the_results():
     assert page.PAGE.read_text("utf-8") == page.rendered()
 
 
-def test_the_table_of_releases_is_the_results():
-    text = (ROOT / "docs" / "explain" / "releasing-linear.md").read_text("utf-8")
-    results = json.loads(release_table.RESULTS.read_text("utf-8"))
-    lines = release_table.rows(results)
-    assert "\n".join(lines) in text
-    results["bank"]["ours"]["1.0"] = {
-        name: {**entry, "mean": entry["mean"] - 0.01}
-        for name, entry in results["bank"]["ours"]["1.0"].items()
+def test_a_full_run_goes_on_where_it_was_interrupted(tmp_path):
+    script = tmp_path / "part.py"
+    script.write_text('print(\'{"walk": {"ratio": 2.0}}\')\n')
+    part = Part("studies/made-up", (str(script),))
+    path = tmp_path / "unfinished.json"
+    run_full = runner(quick=False, unfinished=Unfinished(path, resume=True))
+    assert run_full(part)["state"] == "done"
+    script.write_text("raise SystemExit('run again')\n")
+    known = {"parts": {"studies/made-up": {"seconds": 60.0}}}
+    resumed = Unfinished(path, resume=True)
+    assert runner(quick=False, unfinished=resumed)(part)["printed"] == {
+        "walk": {"ratio": 2.0}
     }
-    assert "\n".join(release_table.rows(results)) not in text
+    assert estimate([part], known, resumed).startswith("0 parts")
+    over = Unfinished(path, resume=False)
+    assert estimate([part], known, over).startswith("1 parts: about 0 minutes")
+    assert runner(quick=False, unfinished=over)(part)["state"] == "failed"
+    resumed.end()
+    assert not path.exists()
 
 
 def test_the_headline_numbers_are_the_results(monkeypatch):

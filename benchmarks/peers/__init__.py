@@ -45,8 +45,13 @@ def run(
     test: tuple[np.ndarray, np.ndarray],
     jobs: list[dict],
     bounds: tuple[np.ndarray, np.ndarray],
+    *,
+    worker: str = "worker.py",
 ) -> list[dict]:
-    """Fit and score peers; `jobs` name a model, its settings and a seed each."""
+    """Fit and score peers; `jobs` name a model, its settings and a seed each.
+
+    `worker` is the program of this folder that does it.
+    """
     set_up()
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data.npz"
@@ -60,7 +65,7 @@ def run(
             high=bounds[1],
         )
         done = subprocess.run(
-            [PYTHON, HERE / "worker.py", data],
+            [PYTHON, HERE / worker, data],
             input=json.dumps(jobs),
             capture_output=True,
             text=True,

@@ -31,14 +31,14 @@ def build(job, n_columns, low, high):
                 max_depth=job.get("max_depth", 5),
                 epsilon=epsilon,
                 bounds=(low, high),
-                classes=[0, 1],
+                classes=job.get("classes", [0, 1]),
                 random_state=seed,
             ),
             "diffprivlib.DecisionTreeClassifier": lambda: models.DecisionTreeClassifier(
                 max_depth=job.get("max_depth", 5),
                 epsilon=epsilon,
                 bounds=(low, high),
-                classes=[0, 1],
+                classes=job.get("classes", [0, 1]),
                 random_state=seed,
             ),
             "diffprivlib.LinearRegression": lambda: models.LinearRegression(

@@ -7,15 +7,15 @@ the test rows, and nobody pays for that.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from benchmarks.studies import release_accuracy
+from benchmarks.studies import release_methods
 from benchmarks.studies.lasting_rivals import DELTA, Cell, Rival, Rows
+from benchmarks.studies.release_peers import peer_methods
 from reticent.guarantees import gaussian_ratio
 from reticent.schemas import Categorical
 
@@ -177,24 +177,8 @@ class Peer(Rival):
         return not name.endswith("7")  # of seven labels, peers know too little
 
     def score(self, cell: Cell, rows: Rows) -> dict[str, Any]:
-        extent = replace(release_accuracy.FULL, epsilons=(cell.total,), seeds=1)
-        tables = release_accuracy.Tables(rows.file, extent)
-        tables.train = rows.train
-        tables.test = np.concatenate(rows.sessions(cell.questions, cell.seed))
-        encoded, raw = (
-            [{**job, "seed": cell.seed} for job in jobs if self.word in job["model"]]
-            for jobs in release_accuracy.their_jobs(tables)
-        )
-        width = tables.task.encoded.shape[1]
-        between = (np.zeros(width), np.ones(width))
-        codes = np.nan_to_num(tables.task.raw, nan=0.0)
-        ends = release_accuracy.declared_ranges(tables)
-        scored = []
-        for X, jobs, bounds in (
-            (tables.task.encoded, encoded, between),
-            (codes, raw, ends),
-        ):
-            if jobs:
-                scored += release_accuracy.run_peers(tables, X, jobs, bounds)
-        scores = [each.get("accuracy", each.get("r2")) for each in scored]
-        return {"score": max(score for score in scores if score is not None)}
+        table = release_methods.Rows(rows.file)
+        table.train = rows.train
+        table.test = np.concatenate(rows.sessions(cell.questions, cell.seed))
+        method = peer_methods()[self.word]
+        return {"score": max(method.scores(table, cell.total, cell.seed).values())}
