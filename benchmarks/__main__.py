@@ -18,7 +18,7 @@ Results go to benchmarks/results/bench.json (bench_quick.json) and to
 docs/reference/benchmarks.md; a full run also keeps what each speed script printed, in
 benchmarks/results/speed_*.json. With `--only`, a quick run writes nothing and a full
 one replaces those parts. `--missing` runs the parts that the last run does not have,
-and adds them to it.
+and adds them to it, however long they take.
 
 A part with a number that is worse than in the last committed run is run once more, and
 the better numbers count: noise of a busy machine rarely strikes twice in one place. The
@@ -68,18 +68,24 @@ def main() -> int:
     known = read(path)
     chosen = [part for part in parts() if asked.only in part.name]
     if asked.missing:
-        chosen = [part for part in chosen if part.name not in known.get("parts", {})]
+        done = {name for name, one in known["parts"].items() if one["state"] == "done"}
+        chosen = [part for part in chosen if part.name not in done]
     unfinished = Unfinished(UNFINISHED, resume=not (asked.quick or asked.again))
     if asked.estimate:
         say(estimate(chosen, known, unfinished))
         return 0
-    run_all(run, chosen, runner(quick=asked.quick, unfinished=unfinished))
+    in_time = asked.quick and not asked.missing
+    run_all(
+        run, chosen, runner(quick=asked.quick, unfinished=unfinished, in_time=in_time)
+    )
     settle(run, last, {part.name: part for part in chosen}, quick=asked.quick)
     run.compared_with = commit
     result = run.as_dict()
     if not (asked.only and asked.quick) or asked.missing:
         if (asked.only or asked.missing) and known:
             result = merged(known, result)
+        if asked.missing:
+            result["comparison"] = known["comparison"]  # what was there was compared
         path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         page.write()
     if all(part["state"] != "out of time" for part in run.parts.values()):
@@ -139,16 +145,22 @@ def merged(known: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def runner(*, quick: bool, unfinished: Unfinished | None = None) -> Runner:
-    """Return what runs a part within the time that is left."""
-    end = time.perf_counter() + (QUICK_SECONDS if quick else FULL_SECONDS)
+def runner(
+    *, quick: bool, unfinished: Unfinished | None = None, in_time: bool | None = None
+) -> Runner:
+    """Return what runs a part within the time that is left.
+
+    `in_time` ends a part and a run after the seconds of a quick run.
+    """
+    hurry = quick if in_time is None else in_time
+    end = time.perf_counter() + (QUICK_SECONDS if hurry else FULL_SECONDS)
 
     def one(part: Part) -> dict[str, Any]:
         if not quick and unfinished and part.name in unfinished.parts:
             say(f"{part.name:28s} was run before the interruption")
             return unfinished.parts[part.name]
         limit = end - time.perf_counter()
-        limit = min(limit, QUICK_PART_SECONDS) if quick else limit
+        limit = min(limit, QUICK_PART_SECONDS) if hurry else limit
         if limit < 5:
             ended: dict[str, Any] = {"state": "out of time", "seconds": 0.0}
         else:

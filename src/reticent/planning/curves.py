@@ -12,7 +12,7 @@ Everything here is an *estimate* from a stated model, not a promise. The model:
   to the error of chance.
 
 The constants were measured on public tables (`benchmarks/studies/plan_curves.py` and
-`release_accuracy.py`).
+`release_accuracy.py`, which `release.py` has replaced).
 """
 
 from __future__ import annotations
