@@ -15,16 +15,17 @@ from reticent.errors import InvalidDataError
 from reticent.estimators import (
     STEPS,
     CodedColumns,
+    PartitionPlan,
     RoundBudget,
     Rounds,
     UnitRows,
     fit_prior,
     noisy_shares,
     part_scores,
-    plan_partitions,
 )
-from reticent.estimators.partitions import prior as learning
-from reticent.estimators.partitions.sums import part_sums
+from reticent.estimators.partitions import descent as learning
+from reticent.estimators.partitions.features import part_features
+from reticent.estimators.partitions.sums import PackedParts
 from reticent.estimators.partitions.trees import random_trees, single_columns
 from reticent.guarantees.gaussian_curve import gaussian_delta
 from reticent.mechanisms import UnitFilter, noise_source
@@ -46,7 +47,7 @@ def some_partitions(seed, depth=3):
     trees = random_trees(
         COLUMNS, shares, n_trees=6, depth=depth, source=noise_source(seed)
     )
-    return single_columns(COLUMNS, shares, 16).joined(trees)
+    return single_columns(COLUMNS).joined(trees)
 
 
 def dense(partitions, codes):
@@ -59,8 +60,13 @@ def dense(partitions, codes):
     return found
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 50), st.integers(1, 8))
-def test_scores_and_sums_are_those_of_a_dense_matrix(seed, n_rows, depth):
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 50),
+    st.integers(1, 8),
+    st.sampled_from([1, 300, 70_000]),
+)
+def test_scores_and_sums_are_those_of_a_dense_matrix(seed, n_rows, depth, most):
     rng = np.random.default_rng(seed)
     partitions, codes = some_partitions(seed, depth), some_codes(rng, n_rows)
     matrix = dense(partitions, codes)
@@ -69,8 +75,11 @@ def test_scores_and_sums_are_those_of_a_dense_matrix(seed, n_rows, depth):
     parts, sizes = partitions.parts(codes), partitions.n_parts
     values = rng.integers(-(2**20), 2**20, (2, matrix.shape[1])).astype(float)
     np.testing.assert_array_equal(part_scores(parts, sizes, values), values @ matrix.T)
+    packed = PackedParts.of(partitions, codes, most=most)
+    assert len(packed.groups) <= len(partitions)
+    np.testing.assert_array_equal(packed.scores(values), values @ matrix.T)
     numbers = rng.integers(-(2**40), 2**40, (2, n_rows))
-    sums = part_sums(parts, sizes, numbers.astype(float))
+    sums = packed.sums(numbers.astype(float))
     assert sums.dtype == np.int64
     np.testing.assert_array_equal(sums, numbers @ matrix)
     # A row's parts and scores do not depend on the others.
@@ -202,10 +211,62 @@ def test_noisy_shares_are_the_quantiles():
     assert found[0][-1] <= 1
 
 
+def some_features(seed, *, linear=0.3, bins=0.4, trees=True):
+    rng = np.random.default_rng(seed)
+    shares = tuple(
+        np.sort(rng.random(STEPS)) if column.numeric else None
+        for column in COLUMNS.columns
+    )
+    drawn = random_trees(COLUMNS, shares, n_trees=6, depth=3, source=noise_source(seed))
+    return part_features(
+        COLUMNS,
+        shares,
+        single_columns(COLUMNS),
+        drawn if trees else None,
+        linear=linear,
+        bins=bins,
+    )
+
+
+def dense_features(features, codes):
+    """Return the features of rows as a matrix, from the definition."""
+    parts = features.partitions.parts(codes)
+    blocks = [each[own] for each, own in zip(features.maps, parts, strict=False)]
+    for own, size in zip(
+        parts[len(blocks) :],
+        features.partitions.n_parts[len(blocks) :].tolist(),
+        strict=True,
+    ):
+        blocks.append(features.tree * np.eye(size, dtype=np.int64)[own])
+    return np.concatenate(blocks, axis=1)
+
+
+@pytest.mark.parametrize("trees", [True, False])
+@given(seed=st.integers(0, 2**32 - 1))
+def test_features_are_a_dense_matrix_with_rows_of_bounded_norm(trees, seed):
+    rng = np.random.default_rng(seed)
+    features = some_features(seed, bins=0.4 if trees else 0.7, trees=trees)
+    codes = some_codes(rng, 40)
+    matrix = dense_features(features, codes)
+    squares = (matrix**2).sum(axis=1)
+    assert squares.max() <= features.square
+    # The bound is nearly reached: noise is not wasted on it.
+    assert squares.max() >= 0.6 * features.square
+    packed = PackedParts.of(features.partitions, codes, most=1000)
+    numbers = rng.integers(-(2**20), 2**20, (2, len(codes)))
+    sums = features.sums(packed.sums(numbers.astype(float)))
+    np.testing.assert_array_equal(sums, numbers @ matrix)
+    point = rng.integers(-8, 8, (2, features.n_features)).astype(float)
+    np.testing.assert_array_equal(
+        packed.scores(features.values(point)), point @ matrix.T
+    )
+
+
 @pytest.mark.parametrize("n_scores", [1, 3])
 def test_steps_are_dense_gradients_that_units_pay_for(n_scores, monkeypatch):
     monkeypatch.setattr(learning, "_STEPS", 4)
     monkeypatch.setattr(learning, "_TREES", 5)
+    monkeypatch.setattr(learning, "_SIGNAL", 1e-3)
     rng = np.random.default_rng(n_scores)
     n_units, n_rows = 12, 30
     positions = np.concatenate([np.arange(n_units), rng.integers(0, n_units, 18)])
@@ -214,22 +275,19 @@ def test_steps_are_dense_gradients_that_units_pay_for(n_scores, monkeypatch):
     rows = unit_rows(codes, targets, positions, n_units)
     rounds = rounds_for(n_units, "replace-one", 4.0)
     none = (None,) * 4
-    partitions = plan_partitions(COLUMNS, none, rounds, n_units=n_units, share=0.5)
-    assert (partitions.n_parts[-5:] == 8).all()
+    plan = PartitionPlan.of(COLUMNS, none, rounds, n_units=n_units, share=0.5)
+    assert (plan.features.partitions.n_parts[-5:] == 8).all()
     before = rounds.account.spent.copy()
     with listen(Hearing()) as heard:
-        fit_prior(rows, partitions, rounds, logistic=True, share=0.5)
+        fit_prior(rows, plan, rounds, logistic=True, share=0.5)
     # The first step is at zero, where every slope is 1/2 less the target.
     slopes = 0.5 - rows.targets
     norms = np.sqrt((slopes**2).sum(axis=0))
     slopes = slopes * (0.5 / np.maximum(norms, 0.5))
     whole = np.trunc(slopes * (2**12 / rows.sizes[rows.unit])).astype(np.int64)
-    weights, total = learning._weights(partitions)
-    matrix = dense(partitions, rows.codes) * np.repeat(weights, partitions.n_parts)
+    matrix = dense_features(plan.features, rows.codes)
     np.testing.assert_array_equal(heard.sums[0], whole @ matrix)
-    assert total == (weights**2).sum()
     # What each unit really contributed to that step is at most what it paid for it.
-    paid = Fraction(0)
     cap = Fraction(rounds.budget.cap)
     spent = [Fraction(int(n), FULL) * cap for n in rounds.account.spent - before]
     for unit in range(n_units):
@@ -239,3 +297,17 @@ def test_steps_are_dense_gradients_that_units_pay_for(n_scores, monkeypatch):
         paid = 2 * square / heard.scales[0] ** 2
         assert paid <= spent[unit]
     assert rounds.account.spent.max() <= FULL
+
+
+def test_little_signal_makes_a_linear_model_and_much_makes_trees():
+    none, facts = (None,) * 4, {"share": 0.9}
+    few = PartitionPlan.of(
+        COLUMNS, none, rounds_for(50, "replace-one"), n_units=50, **facts
+    )
+    many = PartitionPlan.of(
+        COLUMNS, none, rounds_for(10**6, "replace-one"), n_units=10**6, **facts
+    )
+    assert len(few.features.partitions) == len(COLUMNS)
+    assert few.linear > 0.9
+    assert many.linear < 0.01
+    assert len(many.features.partitions) > 100

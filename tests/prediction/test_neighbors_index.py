@@ -58,7 +58,7 @@ def test_few_rows_have_the_parts_and_scores_that_they_have_among_many():
     codes = coded_rows(200)
     shares = (None,) * 5
     drawn = random_trees(COLUMNS, shares, n_trees=30, depth=4, source=noise_source(0))
-    partitions = single_columns(COLUMNS, shares, 8).joined(drawn)
+    partitions = single_columns(COLUMNS).joined(drawn)
     rng = np.random.default_rng(1)
     values = rng.normal(size=(3, int(partitions.n_parts.sum())))
     model = PartitionModel(partitions, values, logistic=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reticent.estimators import RoundBudget
-from reticent.estimators.partitions import prior as learning
+from reticent.estimators.partitions import descent as learning
 from reticent.learners import PrivateTabularClassifier, PrivateTabularRegressor
 from reticent.mechanisms import UnitFilter
 from reticent.mechanisms.individual import FULL

@@ -63,14 +63,11 @@ from reticent.estimators.partitions.codes import (
     Codes,
     ColumnFacts,
 )
-from reticent.estimators.partitions.prior import (
-    PartitionModel,
-    UnitRows,
-    fit_prior,
-    noisy_shares,
-    plan_partitions,
-)
+from reticent.estimators.partitions.descent import PartitionPlan, fit_prior
+from reticent.estimators.partitions.model import PartitionModel
 from reticent.estimators.partitions.rounds import RELATIONS, RoundBudget, Rounds
+from reticent.estimators.partitions.rows import UnitRows
+from reticent.estimators.partitions.shares import noisy_shares
 from reticent.estimators.partitions.sums import part_scores
 from reticent.estimators.partitions.trees import Partitions, Shares
 from reticent.estimators.progress import with_progress
@@ -117,6 +114,7 @@ __all__ = [
     "LinearRegressor",
     "Partition",
     "PartitionModel",
+    "PartitionPlan",
     "Partitions",
     "ReleasedLinear",
     "ReleasedLinearClassifier",
@@ -151,7 +149,6 @@ __all__ = [
     "one_pass_error",
     "part_scores",
     "partition_rows",
-    "plan_partitions",
     "psgd_sensitivity",
     "regression_loss",
     "require_one_row_per_unit",

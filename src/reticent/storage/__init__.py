@@ -8,6 +8,7 @@ was fitted, with the same law, votes and certificate.
 from reticent.storage import lasting as _lasting  # noqa: F401 (registers its kinds)
 from reticent.storage import released as _released  # noqa: F401 (registers its kinds)
 from reticent.storage import sharded as _sharded  # noqa: F401 (registers its kinds)
+from reticent.storage import tabular as _tabular  # noqa: F401 (registers its kinds)
 from reticent.storage.exchanging import unit_rows, with_shard, without_rows
 from reticent.storage.folders import Folder
 from reticent.storage.kinds import (

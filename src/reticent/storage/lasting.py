@@ -17,8 +17,6 @@ from reticent.errors import InvalidParameterError, ModelFileError
 from reticent.estimators import (
     RELATIONS,
     CodedColumns,
-    PartitionModel,
-    Partitions,
     RoundBudget,
 )
 from reticent.guarantees import Certificate
@@ -41,6 +39,11 @@ from reticent.prediction import (
 from reticent.schemas import Encoder
 from reticent.storage import parameters as read
 from reticent.storage.kinds import Packed, register_kind
+from reticent.storage.partitions import (
+    PARTITION_ARRAYS,
+    pack_partitions,
+    unpack_partitions,
+)
 
 _SHARED = {
     "client_share",
@@ -56,7 +59,6 @@ _SHARED = {
     "relation",
 }
 _ARRAYS = {"codes", "expected", "fitted", "grid", "grid_bins", "metric", "said", "unit"}
-_MODEL = {"asked", "n_asked", "n_parts", "tables", "values"}
 
 
 class NeighborsKind:
@@ -119,7 +121,7 @@ class NeighborsKind:
             ),
         }
         if law.model is not None:
-            arrays |= _packed_model(law.model)
+            arrays |= pack_partitions(law.model)
         return Packed(facts | self._settings_of(law), arrays)
 
     def unpack(
@@ -131,7 +133,7 @@ class NeighborsKind:
         """
         given, arrays = packed.parameters, packed.arrays
         read.exactly(given, _SHARED | self.settings)
-        if not (set(arrays) == _ARRAYS or set(arrays) == _ARRAYS | _MODEL):
+        if not (set(arrays) == _ARRAYS or set(arrays) == _ARRAYS | PARTITION_ARRAYS):
             raise ModelFileError("a local predictor has other arrays than these.")
         columns = CodedColumns.from_list(given["columns"])
         _check_rows(arrays, columns)
@@ -143,7 +145,8 @@ class NeighborsKind:
         fitted = arrays["fitted"]
         model = None
         if "values" in arrays:
-            model = _unpacked_model(arrays, columns, read.flag(given, "logistic"))
+            logistic = read.flag(given, "logistic")
+            model = unpack_partitions(arrays, columns, logistic=logistic)
         law = LocalLaw(
             certificate=budget.certificate(
                 n=len(fitted),
@@ -304,53 +307,6 @@ def _unpacked_grid(
         Axis(place, bins[start : start + size])
         for place, start, size in zip(places.tolist(), ends, sizes, strict=False)
     )
-
-
-def _packed_model(model: PartitionModel) -> dict[str, NDArray[Any]]:
-    parts = model.partitions
-    tables = [table for each in parts.tables for table in each]
-    return {
-        "values": model.values,
-        "n_parts": parts.n_parts,
-        "n_asked": np.array([len(asked) for asked in parts.columns], dtype=np.int64),
-        "asked": np.concatenate([np.zeros(0, np.int64), *parts.columns]),
-        "tables": np.concatenate([np.zeros(0, np.uint16), *tables]),
-    }
-
-
-def _unpacked_model(
-    arrays: Mapping[str, NDArray[Any]], columns: CodedColumns, logistic: bool
-) -> PartitionModel:
-    """Return the released model; a table is as long as its column has codes."""
-    values, n_parts, asked = arrays["values"], arrays["n_parts"], arrays["asked"]
-    n_asked, flat = arrays["n_asked"], arrays["tables"]
-    kinds = (values.dtype, n_parts.dtype, asked.dtype, n_asked.dtype, flat.dtype)
-    whole = kinds == tuple(map(np.dtype, ("<f8", "<i8", "<i8", "<i8", "<u2")))
-    if not (
-        whole
-        and _within(asked, len(columns))
-        and n_asked.shape == n_parts.shape
-        and n_asked.sum() == len(asked)
-        and values.ndim == 2
-        and values.shape[1] == n_parts.sum()
-        and np.isfinite(values).all()
-    ):
-        raise ModelFileError("the released part of the model does not fit itself.")
-    sizes = [columns.columns[place].n_codes for place in asked.tolist()]
-    if sum(sizes) != len(flat):
-        raise ModelFileError("the released part of the model does not fit its columns.")
-    tables = np.split(flat, np.cumsum(sizes)[:-1])
-    ends = np.cumsum(n_asked)
-    starts = ends - n_asked
-    partitions = Partitions(
-        tuple(asked[a:b] for a, b in zip(starts, ends, strict=True)),
-        tuple(tuple(tables[a:b]) for a, b in zip(starts, ends, strict=True)),
-        n_parts,
-    )
-    for tables_of, size in zip(partitions.tables, n_parts.tolist(), strict=True):
-        if not sum(int(table.max()) for table in tables_of) < size:
-            raise ModelFileError("the released part of the model names unknown parts.")
-    return PartitionModel(partitions, values, logistic)
 
 
 def _numbers(given: Mapping[str, Any], name: str, count: int) -> list[float]:

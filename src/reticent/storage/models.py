@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import get_tags
 
 from reticent._arrays import Ints
 from reticent.errors import (
@@ -151,7 +152,7 @@ class StoredModel:
 
     def _predicted(self, table: Table) -> NDArray[Any]:
         rows = self.encoder.transform(table)
-        if self._law is None and np.isnan(rows).any():
+        if not self._knows_missing and np.isnan(rows).any():
             raise InvalidDataError(
                 "the released model takes no missing values; give every value."
             )
@@ -164,6 +165,13 @@ class StoredModel:
         if self._law is not None:
             return self._law.draw(rows)
         return np.asarray(self.predictor.predict(rows))
+
+    @cached_property
+    def _knows_missing(self) -> bool:
+        """Whether rows may have missing values: by a law, or as the model says."""
+        if self._law is not None:
+            return True
+        return bool(get_tags(self.predictor).input_tags.allow_nan)
 
     def _labelled(self, answers: NDArray[Any], names: Sequence[Any]) -> list[Any]:
         """Return what stands for each answer in a list that goes by `classes`."""

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from reticent._arrays import Floats
 from reticent.errors import InvalidParameterError, ModelFileError
 from reticent.estimators import ReleasedLinearClassifier, ReleasedLinearRegressor
-from reticent.guarantees import Certificate, ReplaceOne, Sample, Scope
+from reticent.guarantees import Certificate, ReplaceOne, Sample, Scope, ZeroOut
 from reticent.learners import StudentClassifier
 from reticent.schemas import Encoder
 from reticent.storage import parameters as read
@@ -22,7 +22,7 @@ class StoredLinearClassifier(ReleasedLinearClassifier):
 
     def fit(self, X: Any, y: Any) -> Any:
         """Refuse: the learner is not stored."""
-        raise _no_learner()
+        raise no_learner()
 
 
 class StoredLinearRegressor(ReleasedLinearRegressor):
@@ -30,10 +30,11 @@ class StoredLinearRegressor(ReleasedLinearRegressor):
 
     def fit(self, X: Any, y: Any) -> Any:
         """Refuse: the learner is not stored."""
-        raise _no_learner()
+        raise no_learner()
 
 
-def _no_learner() -> InvalidParameterError:
+def no_learner() -> InvalidParameterError:
+    """Return the error of fitting what was stored without its learner."""
     return InvalidParameterError(
         "a stored release cannot be fitted again: it holds coefficients, not the "
         "learner. Fit a learner of reticent.learners."
@@ -43,14 +44,8 @@ def _no_learner() -> InvalidParameterError:
 def _coefficients(
     packed: Packed, n_features: int, n_scores: int, certificate: Certificate[Any]
 ) -> dict[str, Any]:
-    """Return the fitted attributes that all released models have, after checks."""
-    if certificate.scope is not Scope.MODEL:
-        raise ModelFileError(
-            "a released model needs a certificate of the model; this one is about "
-            f"{certificate.scope}."
-        )
-    n_units = read.count(packed.parameters, "n_units")
-    _check_ties(packed.parameters, n_units, certificate)
+    """Return the fitted attributes that all linear models have, after checks."""
+    n_units = check_release(packed.parameters, certificate)
     if set(packed.arrays) != {"coefficients", "intercepts"}:
         raise ModelFileError("a released model has coefficients and intercepts.")
     weights, shifts = packed.arrays["coefficients"], packed.arrays["intercepts"]
@@ -86,24 +81,33 @@ def _coefficients(
     }
 
 
-def _check_ties(facts: Any, n_units: int, certificate: Certificate[Any]) -> None:
-    """Refuse a certificate that is not one of the release.
+def check_release(facts: Any, certificate: Certificate[Any]) -> int:
+    """Return the number of units; refuse a certificate that is not of this release.
 
     Coefficients do not show what noise is in them. So `save_model` records the id of
     the fit's certificate, which pins every number and detail; a certificate whose
     scale or grid was changed afterwards is another one, even where its rule holds.
     """
+    if certificate.scope is not Scope.MODEL:
+        raise ModelFileError(
+            "a released model needs a certificate of the model; this one is about "
+            f"{certificate.scope}."
+        )
+    n_units = read.count(facts, "n_units")
     if certificate.id != facts["certificate"]:
         raise ModelFileError(
             "the certificate is not the one that the release was stored with. Save "
             "the model again."
         )
     relation = certificate.relation
-    if not (isinstance(relation, ReplaceOne | Sample) and relation.n == n_units):
+    if not (
+        isinstance(relation, ReplaceOne | ZeroOut | Sample) and relation.n == n_units
+    ):
         raise ModelFileError(
             f"n_units={n_units} of the model is not what its certificate is about: "
             f"{relation}."
         )
+    return n_units
 
 
 def _arrays(fitted: Any, encoder: Encoder) -> dict[str, Floats]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.estimators.partitions.trees import Parts
+from reticent._arrays import Floats, Ints
+from reticent.estimators.partitions.codes import Codes
+from reticent.estimators.partitions.trees import Partitions, Parts
 
 # Rows whose scores are added up at a time: few enough to stay in the cache.
 _BLOCK = 1 << 15
 # For so few rows, one call for all partitions is faster than one call for each.
 _FEW_ROWS = 8
+# What fits into 16 bits; a table of so many values stays in a cache.
+_MOST_PACKED = 1 << 16
 
 
 def part_scores(
@@ -47,23 +54,95 @@ def part_scores(
     return total
 
 
-def part_sums(
-    parts: Parts, sizes: NDArray[np.int64], numbers: NDArray[np.float64]
-) -> NDArray[np.int64]:
-    """Return the sums of numbers over the rows of each part, in the order of values.
+@dataclass(frozen=True, eq=False)
+class PackedParts:
+    """The parts of rows, several small partitions in one number.
 
-    Parameters
+    Partitions that stand beside each other are one partition with as many parts as the
+    product of theirs, so that rows are gathered and counted once for all of them.
+
+    Attributes
     ----------
-    parts : ndarray of shape (n_partitions, n_rows)
-        The part of each row.
-    sizes : ndarray of int
-        How many parts each partition has.
-    numbers : ndarray of shape (n_scores, n_rows)
-        Whole numbers, as floats; sums must stay below 2^53, so that they are exact in
-        any order.
+    groups : tuple of tuple of int
+        For each number, how many parts its partitions have.
+    parts : ndarray of shape (n_groups, n_rows)
+        The numbers of each row.
     """
-    found = [
-        [np.bincount(own, weights=row, minlength=size) for row in numbers]
-        for own, size in zip(parts, sizes, strict=True)
-    ]
-    return np.concatenate([np.stack(sums) for sums in found], axis=1).astype(np.int64)
+
+    groups: tuple[tuple[int, ...], ...]
+    parts: Parts
+
+    @classmethod
+    def of(cls, partitions: Partitions, codes: Codes, *, most: int) -> PackedParts:
+        """Pack partitions up to a number of parts.
+
+        Parameters
+        ----------
+        partitions : Partitions
+            How rows are divided.
+        codes : ndarray of shape (n_rows, n_columns)
+            The rows.
+        most : int
+            More parts are packed together only if they fit into one partition.
+        """
+        groups: list[list[int]] = []
+        limit = min(max(most, 1), _MOST_PACKED)
+        for place, size in enumerate(partitions.n_parts.tolist()):
+            own = [int(partitions.n_parts[each]) for each in (groups[-1:] or [[]])[0]]
+            if groups and math.prod(own) * size <= limit:
+                groups[-1].append(place)
+            else:
+                groups.append([place])
+        by_column = np.ascontiguousarray(codes.T)
+        packed = np.zeros((len(groups), len(codes)), dtype=np.uint16)
+        for out, places in zip(packed, groups, strict=True):
+            for place in places:
+                out *= np.uint16(partitions.n_parts[place] & 0xFFFF)
+                out += partitions.part(place, by_column)
+        sizes = [tuple(partitions.n_parts[places].tolist()) for places in groups]
+        return cls(tuple(sizes), packed)
+
+    def scores(self, values: Floats) -> Floats:
+        """Return the sum over partitions of the value of each row's part.
+
+        As `part_scores`, but for the order of addition, which `groups` decides.
+        """
+        n_rows = self.parts.shape[1]
+        total = np.zeros((len(values), n_rows))
+        start = 0
+        for own, sizes in zip(self.parts, self.groups, strict=True):
+            table = values[:, start : start + sizes[0]]
+            start += sizes[0]
+            for size in sizes[1:]:
+                more = values[:, None, start : start + size]
+                table = (table[:, :, None] + more).reshape(len(values), -1)
+                start += size
+            for first in range(0, n_rows, _BLOCK):
+                block = slice(first, first + _BLOCK)
+                place = own[block].astype(np.intp)
+                for sums, value in zip(total, table, strict=True):
+                    sums[block] += value[place]
+        return total
+
+    def sums(self, numbers: Floats) -> Ints:
+        """Return the sums of numbers over the rows of each part, in order of values.
+
+        Parameters
+        ----------
+        numbers : ndarray of shape (n_scores, n_rows)
+            Whole numbers, as floats; sums must stay below 2^53, so that they are exact
+            in any order.
+        """
+        found = []
+        for own, sizes in zip(self.parts, self.groups, strict=True):
+            place = own.astype(np.intp)
+            counts = [
+                np.bincount(place, weights=row, minlength=math.prod(sizes))
+                for row in numbers
+            ]
+            table = np.stack(counts).reshape(len(numbers), *sizes)
+            axes = range(1, len(sizes) + 1)
+            for kept in axes:
+                others = tuple(axis for axis in axes if axis != kept)
+                found.append(table.sum(axis=others))
+        return np.concatenate(found, axis=1).astype(np.int64)

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from reticent.estimators.partitions.codes import STEPS, CodedColumns, Codes
 from reticent.mechanisms import RandomSource
 
+#: How many parts a numeric column by itself has, besides that of missing values.
+VALUES = 256
 #: The part of each row in each partition, of shape (n_partitions, n_rows).
 Parts: TypeAlias = NDArray[np.uint16]
 #: For each numeric column, the share of rows at or below each code; None elsewhere.
@@ -51,9 +53,15 @@ class Partitions:
             return self._parts_of_few(codes)
         by_column = np.ascontiguousarray(codes.T)
         found = np.zeros((len(self), len(codes)), dtype=np.uint16)
-        for out, columns, tables in zip(found, self.columns, self.tables, strict=True):
-            for column, table in zip(columns, tables, strict=True):
-                out += table[by_column[column]]
+        for place, out in enumerate(found):
+            out += self.part(place, by_column)
+        return found
+
+    def part(self, place: int, by_column: Codes) -> NDArray[np.uint16]:
+        """Return the part of each row in one of the partitions, from columns."""
+        found = np.zeros(by_column.shape[1], dtype=np.uint16)
+        for column, table in zip(self.columns[place], self.tables[place], strict=True):
+            found += table[by_column[column]]
         return found
 
     def _parts_of_few(self, codes: Codes) -> Parts:
@@ -86,26 +94,18 @@ class Partitions:
         )
 
 
-def single_columns(columns: CodedColumns, shares: Shares, bins: int) -> Partitions:
-    """Return partitions that ask one column each.
+def single_columns(columns: CodedColumns) -> Partitions:
+    """Return partitions that ask one column each: for its level, or its fine bin.
 
-    A category has one part per level. Numbers have `bins` parts of equal width and, in
-    a second partition, `bins` parts that hold about equally many rows by `shares`.
+    The last part of each is for missing values.
     """
     asked, tables, sizes = [], [], []
     for place, column in enumerate(columns.columns):
         codes = np.arange(column.n_codes)
-        ways = [codes]
-        if column.numeric:
-            share = shares[place]
-            ways = [codes * bins // STEPS]
-            if share is not None:
-                inner = np.searchsorted(np.arange(1, bins) / bins, share, side="left")
-                ways.append(np.append(inner, bins))
-        for way in ways:
-            asked.append(np.array([place]))
-            tables.append((way.astype(np.uint16),))
-            sizes.append(int(way.max()) + 1)
+        way = codes * VALUES // STEPS if column.numeric else codes
+        asked.append(np.array([place]))
+        tables.append((way.astype(np.uint16),))
+        sizes.append(int(way[-1]) + 1)
     return Partitions(tuple(asked), tuple(tables), np.array(sizes, dtype=np.int64))
 
 

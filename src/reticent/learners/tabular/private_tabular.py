@@ -21,6 +21,7 @@ from reticent.estimators import (
     CodedColumns,
     ColumnFacts,
     PartitionModel,
+    PartitionPlan,
     RoundBudget,
     Rounds,
     UnitIds,
@@ -30,10 +31,9 @@ from reticent.estimators import (
     checked_targets,
     fit_prior,
     noisy_shares,
-    plan_partitions,
     unit_positions,
 )
-from reticent.guarantees import Certificate
+from reticent.guarantees import Certificate, gaussian_to_zcdp
 from reticent.mechanisms import UnitFilter, noise_source
 
 # The share of a unit's budget that the spread of columns takes; the rest is for steps.
@@ -78,12 +78,12 @@ class PrivateTabular(BaseEstimator):
         rows = UnitRows.of(columns.encode(X), targets, positions, n_units, source)
         rounds = Rounds(budget, UnitFilter(n_units, budget.cap), source)
         shares = noisy_shares(rows, columns, rounds, share=_SPREAD_SHARE)
-        partitions = plan_partitions(
+        plan = PartitionPlan.of(
             columns, shares, rounds, n_units=n_units, share=_STEP_SHARE
         )
         self.columns_: CodedColumns = columns
         self.model_: PartitionModel = fit_prior(
-            rows, partitions, rounds, logistic=self._logistic, share=_STEP_SHARE
+            rows, plan, rounds, logistic=self._logistic, share=_STEP_SHARE
         )
         self.certificate_: Certificate[Any] = budget.certificate(
             n=n_units,
@@ -91,6 +91,10 @@ class PrivateTabular(BaseEstimator):
             scope="model",
             labels_from_data=labels_from_data,
             seeded=source.seeded,
+        )
+        self.gdp_certificate_ = self.certificate_.premises[0]
+        self.zcdp_certificate_: Certificate[Any] = gaussian_to_zcdp(
+            self.gdp_certificate_
         )
         self.n_units_ = n_units
 
@@ -149,6 +153,8 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
         The released model.
     certificate_ : Certificate
         (epsilon, delta)-DP of the model.
+    gdp_certificate_, zcdp_certificate_ : Certificate
+        The same as Gaussian and as concentrated DP: the better ones to add up.
     classes_, n_units_
         The labels, and the number of units.
 

@@ -20,6 +20,7 @@ from reticent.estimators import (
     CodedColumns,
     ColumnFacts,
     PartitionModel,
+    PartitionPlan,
     RoundBudget,
     Rounds,
     Shares,
@@ -27,7 +28,6 @@ from reticent.estimators import (
     UnitRows,
     fit_prior,
     noisy_shares,
-    plan_partitions,
     unit_positions,
 )
 from reticent.mechanisms import UnitFilter, noise_source
@@ -175,12 +175,10 @@ class LocalPredictor(LawfulPredictor):
         if not self.prior:
             return None, plain_metric(codes)
         share = prior_share(rows.n_units, rounds.budget.mu)
-        partitions = plan_partitions(
+        plan = PartitionPlan.of(
             codes, shares, rounds, n_units=rows.n_units, share=share
         )
-        model = fit_prior(
-            rows, partitions, rounds, logistic=self._logistic, share=share
-        )
+        model = fit_prior(rows, plan, rounds, logistic=self._logistic, share=share)
         return model, released_metric(rows, codes, model, rounds, share=METRIC_SHARE)
 
     _logistic: ClassVar[bool] = True

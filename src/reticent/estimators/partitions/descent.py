@@ -1,0 +1,198 @@
+"""A released model: a sum over partitions, learnt by noisy gradients (L12, L14)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from reticent._arrays import Floats
+from reticent.estimators.partitions.codes import CodedColumns
+from reticent.estimators.partitions.features import PartFeatures, part_features
+from reticent.estimators.partitions.model import CLIP, PartitionModel
+from reticent.estimators.partitions.rounds import RoundBudget, Rounds
+from reticent.estimators.partitions.rows import UnitRows
+from reticent.estimators.partitions.sums import PackedParts
+from reticent.estimators.partitions.trees import Shares, random_trees, single_columns
+
+# Residuals are multiples of this power of two, so that their sums are exact.
+_BITS = 12
+_MOMENTUM = 0.9
+# Defaults, settled on parts of the training rows of some public tables and on generated
+# ones; see the page on releases. None depends on the rows.
+_STEPS = 96
+_TREES = 128
+_ROWS_PER_PART = 100.0
+# With less signal than this per column, most of a model is linear in its columns.
+_SIGNAL = 200.0
+_LEAST_LINEAR, _LEAST_BINS, _LEAST_TREES = 0.05, 0.05, 0.1
+# Of what is not linear, trees have this share.
+_TREE_SHARE = 0.35
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """How gradients are clipped, and how long they are followed.
+
+    Attributes
+    ----------
+    clip : float
+        Bound on the norm of a row's slope.
+    near, far : float
+        In time t noise moves a score by about t scale / (n norm sqrt(steps)). More time
+        is of no use once that is `near` where trees learn, `near` + `far` where a
+        linear model does.
+    longest : float
+        The longest step.
+    """
+
+    clip: float
+    near: float
+    far: float
+    longest: float
+
+
+_PACES = {True: _Pace(CLIP, 1.5, 0.0, 400.0), False: _Pace(0.3, 0.2, 1.0, 1.2)}
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionPlan:
+    """What is learnt and how long, by public facts and released numbers.
+
+    Attributes
+    ----------
+    features : PartFeatures
+        The features whose sums are released.
+    linear : float
+        Near one if there is signal for little more than a linear model, else near zero.
+    """
+
+    features: PartFeatures
+    linear: float
+
+    @classmethod
+    def of(
+        cls,
+        columns: CodedColumns,
+        shares: Shares,
+        rounds: Rounds,
+        *,
+        n_units: int,
+        share: float,
+    ) -> PartitionPlan:
+        """Choose by the number of units and columns and the budget; draw the trees."""
+        signal = signal_of(n_units, rounds.budget, share)
+        linear = 1 / (1 + (signal / len(columns) / _SIGNAL) ** 2)
+        straight = _LEAST_LINEAR + (1 - _LEAST_LINEAR - _LEAST_BINS) * linear
+        trees, bins = None, 1 - straight
+        if bins * _TREE_SHARE >= _LEAST_TREES:
+            bins *= 1 - _TREE_SHARE
+            depth = round(math.log2(max(signal / 2 / _ROWS_PER_PART, 1)))
+            depth = min(max(depth, 3), 8)
+            trees = random_trees(
+                columns, shares, n_trees=_TREES, depth=depth, source=rounds.source
+            )
+        features = part_features(
+            columns,
+            shares,
+            single_columns(columns),
+            trees,
+            linear=straight,
+            bins=bins,
+        )
+        return cls(features, linear)
+
+
+def signal_of(n_units: int, budget: RoundBudget, share: float) -> float:
+    """Return how much clearer than noise a sum over all units is, with all steps."""
+    return 2 * n_units * math.sqrt(share * budget.cap / budget.weight(acute=False))
+
+
+def fit_prior(
+    rows: UnitRows,
+    plan: PartitionPlan,
+    rounds: Rounds,
+    *,
+    logistic: bool,
+    share: float,
+) -> PartitionModel:
+    r"""Learn the values of parts by noisy gradient descent.
+
+    Each step sums the slopes of the loss over all units. A unit's contribution is a
+    whole number times the features of its row, and the unit pays for the norm that it
+    really had: units that the model fits well keep most of their budget.
+
+    Parameters
+    ----------
+    rows : UnitRows
+        The rows.
+    plan : PartitionPlan
+        What is learnt.
+    rounds : Rounds
+        Whose noise is added, and who pays.
+    logistic : bool
+        Whether targets are labels.
+    share : float
+        What a unit that is never fitted pays, as a share of its budget.
+    """
+    pace, features = _PACES[logistic], plan.features
+    n, n_scores, root = rows.n_units, len(rows.targets), math.sqrt(features.square)
+    norm = root * 2.0**_BITS
+    scale = rounds.budget.scale(
+        pace.clip * norm, share=share, times=_STEPS, acute=False
+    )
+    time = (pace.near + pace.far * plan.linear**3) * n * norm * math.sqrt(_STEPS)
+    rate = min(time / scale * (1 - _MOMENTUM) / _STEPS, pace.longest)
+    # Packed by the number of units: how many rows they have is not public.
+    parts = PackedParts.of(features.partitions, rows.codes, most=n)
+    norms = np.sqrt(parts.scores(features.squares)[0]) * (1 + 2.0**-40)
+    unit = 2.0**_BITS / rows.sizes
+    point = np.zeros((n_scores, features.n_features))
+    velocity, mean = np.zeros_like(point), np.zeros_like(point)
+    for step in range(_STEPS):
+        ahead = (point + _MOMENTUM * velocity) / root
+        slopes = parts.scores(features.values(ahead))
+        _make_slopes(slopes, rows.targets, logistic, pace.clip)
+        slopes *= unit[rows.unit]
+        np.trunc(slopes, out=slopes)
+        squares = _squares(slopes, norms, rows)
+        slopes *= rounds.admit(slice(None), squares, scale, acute=False)[rows.unit]
+        sums = features.sums(parts.sums(slopes))
+        slope = rounds.noisy(sums, scale) / (n * norm)
+        velocity = _MOMENTUM * velocity - rate * slope
+        point = point + velocity
+        if step >= _STEPS // 2:
+            mean += point
+    mean /= root * (_STEPS - _STEPS // 2)
+    return PartitionModel(features.partitions, features.values(mean), logistic)
+
+
+def _make_slopes(scores: Floats, targets: Floats, logistic: bool, clip: float) -> None:
+    """Turn scores into slopes of the loss, clipped to a norm, in place."""
+    if logistic:
+        expit(scores, out=scores)
+    scores -= targets
+    if len(scores) == 1:
+        np.clip(scores, -clip, clip, out=scores)
+    else:
+        norms = np.sqrt((scores * scores).sum(axis=0))
+        scores *= clip / np.maximum(norms, clip)
+
+
+def _squares(whole: Floats, norms: Floats, rows: UnitRows) -> Floats:
+    """Return bounds on the square of each unit's sum; its rows may point anywhere.
+
+    Parameters
+    ----------
+    whole : ndarray of shape (n_scores, n_rows)
+        By what the features of each row are multiplied.
+    norms : ndarray of shape (n_rows,)
+        The norms of the features of rows, not below the true ones.
+    rows : UnitRows
+        The rows.
+    """
+    own = np.sqrt((whole * whole).sum(axis=0)) * norms * (1 + 2.0**-40)
+    total = rows.per_unit(own) * (1 + 2.0**-40)
+    return np.asarray(total * total * (1 + 2.0**-40))

@@ -1,0 +1,143 @@
+"""Features of parts, in whole numbers: noise is added to their sums."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent._arrays import Floats, Ints
+from reticent.estimators.partitions.codes import STEPS, CodedColumn, CodedColumns
+from reticent.estimators.partitions.trees import VALUES, Partitions, Shares
+
+# The feature of a tree's part. Others are multiples of it that need rounding.
+_TREE = 64
+# What a feature of norm one becomes where there are no trees.
+_ALONE = 4096
+_BINS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class PartFeatures:
+    """What each part of a partition adds to the features of its rows.
+
+    The features of a row are those of its parts, one after the other. Parts of single
+    columns have the features of `maps`; each part of the other partitions has a feature
+    of its own, of size `tree`.
+
+    Attributes
+    ----------
+    partitions : Partitions
+        Single columns first, then trees.
+    maps : tuple of ndarray of int
+        For each single column, the features of its parts, one row per part.
+    tree : int
+        The feature of a part of a tree.
+    """
+
+    partitions: Partitions
+    maps: tuple[NDArray[np.int64], ...]
+    tree: int
+
+    @cached_property
+    def square(self) -> int:
+        """A bound on the square norm of any row's features, and a public one."""
+        single = sum(int((each * each).sum(axis=1).max()) for each in self.maps)
+        return single + self.tree**2 * (len(self.partitions) - len(self.maps))
+
+    @cached_property
+    def _ends(self) -> tuple[list[int], list[int]]:
+        """Where the parts and the features of each single column end."""
+        parts = np.cumsum([0, *(len(each) for each in self.maps)])
+        places = np.cumsum([0, *(each.shape[1] for each in self.maps)])
+        return parts.tolist(), places.tolist()
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        parts, places = self._ends
+        return int(self.partitions.n_parts.sum()) - parts[-1] + places[-1]
+
+    @property
+    def squares(self) -> Floats:
+        """The square norm of the features of each part."""
+        own = [(each * each).sum(axis=1) for each in self.maps]
+        n_parts = self.partitions.n_parts[len(self.maps) :].sum()
+        trees = np.full(n_parts, self.tree**2)
+        return np.concatenate([*own, trees])[None].astype(np.float64)
+
+    def values(self, point: Floats) -> Floats:
+        """Return what parts add to the scores, for coefficients of features."""
+        places = self._ends[1]
+        own = [
+            point[:, start:end] @ each.T
+            for each, start, end in zip(self.maps, places[:-1], places[1:], strict=True)
+        ]
+        return np.concatenate([*own, point[:, places[-1] :] * self.tree], axis=1)
+
+    def sums(self, sums: Ints) -> Ints:
+        """Return sums over rows of features times a number, from sums over parts."""
+        parts = self._ends[0]
+        own = [
+            sums[:, start:end] @ each
+            for each, start, end in zip(self.maps, parts[:-1], parts[1:], strict=True)
+        ]
+        return np.concatenate([*own, sums[:, parts[-1] :] * self.tree], axis=1)
+
+
+def part_features(
+    columns: CodedColumns,
+    shares: Shares,
+    singles: Partitions,
+    trees: Partitions | None,
+    *,
+    linear: float,
+    bins: float,
+) -> PartFeatures:
+    """Join single columns and trees, so that each kind has its share of the norm.
+
+    Parameters
+    ----------
+    columns, shares
+        The columns, and how rows are spread over them.
+    singles, trees : Partitions
+        Of each column by itself, and of several columns.
+    linear, bins : float
+        The shares of what is linear in a column and of its bins; trees have the rest.
+    """
+    rest = max(1.0 - linear - bins, 0.0)
+    norm = float(_ALONE)
+    if trees is not None:
+        norm = _TREE * math.sqrt((1 - rest) / rest * len(trees) / len(columns))
+    maps = tuple(
+        np.rint(norm * _features(column, share, linear, bins)).astype(np.int64)
+        for column, share in zip(columns.columns, shares, strict=True)
+    )
+    partitions = singles if trees is None else singles.joined(trees)
+    return PartFeatures(partitions, maps, _TREE)
+
+
+def _features(
+    column: CodedColumn, share: Floats | None, linear: float, bins: float
+) -> Floats:
+    """Return features of the parts of a column, of norm at most one.
+
+    Numbers have two linear features and two sets of bins: by their place in the range,
+    and by the share of rows below them. A missing value is the middle, and a bin.
+    """
+    if not column.numeric:
+        return np.eye(column.n_codes)
+    by_range = (np.arange(VALUES) + 0.5) / VALUES
+    by_share = by_range
+    if share is not None:
+        by_share = share.reshape(VALUES, STEPS // VALUES).mean(axis=1)
+    straight, inside = math.sqrt(linear / 2), math.sqrt(bins / 2)
+    found = []
+    for place in (by_range, by_share):
+        found.append(np.append(2 * place - 1, 0.0)[:, None] * straight)
+        own = np.minimum((place * _BINS).astype(np.int64), _BINS - 1)
+        found.append(np.eye(_BINS + 1)[np.append(own, _BINS)] * inside)
+    return np.concatenate(found, axis=1) / math.sqrt(linear + bins)

@@ -1,0 +1,57 @@
+"""A model whose scores add up over partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from reticent._arrays import Floats
+from reticent.estimators.partitions.codes import Codes
+from reticent.estimators.partitions.sums import part_scores
+from reticent.estimators.partitions.trees import Partitions
+
+#: The bound on slopes of the logistic loss while a model is learnt.
+CLIP = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionModel:
+    """Scores that add up over partitions.
+
+    Attributes
+    ----------
+    partitions : Partitions
+        How rows are divided.
+    values : ndarray of shape (n_scores, n_parts)
+        What each part adds to the scores, partition after partition.
+    logistic : bool
+        Whether scores are log-odds; otherwise they are numbers between -1 and 1.
+    """
+
+    partitions: Partitions
+    values: Floats
+    logistic: bool
+
+    def scores(self, codes: Codes) -> Floats:
+        """Return the scores of rows, of shape (n_scores, n_rows)."""
+        parts = self.partitions.parts(codes)
+        return part_scores(parts, self.partitions.n_parts, self.values)
+
+    def mean(self, codes: Codes) -> Floats:
+        """Return predicted probabilities or numbers, of shape (n_scores, n_rows)."""
+        return self.from_scores(self.scores(codes))
+
+    def from_scores(self, scores: Floats) -> Floats:
+        r"""Return probabilities or numbers for scores.
+
+        Slopes :math:`p - y` were clipped at :math:`\pm 1/2`. Where the truth is
+        :math:`q \le 1/2`, they balance at :math:`(1-q)p = q/2`, so that
+        :math:`q = p/(p + 1/2)`, and likewise above.
+        """
+        if not self.logistic:
+            return np.asarray(np.clip(scores, -1, 1))
+        low = expit(-np.abs(scores))
+        low /= low + CLIP
+        return np.asarray(np.where(scores > 0, 1 - low, low))
