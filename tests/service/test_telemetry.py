@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from reticent.service import telemetry
+from reticent.service.gauges import show_budgets
 from tests.service.clinic import ROW, clinic, settings_for
 from tests.service.test_authorisation import TENSORS
 
@@ -184,3 +185,22 @@ def test_metrics_are_the_same_on_neighbours(tmp_path):
             text = generate_latest(running.service.metrics.registry).decode()
             told.append([line for line in text.splitlines() if "_created" not in line])
     assert told[0] == told[1]
+
+
+def test_budgets_are_gauges_of_datasets_and_models(tmp_path):
+    def shares(running):
+        show_budgets(running.service.ledger, running.service.metrics)
+        text = generate_latest(running.service.metrics.registry).decode()
+        found = re.findall(r'reticent_budget_spent_share\{account="(.+)"\} (.+)', text)
+        return {account: float(share) for account, share in found}
+
+    with clinic(settings_for(tmp_path)) as running:
+        assert shares(running) == {"dataset:clinic": 0.0}
+        assert running.predict(ROW).status_code == 200
+        (balance,) = (
+            each
+            for each in running.service.ledger.balances()
+            if str(each.account) == "dataset:clinic"
+        )
+        assert balance.share[0] > 0
+        assert shares(running) == {"dataset:clinic": pytest.approx(balance.share[0])}

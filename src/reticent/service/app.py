@@ -15,6 +15,7 @@ import reticent
 from reticent.home import KeyStore, Registry, Settings
 from reticent.ledger import Ledger
 from reticent.service.dashboard import install_dashboard
+from reticent.service.gauges import shown_budgets
 from reticent.service.reloading import marks_of, reloaded
 from reticent.service.requests import problems
 from reticent.service.requests.direct_routes import DirectRoutes
@@ -138,7 +139,10 @@ def _lifespan(service: Service, kept_up_to_date: Callable[[], Any]) -> Any:
             extra={"fields": {"models": sorted(service.registry.models)}},
         )
         try:
-            async with kept_up_to_date():
+            async with (
+                kept_up_to_date(),
+                shown_budgets(service.ledger, service.metrics),
+            ):
                 yield
         finally:
             service.gate.closing = True

@@ -127,6 +127,13 @@ class Metrics:
             ["reason"],
             registry=self.registry,
         )
+        self.budget = Gauge(
+            "reticent_budget_spent_share",
+            "The share of its budget that an account has spent: datasets and models.",
+            ["account"],
+            registry=self.registry,
+            multiprocess_mode="livemax",
+        )
         self.in_flight = Gauge(
             "reticent_in_flight",
             "Requests being answered.",
