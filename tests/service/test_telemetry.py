@@ -188,6 +188,8 @@ def test_metrics_are_the_same_on_neighbours(tmp_path):
 
 
 def test_budgets_are_gauges_of_datasets_and_models(tmp_path):
+    from prometheus_client import generate_latest
+
     def shares(running):
         show_budgets(running.service.ledger, running.service.metrics)
         text = generate_latest(running.service.metrics.registry).decode()
