@@ -16,7 +16,7 @@ export JOBS QUICK
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-long coverage lint docs bench lock clean
+.PHONY: help demo test test-long coverage lint docs bench dist lock clean
 
 help:  ## Say what each command does
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/make \1|\2/p' Makefile | \
@@ -42,6 +42,9 @@ docs: $(VENV)/.package  ## Build the documentation into docs/_build/html
 
 bench: $(VENV)/.package  ## Run all benchmarks and compare with the last run; QUICK=1 for 5 minutes
 	@scripts/bench
+
+dist: $(VENV)/.package  ## Build the wheel and the source archive into dist
+	@$(BIN)/python -m hatchling build
 
 lock:  ## Resolve the dependencies again into requirements-dev.lock
 	@$(PYTHON) -m venv --without-pip .venv-lock

@@ -59,6 +59,35 @@ def test_the_container_file_passes_its_linter(tmp_path):
     assert "DL" in hadolint(broken)
 
 
+@pytest.mark.parametrize(
+    ("schema", "file"),
+    [
+        ("vendor.compose-spec", "deploy/compose.yaml"),
+        ("vendor.github-workflows", ".github/workflows/test.yml"),
+        ("vendor.github-workflows", ".github/workflows/release.yml"),
+    ],
+)
+def test_files_fit_the_schemas_of_their_tools(schema, file, tmp_path):
+    program = Path(sys.executable).with_name("check-jsonschema")
+
+    def fits(path):
+        words = [program, "--builtin-schema", schema, path]
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+    assert fits(ROOT / file)
+    broken = tmp_path / Path(file).name
+    broken.write_text((ROOT / file).read_text("utf-8") + "surprise: [1]\n")
+    assert not fits(broken)
+
+
+def test_workflows_call_targets_that_there_are():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        called = set(re.findall(r"\bmake ([a-z-]+)", path.read_text("utf-8")))
+        assert called
+        assert called <= targets
+
+
 def test_nobody_is_root_and_nothing_else_is_written():
     text = (DEPLOY / "Containerfile").read_text("utf-8")
     assert re.search(r"^USER 10001:10001$", text, re.MULTILINE)
