@@ -1,4 +1,4 @@
-"""Text from outside: plain names, and JSON without extensions that hide mistakes."""
+"""Text from outside: names, choices, and JSON without extensions that hide mistakes."""
 
 from __future__ import annotations
 
@@ -22,6 +22,16 @@ def checked_name(what: str, value: Any, *, longest: int = 64) -> str:
         raise InvalidParameterError(
             f"{what} must be 1 to {longest} letters, digits or ._- and begin with a "
             "letter or digit."
+        )
+    return value
+
+
+def one_of(name: str, value: Any, *choices: str) -> str:
+    """Return `value` if it is one of the choices, or refuse it."""
+    if not (isinstance(value, str) and value in choices):
+        *most, last = map(repr, choices)
+        raise InvalidParameterError(
+            f"{name}={value!r} must be {', '.join(most)} or {last}."
         )
     return value
 

@@ -121,14 +121,10 @@ def train_spooled(
 
     Parameters
     ----------
-    recipe : LinearRecipe
-        What to minimise.
     rows : DealtRows
         The rows by shard, with places of labels or numbers as targets.
-    n_classes : int or None
-        Number of public labels; None for regression.
-    n_jobs : int, default=None
-        Threads that share the work, as in joblib.
+    recipe, n_classes, n_jobs
+        As for `train_linear`.
 
     Returns
     -------

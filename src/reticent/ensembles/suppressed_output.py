@@ -7,7 +7,6 @@ import threading
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
-from types import TracebackType
 
 
 class _ProcessWideChange:
@@ -30,12 +29,7 @@ class _ProcessWideChange:
                 self._change(self._restore)
             self._depth += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         with self._lock:
             self._depth -= 1
             if self._depth == 0:

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -107,12 +107,7 @@ class _Interrupts:
             signal.signal(signal.SIGINT, self._note)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         if self._watching:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 

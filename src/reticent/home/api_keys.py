@@ -38,38 +38,21 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRecord:
-    """What is known about a key; nothing in it grants access.
+    """What is known about a key; nothing in it grants access."""
 
-    Attributes
-    ----------
-    id : str
-        Its public part.
-    client : str
-        Who holds it; all keys of a client spend from one account.
-    role : Role
-        What it is for.
-    models : tuple of str or None
-        The models it may ask; None for all.
-    created, expires : int, int or None
-        When it was made and until when it holds, in seconds since 1970.
-    digest : str
-        Keyed hash of the secret part together with all of the above: a record whose
-        role is edited in the database matches no key any more.
-    revoked : bool
-        Whether it was revoked.
-    seal : str
-        Keyed hash of all of the above, for those who do not see the secret part. A
-        record with another seal is trusted by nobody.
-    """
-
-    id: str
-    client: str
-    role: Role
-    models: tuple[str, ...] | None
+    id: str  #: its public part
+    client: str  #: who holds it; all keys of a client spend from one account
+    role: Role  #: what it is for
+    models: tuple[str, ...] | None  #: the models it may ask; None for all
+    #: Keyed hash of the secret part together with all of the above: a record whose role
+    #: is edited in the database matches no key any more.
     digest: str
+    #: When it was made and until when it holds, in seconds since 1970.
     created: int
     expires: int | None = None
-    revoked: bool = False
+    revoked: bool = False  #: whether it was revoked
+    #: Keyed hash of all of the above, for those who do not see the secret part. A
+    #: record with another seal is trusted by nobody.
     seal: str = field(default="", compare=False)
 
     def as_dict(self) -> dict[str, Any]:

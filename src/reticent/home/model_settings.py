@@ -21,25 +21,18 @@ _REFUSE_UNKNOWN = {"extra": "forbid"}
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetSettings:
-    """The most that an account may spend.
-
-    Attributes
-    ----------
-    epsilon, delta : float
-        What all answers together may cost.
-    method : {"auto", "either", "basic", "zcdp"}
-        How answers add up; auto takes "either" where there is a delta to use: sums of
-        epsilon or of zCDP, whichever last longer.
-    slack : float or None
-        Part of delta kept for answers that bring a delta of their own, as consensus
-        sessions do; None keeps one twentieth where `method` is "either", else nothing.
-    """
+    """The most that an account may spend."""
 
     __pydantic_config__: ClassVar[Any] = _REFUSE_UNKNOWN
 
+    #: What all answers together may cost.
     epsilon: float
     delta: float = 0.0
+    #: How answers add up. "either" takes sums of epsilon or of zCDP, whichever last
+    #: longer; "auto" is "either" where there is a delta to use, else "basic".
     method: Literal["auto", "either", "basic", "zcdp"] = "auto"
+    #: Part of delta kept for answers that bring a delta of their own, as consensus
+    #: sessions do; None keeps one twentieth where `method` is "either", else nothing.
     slack: float | None = None
 
     def __post_init__(self) -> None:
@@ -72,24 +65,16 @@ def _cap(budget: BudgetSettings, _: str) -> Cap:
 
 @dataclass(frozen=True, kw_only=True)
 class ConsensusSettings:
-    """Consensus answers (P9): one price for many queries on which shards agree.
+    """Consensus answers (P9): one price for many queries on which shards agree."""
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        The price of one session; each worker process opens its own at its first
-        query and pays for it.
-    queries, unstable : int
-        How many queries a session answers, and how many of them may be in doubt.
-    vote_share : float
-        Part of the price that pays for the queries in doubt.
-    """
-
+    #: The price of one session; each worker process opens its own at its first query
+    #: and pays for it.
     epsilon: float
     delta: float
+    #: How many queries a session answers, and how many of them may be in doubt.
     queries: int
     unstable: int = 1
-    vote_share: float = 0.3
+    vote_share: float = 0.3  #: part of the price that pays for the queries in doubt
 
     def __post_init__(self) -> None:
         positive("consensus", "epsilon", self.epsilon)
@@ -101,32 +86,21 @@ class ConsensusSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
-    """A model under its public name.
+    """A model under its public name."""
 
-    Attributes
-    ----------
-    path : path
-        Its directory, made by `reticent.storage.save_model`.
-    remember : bool
-        Whether a query that a client asked before gets the same answer again, free.
-    share : bool
-        Whether answers are remembered across clients: what one has asked costs the
-        dataset nothing when another asks it. A client can then find out which rows
-        others asked, from what the dataset was charged. Off, no client's charges or
-        answers depend on what others asked, except that all share the budgets.
-    budget : BudgetSettings or None
-        A cap of its own, beside those of its dataset and of the client.
-    consensus : ConsensusSettings or None
-        Answer by consensus instead of by one charged vote per answer.
-    abstain_below : float
-        Where answers last: abstain from those with less evidence than this.
-    """
-
-    path: Path
+    path: Path  #: its directory, made by `reticent.storage.save_model`
+    #: Whether a query that a client asked before gets the same answer again, free.
     remember: bool = True
+    #: Whether answers are remembered across clients: what one has asked costs the
+    #: dataset nothing when another asks it. A client can then find out which rows
+    #: others asked, from what the dataset was charged. Off, no client's charges or
+    #: answers depend on what others asked, except that all share the budgets.
     share: bool = False
+    #: A cap of its own, beside those of its dataset and of the client.
     budget: BudgetSettings | None = None
+    #: Answer by consensus instead of by one charged vote per answer.
     consensus: ConsensusSettings | None = None
+    #: Where answers last: abstain from those with less evidence than this.
     abstain_below: float = 0.0
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reticent._text import one_of
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses.dimensions import checked_count, sauer_shelah
 from reticent.hypotheses.oracles.costs import Costs, signed_costs
@@ -240,11 +241,7 @@ class ProgrammedClass(ClassOfFeatures[H]):
 
     def __post_init__(self) -> None:
         ClassOfFeatures.__post_init__(self)
-        if self.method not in ("auto", "enumerate", "milp"):
-            raise InvalidParameterError(
-                f"method={self.method!r} is unknown; choose 'auto', 'enumerate' or "
-                "'milp'."
-            )
+        one_of("method", self.method, "auto", "enumerate", "milp")
         if not self.time_limit > 0:
             raise InvalidParameterError(
                 f"time_limit={self.time_limit!r} is not possible; seconds > 0 are "

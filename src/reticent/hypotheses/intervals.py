@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent._arrays import Bools, Ints
-from reticent.errors import InvalidParameterError
+from reticent._text import one_of
 from reticent.hypotheses.base import Minimum, refuse_long_list
 from reticent.hypotheses.dimensions import alternations, checked_count
 from reticent.hypotheses.lines import LineClass, LineProjection, line_blocks
@@ -71,10 +71,7 @@ class Intervals(LineClass[IntervalUnion]):
 
     def __post_init__(self) -> None:
         checked_count("k", self.k, at_least=0)
-        if self.start not in _STARTS:
-            raise InvalidParameterError(
-                f"start={self.start!r} is unknown; choose 'either', '0' or '1'."
-            )
+        one_of("start", self.start, "either", "0", "1")
 
     @property
     def vc_dimension(self) -> int:

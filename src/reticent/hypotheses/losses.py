@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy.special import expit
@@ -12,27 +12,38 @@ from reticent._arrays import Floats
 from reticent.errors import InvalidParameterError
 
 
-class ConvexLoss(Protocol):
-    """A loss that is convex and continuously differentiable in the prediction."""
+@dataclass(frozen=True, slots=True)
+class ConvexLoss(ABC):
+    """A loss that is convex and continuously differentiable in the prediction.
 
+    Its parameters are finite and positive.
+    """
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not 0 < value < np.inf:
+                raise InvalidParameterError(
+                    f"{name}={value!r} is not possible; a finite number > 0 is needed."
+                )
+
+    @abstractmethod
     def value(self, prediction: Floats, y: Floats) -> Floats:
         """Return the loss of each prediction."""
 
+    @abstractmethod
     def slope(self, prediction: Floats, y: Floats) -> Floats:
         """Return the derivative in the prediction."""
 
+    @abstractmethod
     def curvature(self, prediction: Floats, y: Floats) -> Floats:
         """Return a second derivative; on kinks of the slope any one-sided value."""
 
 
 @dataclass(frozen=True, slots=True)
-class SquaredLoss:
+class SquaredLoss(ConvexLoss):
     """``scale * (prediction - y)**2``."""
 
     scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        _positive("scale", self.scale)
 
     def value(self, prediction: Floats, y: Floats) -> Floats:
         """Return the loss of each prediction."""
@@ -48,15 +59,11 @@ class SquaredLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class HuberLoss:
+class HuberLoss(ConvexLoss):
     """Half the square up to `width`, a straight line beyond, times `scale`."""
 
     width: float = 1.0
     scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        _positive("width", self.width)
-        _positive("scale", self.scale)
 
     def value(self, prediction: Floats, y: Floats) -> Floats:
         """Return the loss of each prediction."""
@@ -74,13 +81,10 @@ class HuberLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class LogisticLoss:
+class LogisticLoss(ConvexLoss):
     """``scale * log(1 + exp(-margin))``, with margin ``(2 y - 1) * prediction``."""
 
     scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        _positive("scale", self.scale)
 
     def value(self, prediction: Floats, y: Floats) -> Floats:
         """Return the loss of each prediction."""
@@ -99,15 +103,11 @@ class LogisticLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class SmoothedHingeLoss:
+class SmoothedHingeLoss(ConvexLoss):
     """Hinge loss of the margin ``(2 y - 1) * prediction``, rounded over `width`."""
 
     width: float = 1.0
     scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        _positive("width", self.width)
-        _positive("scale", self.scale)
 
     def value(self, prediction: Floats, y: Floats) -> Floats:
         """Return the loss of each prediction."""
@@ -126,10 +126,3 @@ class SmoothedHingeLoss:
         short = 1 - (2 * y - 1) * prediction
         inside = (short >= 0) & (short <= self.width)
         return self.scale / self.width * inside.astype(np.float64)
-
-
-def _positive(name: str, value: float) -> None:
-    if not 0 < value < np.inf:
-        raise InvalidParameterError(
-            f"{name}={value!r} is not possible; a finite number > 0 is needed."
-        )

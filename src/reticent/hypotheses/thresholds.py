@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent.errors import InvalidParameterError
+from reticent._text import one_of
 from reticent.hypotheses.base import Minimum
 from reticent.hypotheses.dimensions import alternations
 from reticent.hypotheses.lines import LineClass, LineProjection, line_blocks
 from reticent.hypotheses.oracles.costs import Costs
 from reticent.hypotheses.oracles.points import ordered_values, python_scalar
-from reticent.hypotheses.oracles.sorted_columns import (
-    SortedColumns,
-)
+from reticent.hypotheses.oracles.sorted_columns import SortedColumns
 
 _STARTS = {"up": (0,), "down": (1,), "either": (0, 1)}
 
@@ -67,11 +65,7 @@ class Thresholds(LineClass[Threshold]):
     direction: str = "up"
 
     def __post_init__(self) -> None:
-        if self.direction not in _STARTS:
-            raise InvalidParameterError(
-                f"direction={self.direction!r} is unknown; choose 'up', 'down' or "
-                "'either'."
-            )
+        one_of("direction", self.direction, *_STARTS)
 
     @property
     def vc_dimension(self) -> int:

@@ -114,16 +114,6 @@ def _scores(scores: ArrayLike, bound: Any) -> Ints:
     return values
 
 
-def _scope(name: str) -> Scope:
-    try:
-        return Scope(name)
-    except ValueError:
-        known = ", ".join(scope.value for scope in Scope)
-        raise InvalidParameterError(
-            f"scope={name!r} is not known; use one of {known}."
-        ) from None
-
-
 @rule(
     "G2",
     name="exponential mechanism",
@@ -144,7 +134,7 @@ def exponential_mechanism_certificate(
     epsilon = checked_epsilon("rule G2", epsilon)
     whole("rule G2", "sensitivity", sensitivity)
     return Conclusion(
-        BoundedRange(epsilon), ReplaceOne(n), _scope(scope), noise_assumptions(seeded)
+        BoundedRange(epsilon), ReplaceOne(n), Scope(scope), noise_assumptions(seeded)
     )
 
 
@@ -167,5 +157,5 @@ def permute_and_flip_certificate(
     epsilon = checked_epsilon("rule G2-permute-and-flip", epsilon)
     whole("rule G2-permute-and-flip", "sensitivity", sensitivity)
     return Conclusion(
-        PureDP(epsilon), ReplaceOne(n), _scope(scope), noise_assumptions(seeded)
+        PureDP(epsilon), ReplaceOne(n), Scope(scope), noise_assumptions(seeded)
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from reticent._numbers import below_one, positive, whole
+from reticent._text import one_of
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Budget
 from reticent.schemas import Encoder, NumericTarget, Schema
@@ -26,56 +27,32 @@ _TYPICAL_SPREAD = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The basis of a plan: public quantities, and guesses where nothing is known.
+    """The basis of a plan: public quantities, and guesses where nothing is known."""
 
-    Attributes
-    ----------
-    task : {"classification", "regression"}
-        What is predicted. Errors of regression are root mean squares, as a share of
-        the target's public range.
-    n : int
-        Number of rows.
-    epsilon, delta : float
-        The budget for everything together.
-    queries : float
-        Number of different queries; infinite if there is no limit.
-    alpha : float or None
-        Error to be reached.
-    d : int
-        VC dimension for the lower bound; that of a linear model if left out.
-    features, labels : int
-        Columns of the table, and labels of a classification.
-    linear_columns, spline_columns : int
-        Columns after encoding, plain and with splines.
-    public : int
-        Public rows without labels.
-    rows_per_unit : int
-        Most rows that belong to one person.
-    flexible_error, additive_error, linear_error : float
-        Error without privacy of boosted trees, additive and linear models.
-    chance_error : float
-        Error of the most frequent label, or of the mean.
-    learning_exponent : float
-        How fast models learn: excess error falls like ``rows ** -exponent``.
-    """
-
+    #: "classification" or "regression". Errors of regression are root mean squares,
+    #: as a share of the target's public range.
     task: str
-    n: int
+    n: int  #: number of rows
+    #: The budget for everything together.
     epsilon: float
     delta: float
-    queries: float
-    alpha: float | None
-    d: int
+    queries: float  #: number of different queries; infinite if there is no limit
+    alpha: float | None  #: error to be reached
+    d: int  #: VC dimension for the lower bound; that of a linear model if left out
+    #: Columns of the table, and labels of a classification.
     features: int
     labels: int
+    #: Columns after encoding, plain and with splines.
     linear_columns: int
     spline_columns: int
-    public: int
-    rows_per_unit: int
+    public: int  #: public rows without labels
+    rows_per_unit: int  #: most rows that belong to one person
+    #: Error without privacy of boosted trees, additive and linear models.
     flexible_error: float
     additive_error: float
     linear_error: float
-    chance_error: float
+    chance_error: float  #: error of the most frequent label, or of the mean
+    #: How fast models learn: excess error falls like ``rows ** -exponent``.
     learning_exponent: float
 
     @property
@@ -124,10 +101,7 @@ class PlanArguments:
     def facts(self) -> Facts:
         """Return the facts, or refuse an invalid argument."""
         self._read_schema()
-        if self.task not in TASKS:
-            raise InvalidParameterError(
-                f"task={self.task!r} must be one of {', '.join(TASKS)}."
-            )
+        one_of("task", self.task, *TASKS)
         n = whole("plan", "n", self.n)
         per_unit = whole("plan", "rows_per_unit", self.rows_per_unit)
         if not per_unit <= n:

@@ -14,33 +14,22 @@ ERROR, LOSS = "error", "loss"
 
 @dataclass(frozen=True)
 class Sketch:
-    """A method's settings and expected error for given facts.
+    """A method's settings and expected error for given facts."""
 
-    Attributes
-    ----------
-    settings : dict
-        Parameters of the estimator that are functions of the facts.
-    estimate : float or None
-        Expected error by the model of `reticent.planning.curves`; None if that model
-        does not cover the method.
-    bound : float or None
-        Proved bound on the expectation over data, model and query, for the learner and
-        the settings that `build` uses; None if there is no theorem for them.
-    bound_on : {"error", "loss"}
-        What is bounded: the share of wrong answers, or a surrogate loss.
-    bound_says : str
-        The setting of the bound, what it is above, and its theorem; or why there is no
-        bound.
-    reason : str
-        The reason for these settings.
-    """
-
+    # Parameters of the estimator that are functions of the facts.
     settings: dict[str, Any]
+    # Expected error by the model of `reticent.planning.curves`; None if that model does
+    # not cover the method.
     estimate: float | None = None
+    # Proved bound on the expectation over data, model and query, for the learner and
+    # the settings that `build` uses; None if there is no theorem for them.
     bound: float | None = None
+    # What is bounded: the share of wrong answers, "error", or a surrogate "loss".
     bound_on: str = ERROR
+    # The setting of the bound, what it is above, and its theorem; or why there is no
+    # bound.
     bound_says: str = ""
-    reason: str = ""
+    reason: str = ""  # for these settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from reticent._arrays import Bools, Ints
 from reticent._sklearn import MatrixLike
+from reticent._text import one_of
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import needs_no_validation
 
@@ -61,10 +62,7 @@ def ordered_column(
     InvalidDataError
         If a value is missing, or no cell can be of this order.
     """
-    if order not in ORDERS:
-        raise InvalidParameterError(
-            f"order={order!r} must be one of {', '.join(ORDERS)}."
-        )
+    one_of("order", order, *ORDERS)
     if column.dtype.kind not in _TAKEN[order]:
         raise InvalidDataError(
             f"{what} must hold ordered values, declared as order={order!r}; got dtype "

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from reticent._arrays import Ints
 from reticent._numbers import below_one, positive
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions
+from reticent._text import one_of
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import QUICK_METHODS, Budget, Certificate, repeat
 from reticent.mechanisms import (
@@ -212,10 +213,7 @@ class VoteRule:
         rule = asked.rule
         # Validated here as well: scikit-learn's checks can be switched off.
         epsilon = positive(owner, "epsilon", asked.epsilon)
-        if rule not in ("auto", *VOTE_RULES):
-            raise InvalidParameterError(
-                f"rule={rule!r} must be 'auto' or one of {', '.join(VOTE_RULES)}."
-            )
+        one_of("rule", rule, "auto", *VOTE_RULES)
         if rule == "auto":
             rule = _automatic_rule(asked, pure, epsilon)
         if rule == "geometric" and n_labels != 2:

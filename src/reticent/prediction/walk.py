@@ -14,7 +14,7 @@ from sklearn.base import ClassifierMixin
 from reticent._arrays import Bools
 from reticent._numbers import positive, probability, whole
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
-from reticent.errors import InvalidParameterError
+from reticent._text import one_of
 from reticent.estimators import UnitIds, require_one_row_per_unit, two_labels
 from reticent.guarantees import (
     PUBLIC_LABELS,
@@ -236,15 +236,11 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
         self, rule: str, epsilon: float, n: int, seeded: bool
     ) -> Certificate[Any]:
         """Certify one response to a walk, for the relation that was asked for."""
-        certify: Any = {
-            "two-step": two_step_certificate,
-            "sigmoid": sigmoid_certificate,
-        }.get(rule)
-        if certify is None or self.relation not in ("replace-one", "add-remove"):
-            raise InvalidParameterError(
-                f"rule={rule!r} must be 'two-step' or 'sigmoid', and "
-                f"relation={self.relation!r} 'replace-one' or 'add-remove'."
-            )
+        one_of("rule", rule, "two-step", "sigmoid")
+        certify: Any = (
+            two_step_certificate if rule == "two-step" else sigmoid_certificate
+        )
+        one_of("relation", self.relation, "replace-one", "add-remove")
         size = n if self.relation == "replace-one" else None
         certificate: Certificate[Any] = certify(epsilon=epsilon, n=size, seeded=seeded)
         return certificate

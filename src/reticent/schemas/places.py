@@ -10,18 +10,12 @@ from reticent.errors import InvalidDataError
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The source of some rows, for messages.
+    """The source of some rows, for messages."""
 
-    Parameters
-    ----------
-    source : str
-        A file's name, or a name for the rows; empty for rows sent by a client.
-    first_row : int
-        The number of the first row: 1 in files and data frames (the header is not
-        counted), 0 in a JSON list.
-    """
-
+    # A file's name, or a name for the rows; empty for rows sent by a client.
     source: str
+    # The number of the first row: 1 in files and data frames (the header is not
+    # counted), 0 in a JSON list.
     first_row: int = 1
 
     def after(self, n_rows: int) -> Place:

@@ -47,19 +47,13 @@ _DOMAIN = b"reticent-model-manifest\n"
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The records behind a model: whose budget its answers spend.
+    """The records behind a model: whose budget its answers spend."""
 
-    Parameters
-    ----------
-    name : str
-        1 to 64 letters, digits or ``._-``. Every model on the same people's records
-        must name the same dataset, or their budgets would not add up.
-    version : str, default="1"
-        Changes when the records do. Versions share one budget, because they share
-        people; remembered answers do not cross versions.
-    """
-
+    #: 1 to 64 letters, digits or ``._-``. Every model on the same people's records must
+    #: name the same dataset, or their budgets would not add up.
     name: str
+    #: Changes when the records do. Versions share one budget, because they share
+    #: people; remembered answers do not cross versions.
     version: str = "1"
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._text import one_of
 from reticent.errors import InvalidParameterError, ModelFileError
 from reticent.schemas import ClassLabel, NumericTarget, Schema
 
@@ -82,10 +83,7 @@ def labels_of(schema: Schema, classes: Any, labels: str) -> tuple[list[Any], str
     declared = _declared(schema)
     codes = list(range(len(declared)))
     by_value, by_code = _same(classes, declared), _same(classes, codes)
-    if labels not in {"auto", "values", "codes"}:
-        raise InvalidParameterError(
-            f"labels={labels!r} must be 'auto', 'values' or 'codes'."
-        )
+    one_of("labels", labels, "auto", "values", "codes")
     if labels == "auto" and by_value and by_code and codes != declared:
         raise InvalidParameterError(
             "the model's classes may be the schema's labels or their codes. Say which: "

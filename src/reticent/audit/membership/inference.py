@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent._arrays import Floats
 from reticent._numbers import probability, whole
+from reticent._text import one_of
 from reticent.audit.membership.attack import (
     Reading,
     Shadows,
@@ -290,10 +291,7 @@ def _ask(
 
 
 def _reading(interface: str, pool: Pool) -> Reading:
-    if interface not in ("predict", "predict_proba"):
-        raise InvalidParameterError(
-            f"interface={interface!r} must be 'predict' or 'predict_proba'."
-        )
+    one_of("interface", interface, "predict", "predict_proba")
     if interface == "predict_proba" and pool.numeric:
         raise InvalidParameterError(
             "interface='predict_proba' is for classes; y holds numbers."

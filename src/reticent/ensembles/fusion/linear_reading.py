@@ -6,24 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import (
-    BayesianRidge,
-    ElasticNet,
-    ElasticNetCV,
-    HuberRegressor,
-    Lasso,
-    LassoCV,
-    LinearRegression,
-    LogisticRegression,
-    LogisticRegressionCV,
-    Perceptron,
-    Ridge,
-    RidgeClassifier,
-    RidgeClassifierCV,
-    RidgeCV,
-    SGDClassifier,
-    SGDRegressor,
-)
+from sklearn import linear_model as linear
 from sklearn.svm import LinearSVC, LinearSVR
 
 from reticent._arrays import Floats, Ints
@@ -35,25 +18,25 @@ from reticent.estimators import NO_BALLOT, Labels
 # Exact types only: a subclass may predict differently.
 _CLASSIFIERS = (
     LinearSVC,
-    LogisticRegression,
-    LogisticRegressionCV,
-    Perceptron,
-    RidgeClassifier,
-    RidgeClassifierCV,
-    SGDClassifier,
+    linear.LogisticRegression,
+    linear.LogisticRegressionCV,
+    linear.Perceptron,
+    linear.RidgeClassifier,
+    linear.RidgeClassifierCV,
+    linear.SGDClassifier,
 )
 _REGRESSORS = (
-    BayesianRidge,
-    ElasticNet,
-    ElasticNetCV,
-    HuberRegressor,
-    Lasso,
-    LassoCV,
-    LinearRegression,
+    linear.BayesianRidge,
+    linear.ElasticNet,
+    linear.ElasticNetCV,
+    linear.HuberRegressor,
+    linear.Lasso,
+    linear.LassoCV,
+    linear.LinearRegression,
     LinearSVR,
-    Ridge,
-    RidgeCV,
-    SGDRegressor,
+    linear.Ridge,
+    linear.RidgeCV,
+    linear.SGDRegressor,
 )
 
 
@@ -198,7 +181,10 @@ def _pad(line: FoldedModel, n_scores: int) -> FoldedModel:
 
 def _link(model: Any, labels: Labels | None) -> str:
     """Return how scores become probabilities, if every version does it the same way."""
-    if labels is None or type(model) not in (LogisticRegression, LogisticRegressionCV):
+    if labels is None or type(model) not in (
+        linear.LogisticRegression,
+        linear.LogisticRegressionCV,
+    ):
         return ""
     if getattr(model, "multi_class", "auto") not in ("auto", "deprecated"):
         return ""

@@ -7,20 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
-from sklearn.tree import (
-    DecisionTreeClassifier,
-    DecisionTreeRegressor,
-    ExtraTreeClassifier,
-    ExtraTreeRegressor,
-)
+from sklearn import ensemble, tree
 
 from reticent._arrays import Bools, Floats, Ints
 from reticent._sklearn import boosted_categories, boosted_rounds, takes_missing
@@ -37,18 +24,21 @@ from reticent.estimators import NO_BALLOT, Labels
 
 # Exact types only: a subclass may predict differently.
 _TREES = (
-    DecisionTreeClassifier,
-    DecisionTreeRegressor,
-    ExtraTreeClassifier,
-    ExtraTreeRegressor,
+    tree.DecisionTreeClassifier,
+    tree.DecisionTreeRegressor,
+    tree.ExtraTreeClassifier,
+    tree.ExtraTreeRegressor,
 )
 _FORESTS = (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
+    ensemble.ExtraTreesClassifier,
+    ensemble.ExtraTreesRegressor,
+    ensemble.RandomForestClassifier,
+    ensemble.RandomForestRegressor,
 )
-_BOOSTED = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+_BOOSTED = (
+    ensemble.HistGradientBoostingClassifier,
+    ensemble.HistGradientBoostingRegressor,
+)
 
 # Losses whose raw scores are the predictions themselves.
 _IDENTITY_LOSSES = ("squared_error", "absolute_error", "quantile")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent._numbers import positive, up
-from reticent.errors import InvalidParameterError
+from reticent._text import one_of
 from reticent.hypotheses import (
     ConvexLoss,
     HuberLoss,
@@ -35,9 +35,7 @@ class BoundedLoss:
 
 def classification_loss(name: Any, width: Any) -> BoundedLoss:
     """Return the loss called "logistic" or "hinge", for labels 0 and 1."""
-    if not (isinstance(name, str) and name in ("logistic", "hinge")):
-        raise InvalidParameterError(f"loss={name!r} must be 'logistic' or 'hinge'.")
-    if name == "logistic":
+    if one_of("loss", name, "logistic", "hinge") == "logistic":
         return BoundedLoss(LogisticLoss(), _logistic_slope, 1.0, 0.25)
     width = positive("the smoothed hinge", "width", width)
 
@@ -53,9 +51,7 @@ def regression_loss(name: Any, width: Any, reach: float) -> BoundedLoss:
 
     `reach` bounds the size of predictions, which the slope of the square depends on.
     """
-    if not (isinstance(name, str) and name in ("huber", "squared")):
-        raise InvalidParameterError(f"loss={name!r} must be 'huber' or 'squared'.")
-    if name == "squared":
+    if one_of("loss", name, "huber", "squared") == "squared":
         return BoundedLoss(SquaredLoss(0.5), _difference, up(reach + 1.0), 1.0)
     width = positive("Huber's loss", "width", width)
 

@@ -23,22 +23,13 @@ Codes: TypeAlias = NDArray[np.int16]
 
 @dataclass(frozen=True)
 class CodedColumn:
-    """One column as whole numbers.
+    """One column as whole numbers."""
 
-    Attributes
-    ----------
-    low, high : float
-        The range after the transform; 0 and the number of levels for categories.
-    transform : str
-        As for `reticent.schemas.Numeric`.
-    levels : int
-        Number of levels; 0 for numbers.
-    """
-
+    #: The range after the transform; 0 and the number of levels for categories.
     low: float
     high: float
-    transform: str = "none"
-    levels: int = 0
+    transform: str = "none"  #: as for `reticent.schemas.Numeric`
+    levels: int = 0  #: number of levels; 0 for numbers
 
     @property
     def numeric(self) -> bool:

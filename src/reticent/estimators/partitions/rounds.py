@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent._text import one_of
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import (
     ApproxDP,
@@ -25,26 +26,16 @@ RELATIONS = ("replace-one", "zero-out")
 
 @dataclass(frozen=True)
 class RoundBudget:
-    r"""What one unit may spend in all, and what a contribution costs.
+    """What one unit may spend in all, and what a contribution costs."""
 
-    Attributes
-    ----------
-    mu : float
-        The whole transcript is `mu`-Gaussian DP.
-    relation : {"replace-one", "zero-out"}
-        Whether a unit is replaced by another, or contributes nothing.
-    """
-
-    mu: float
+    mu: float  #: the whole transcript is `mu`-Gaussian DP
+    #: "replace-one", or "zero-out": a unit contributes nothing.
     relation: str = "replace-one"
 
     @classmethod
     def of(cls, owner: str, epsilon: float, delta: float, relation: str) -> RoundBudget:
         """Return the largest `mu` that (epsilon, delta) allows."""
-        if relation not in RELATIONS:
-            raise InvalidParameterError(
-                f"relation={relation!r} must be 'replace-one' or 'zero-out'."
-            )
+        one_of("relation", relation, *RELATIONS)
         if not 0 < delta < 1:
             raise InvalidParameterError(
                 f"{owner} adds Gaussian noise, which needs 0 < delta < 1; got "

@@ -29,20 +29,13 @@ class Partitions:
 
     A partition asks some columns one question each; the answers, in order, name the
     part. What a question answers is a table over the codes of its column.
-
-    Attributes
-    ----------
-    columns : tuple of ndarray of int
-        For each partition, the columns that it asks.
-    tables : tuple of tuple of ndarray of uint16
-        For each question, the answer to each code, shifted to its place in the name.
-    n_parts : ndarray of int
-        How many parts each partition has.
     """
 
+    #: For each partition, the columns that it asks.
     columns: tuple[NDArray[np.int64], ...]
+    #: For each question, the answer to each code, shifted to its place in the name.
     tables: tuple[tuple[NDArray[np.uint16], ...], ...]
-    n_parts: NDArray[np.int64]
+    n_parts: NDArray[np.int64]  #: how many parts each partition has
 
     def __len__(self) -> int:
         return len(self.columns)

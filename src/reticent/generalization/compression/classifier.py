@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from reticent._arrays import Bools, Ints
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
+from reticent._text import one_of
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import UnitIds, unit_positions
 from reticent.generalization.compression.boosting import BoostingScheme
@@ -285,12 +286,8 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
     ) -> tuple[Any, ...]:
         """Order candidates: what to minimise first, then the shorter description."""
         size = (candidate.n_kept, candidate.n_bits)
-        if self.minimise == "error":
+        if one_of("minimise", self.minimise, "error", "bound") == "error":
             return (candidate.mistakes, *size)
-        if self.minimise != "bound":
-            raise InvalidParameterError(
-                f"minimise={self.minimise!r} must be 'error' or 'bound'."
-            )
         bound = kept_error(
             kept=candidate.n_kept,
             side_bits=candidate.n_bits + width(self._reports(self.n_units_)),

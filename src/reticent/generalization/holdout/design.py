@@ -9,6 +9,7 @@ from typing import Any, Literal
 from scipy.optimize import minimize_scalar
 
 from reticent._numbers import down, positive, real, up, whole
+from reticent._text import one_of
 from reticent.errors import InvalidParameterError
 from reticent.generalization.averages import GRID
 from reticent.generalization.holdout.answers import HoldoutAnswer
@@ -107,10 +108,7 @@ def design_holdout(
     n = whole("ReusableHoldout", "n", n)
     queries = whole("ReusableHoldout", "queries", queries)
     overfits = min(whole("ReusableHoldout", "overfits", overfits), queries)
-    if method not in ("auto", "laplace", "rounding"):
-        raise InvalidParameterError(
-            f"method={method!r} must be 'auto', 'laplace' or 'rounding'."
-        )
+    one_of("method", method, "auto", "laplace", "rounding")
     guess_units = whole("ReusableHoldout", "guess_units", guess_units or n)
     honest = _honest_distance(n, guess_units, queries, beta)
     if threshold is not None:

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from reticent._numbers import nonnegative, positive, probability, up, whole
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
+from reticent._text import one_of
 from reticent.errors import InvalidParameterError
 from reticent.estimators import (
     LONGEST_ROW,
@@ -124,12 +125,8 @@ class _LogConcave(ReleasedLinear):
 
     def _checked_rule(self, dimension: int) -> str:
         small = dimension <= _MOST_NET_DIMENSIONS
-        if self.rule == "auto":
+        if one_of("rule", self.rule, "auto", "net", "sampler") == "auto":
             return "net" if small else "sampler"
-        if self.rule not in ("net", "sampler"):
-            raise InvalidParameterError(
-                f"rule={self.rule!r} must be 'auto', 'net' or 'sampler'."
-            )
         if self.rule == "net" and not small:
             raise InvalidParameterError(
                 f"rule='net' takes at most {_MOST_NET_DIMENSIONS} coefficients, the "

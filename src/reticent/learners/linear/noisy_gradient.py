@@ -14,7 +14,7 @@ from scipy.special import expit, softmax
 from reticent._arrays import Floats
 from reticent._numbers import positive
 from reticent._sklearn import Interval, StrOptions
-from reticent.errors import InvalidParameterError
+from reticent._text import one_of
 from reticent.estimators import (
     POSITIVE_OR_AUTO,
     CertifiedCoefficients,
@@ -247,8 +247,6 @@ class NoisyGradientRegressor(_NoisyGradient, ReleasedLinearRegressor):
 
     def _steepest(self) -> float:
         """Return the largest slope of the loss."""
-        if self.loss == "huber":
-            return positive(type(self).__name__, "width", self.width)
-        if self.loss == "squared":
+        if one_of("loss", self.loss, "squared", "huber") == "squared":
             return np.inf
-        raise InvalidParameterError(f"loss={self.loss!r} must be 'squared' or 'huber'.")
+        return positive(type(self).__name__, "width", self.width)

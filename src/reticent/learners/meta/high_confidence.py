@@ -21,6 +21,7 @@ from reticent._sklearn import (
     fit_context,
     safe_indexing,
 )
+from reticent._text import one_of
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import UnitIds, check_bounds, deal_units
 from reticent.guarantees import (
@@ -163,10 +164,7 @@ class HighConfidence(MetaLearner):
             As for the learner; `units` are the ids of the rows' privacy units.
         """
         confidence = probability("HighConfidence", "confidence", self.confidence)
-        if self.selection not in SELECTIONS:
-            raise InvalidParameterError(
-                f"selection={self.selection!r} must be one of {', '.join(SELECTIONS)}."
-            )
+        one_of("selection", self.selection, *SELECTIONS)
         table, labels = self._table(X, y, units)
         self._check_bounds(table.y)
         source = noise_source(self.random_state)

@@ -111,12 +111,8 @@ class PublicCoverClassifier(CandidateClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Private rows.
-        y : array-like of shape (n_rows,)
-            Two labels.
-        units : array-like of shape (n_rows,), default=None
-            The id of each row's unit; the losses of its rows are averaged.
+        X, y, units
+            Private data, as for `ExponentialMechanismClassifier`.
         public : array-like of shape (n_public, n_features)
             Public unlabelled rows; required.
         """

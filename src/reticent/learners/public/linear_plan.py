@@ -11,6 +11,7 @@ import numpy as np
 from reticent._arrays import Floats
 from reticent._numbers import below_one, down, positive, up
 from reticent._search import last_that_holds
+from reticent._text import one_of
 from reticent.errors import InvalidParameterError, SolverError
 from reticent.estimators import ROUND_OFF, LinearFacts, is_auto
 from reticent.guarantees import Certificate, gaussian_ratio
@@ -52,14 +53,7 @@ class UnitLoss:
         and the smallest. The others grow with the distance from the target and range
         widest for a target of size one, from the nearest to the farthest prediction.
         """
-        if not (
-            isinstance(name, str)
-            and name in ("logistic", "squared", "huber", "absolute")
-        ):
-            raise InvalidParameterError(
-                f"loss={name!r} must be 'logistic' (classes only), 'squared', 'huber' "
-                "or 'absolute'."
-            )
+        one_of("loss", name, "logistic", "squared", "huber", "absolute")
         if name == "logistic":
             return cls(name, reach, 1.0, down(1 / reach))
         width = positive("Huber's loss", "width", width)

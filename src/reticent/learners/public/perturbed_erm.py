@@ -9,9 +9,8 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import validate_data
 
 from reticent._arrays import Floats, Ints
 from reticent._numbers import positive, probability, whole
@@ -27,7 +26,11 @@ from reticent.learners.public.rules import (
     perturbed_move,
     projected_model,
 )
-from reticent.learners.public.separator_oracles import SeparatorOracle, oracle_for
+from reticent.learners.public.separator_oracles import (
+    OracleClassifier,
+    SeparatorOracle,
+    oracle_for,
+)
 from reticent.mechanisms import (
     ROUNDING_VARIANCE,
     GridLaw,
@@ -213,7 +216,7 @@ def nearest_labels(oracle: SeparatorOracle, points: Floats, values: Floats) -> I
 
 
 @dataclass(eq=False, repr=False)
-class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
+class PerturbedERMClassifier(OracleClassifier):
     r"""Private classifier: an average of minimisers under random costs.
 
     Public points get random Gaussian costs, of either sign, and the oracle minimises
@@ -309,13 +312,8 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Private rows.
-        y : array-like of shape (n_rows,)
-            Two labels.
-        units : array-like of shape (n_rows,), default=None
-            The id of each row's unit; the losses of its rows are averaged, rounded
-            down.
+        X, y, units
+            Private data, as for `ExponentialMechanismClassifier`.
         public : array-like of shape (n_public, n_features)
             Public unlabelled rows; required.
         """
@@ -350,16 +348,7 @@ class PerturbedERMClassifier(ClassifierMixin, BaseEstimator):
         self.n_units_ = n_units
         return self
 
-    def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Return the released hypothesis' label of each row; costs nothing more."""
-        check_is_fitted(self)
-        rows = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
-        oracle = oracle_for(self._family, rows.shape[1])
-        return np.asarray(self.classes_[oracle.predict(self.hypothesis_, rows)])
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True  # the class may not fit the data
         tags.non_deterministic = True  # every fit draws new noise
         return tags

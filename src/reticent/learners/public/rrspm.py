@@ -8,13 +8,13 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import validate_data
 
 from reticent._arrays import Floats
 from reticent._numbers import below_one, nonnegative
 from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
+from reticent._text import one_of
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.estimators import UnitIds, two_labels, unit_positions
 from reticent.hypotheses import HypothesisClass, distinct_rows, point_matrix
@@ -26,14 +26,18 @@ from reticent.learners.public.separator_noise import (
     gaussian_separator_noise,
     laplace_separator_noise,
 )
-from reticent.learners.public.separator_oracles import SeparatorOracle, oracle_for
+from reticent.learners.public.separator_oracles import (
+    OracleClassifier,
+    SeparatorOracle,
+    oracle_for,
+)
 from reticent.mechanisms import GridLaw, noise_source
 
 SCALES = ("teaching", "points")
 
 
 @dataclass(eq=False, repr=False)
-class SeparatorClassifier(ClassifierMixin, BaseEstimator):
+class SeparatorClassifier(OracleClassifier):
     """The base of classifiers that release labels of public points."""
 
     hypotheses: Any
@@ -95,10 +99,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
         self, oracle: SeparatorOracle, points: Floats, n_units: int, seeded: bool
     ) -> SeparatorNoise:
         chosen = self._noise_laws()
-        if self.scale_by not in SCALES:
-            raise InvalidParameterError(
-                f"scale_by={self.scale_by!r} must be one of {', '.join(SCALES)}."
-            )
+        one_of("scale_by", self.scale_by, *SCALES)
         facts = SeparatorFacts(
             n=n_units,
             points=len(points),
@@ -132,10 +133,7 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
 
     def _noise_laws(self) -> tuple[str, ...]:
         delta = below_one(type(self).__name__, "delta", self.delta)
-        if self.noise not in ("auto", *NOISES):
-            raise InvalidParameterError(
-                f"noise={self.noise!r} must be one of auto, {', '.join(NOISES)}."
-            )
+        one_of("noise", self.noise, "auto", *NOISES)
         if self.noise == "gaussian" and not delta > 0:
             raise InvalidParameterError(
                 f"noise='gaussian' needs delta > 0; got delta={delta!r}. Use "
@@ -144,19 +142,6 @@ class SeparatorClassifier(ClassifierMixin, BaseEstimator):
         if self.noise == "laplace" or delta == 0:
             return ("laplace",)
         return NOISES if self.noise == "auto" else ("gaussian",)
-
-    def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Return the released hypothesis' label of each row; costs nothing more."""
-        check_is_fitted(self)
-        rows = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
-        oracle = oracle_for(self._family, rows.shape[1])
-        return np.asarray(self.classes_[oracle.predict(self.hypothesis_, rows)])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True  # the class may not fit the data
-        return tags
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -273,12 +258,8 @@ class RRSPMClassifier(SeparatorClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Private rows.
-        y : array-like of shape (n_rows,)
-            Two labels.
-        units : array-like of shape (n_rows,), default=None
-            The id of each row's unit; the losses of its rows are averaged.
+        X, y, units
+            Private data, as for `ExponentialMechanismClassifier`.
         public : array-like of shape (n_public, n_features)
             Public unlabelled rows; required. Duplicates count once.
         """

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent._numbers import positive, probability, up, whole
+from reticent._text import one_of
 from reticent.errors import InvalidParameterError
 from reticent.hypotheses import HypothesisClass, Stumps, Thresholds
 from reticent.learners.public.teaching_sets import most_labelings
@@ -109,12 +110,9 @@ def rrspm_error_at_most(
     beta = probability(owner, "failure", failure) / 4
     family = hypotheses.on(whole(owner, "n_features", n_features))
     taught = m
+    one_of("scale_by", scale_by, "teaching", "points")
     if scale_by == "teaching" and isinstance(family, Thresholds | Stumps):
         taught = min(m, 2 * n_features)
-    elif scale_by not in ("teaching", "points"):
-        raise InvalidParameterError(
-            f"scale_by={scale_by!r} must be one of teaching, points."
-        )
     # With at least 512 steps per mistake, ties cost less than this factor.
     scale = 1.001 * 2 * taught / epsilon
     labelings = math.log(most_labelings(family, m))

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.dummy import DummyClassifier
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from reticent._arrays import Floats, Ints
+from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidParameterError
 from reticent.hypotheses import (
     COST_TOTAL_BITS,
@@ -190,6 +192,23 @@ def oracle_for(hypotheses: Any, n_features: int) -> SeparatorOracle:
         f"hypotheses={hypotheses!r} must be a class of reticent.hypotheses, such as "
         "Thresholds(), or a scikit-learn classifier."
     )
+
+
+class OracleClassifier(ClassifierMixin, BaseEstimator):
+    """The base of classifiers that release a hypothesis of an oracle."""
+
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Return the released hypothesis' label of each row; costs nothing more."""
+        check_is_fitted(self)
+        rows = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
+        oracle = oracle_for(self._family, rows.shape[1])
+        return np.asarray(self.classes_[oracle.predict(self.hypothesis_, rows)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True  # the class may not fit the data
+        return tags
 
 
 def _fitted(estimator: Any, X: Floats, y: Ints, sizes: Floats | None) -> Any:

@@ -23,6 +23,7 @@ from reticent._sklearn import (
     fit_context,
     safe_indexing,
 )
+from reticent._text import one_of
 from reticent.ensembles import check_base_estimator
 from reticent.errors import (
     InvalidDataError,
@@ -233,11 +234,7 @@ class StudentClassifier(ClassifierMixin, BaseEstimator):
         """Check parameters again; scikit-learn's checks may be off."""
         check_base_estimator(self.teacher, "predict")
         check_base_estimator(self.student, "predict")
-        if self.answers not in ("each", "consensus"):
-            raise InvalidParameterError(
-                f"answers={self.answers!r} must be 'each' or 'consensus'."
-            )
-        if self.answers == "each":
+        if one_of("answers", self.answers, "each", "consensus") == "each":
             return
         if not isinstance(self.teacher, PrivateVotingClassifier):
             raise InvalidParameterError(

@@ -33,27 +33,15 @@ _CLOSE = 1e-4
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What one run may cost, so that the best of all runs is within a budget.
+    """What one run may cost, so that the best of all runs is within a budget."""
 
-    Attributes
-    ----------
-    repetitions : Repetitions
-        The law of the number of runs.
-    promise : Guarantee
-        What training in one run must promise.
-    epsilon, delta : float
-        The same as two numbers: what a learner is asked for.
-    score_epsilon : float
-        Privacy cost of the score of one run.
-    epsilon_one, epsilon_two : float or None
-        Where rule G26 evaluates the profile of a run; None for pure runs.
-    """
-
-    repetitions: Repetitions
-    promise: Any
+    repetitions: Repetitions  # the law of the number of runs
+    promise: Any  # what training in one run must promise
+    # The same as two numbers: what a learner is asked for.
     epsilon: float
     delta: float
-    score_epsilon: float
+    score_epsilon: float  # privacy cost of the score of one run
+    # Where rule G26 evaluates the profile of a run; None for pure runs.
     epsilon_one: float | None = None
     epsilon_two: float | None = None
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent._arrays import Floats, Ints
 from reticent._numbers import exact, whole
+from reticent._text import one_of
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.hypotheses import FiniteClass, FiniteProjection, Intervals, Thresholds
 from reticent.learners.selection.grid import Grid
@@ -93,10 +94,7 @@ def select(
     A score is minus the units' losses minus the penalty, in parts of one loss; one
     replaced unit moves it by at most `steps`.
     """
-    if selection not in SELECTIONS:
-        raise InvalidParameterError(
-            f"selection={selection!r} must be one of {', '.join(SELECTIONS)}."
-        )
+    one_of("selection", selection, *SELECTIONS)
     epsilon = checked_epsilon("selection", epsilon)
     n, steps = examples.n_units, examples.steps
     if isinstance(candidates, LineCandidates):

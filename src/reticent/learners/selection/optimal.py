@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from reticent._numbers import below_one, positive, whole
+from reticent._text import one_of
 from reticent.errors import InvalidParameterError
 from reticent.learners.selection.optimal_approximate import ApproximatePrivacy
 from reticent.learners.selection.optimal_programs import Privacy, block_rows
@@ -183,10 +184,7 @@ def _objective(
     risk: str,
 ) -> tuple[Any, NDArray[np.float64]]:
     """Return risks, linear in the law, and what is subtracted from them."""
-    if risk not in ("empirical", "population"):
-        raise InvalidParameterError(
-            f"risk={risk!r} must be 'empirical' or 'population'."
-        )
+    one_of("risk", risk, "empirical", "population")
     risks, best = _excess(table, datasets)
     if family is None:
         if risk == "population":

@@ -49,27 +49,15 @@ def most_rows(n_columns: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class QuestionRecord:
-    """Questions that were answered together, in order.
+    """Questions that were answered together, in order."""
 
-    Attributes
-    ----------
-    mark : bytes
-        Random: by it a writer recognises its own record.
-    before : bytes
-        The mark of the record before this one, so that a gap is seen.
-    asked : tuple of (str, int)
-        Who asked how many of the rows, in order.
-    rows : structured ndarray
-        Codes, trace, answer and evidence of each question. The answer is a number, or
-        the place of a label.
-    opening : dict or None
-        What the first record says about the model; other records have none.
-    """
-
-    mark: bytes
-    before: bytes
-    asked: tuple[tuple[str, int], ...]
+    mark: bytes  # random: by it a writer recognises its own record
+    before: bytes  # the mark of the record before this one, so that a gap is seen
+    asked: tuple[tuple[str, int], ...]  # who asked how many of the rows, in order
+    # Codes, trace, answer and evidence of each question. The answer is a number, or the
+    # place of a label.
     rows: NDArray[Any]
+    # What the first record says about the model; other records have none.
     opening: dict[str, Any] | None = None
 
     @classmethod

@@ -28,31 +28,16 @@ _HEAD = struct.Struct("<HQ")
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The state of a model after a number of records.
+    """The state of a model after a number of records."""
 
-    Attributes
-    ----------
-    identity : str
-        Of the fitted model.
-    version : int
-        How many records of the log are in it.
-    mark : bytes
-        The mark of the last of them.
-    spending : bytes
-        What each unit has spent: as secret as the records.
-    keys, places : ndarray
-        The packed `QuestionIndex`.
-    evidence : EvidenceHistory
-        Of all answers so far.
-    """
-
-    identity: str
-    version: int
-    mark: bytes
-    spending: bytes
+    identity: str  #: of the fitted model
+    version: int  #: how many records of the log are in it
+    mark: bytes  #: the mark of the last of them
+    spending: bytes  #: what each unit has spent: as secret as the records
+    #: The packed `QuestionIndex`.
     keys: NDArray[np.uint64]
     places: NDArray[np.int64]
-    evidence: EvidenceHistory
+    evidence: EvidenceHistory  #: of all answers so far
 
     def to_bytes(self) -> bytes:
         """Return it as bytes."""

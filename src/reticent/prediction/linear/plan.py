@@ -10,7 +10,8 @@ import numpy as np
 
 from reticent._arrays import Floats, Ints
 from reticent._numbers import below_one, positive, whole
-from reticent.errors import InvalidParameterError, TooFewRecordsError
+from reticent._text import one_of
+from reticent.errors import TooFewRecordsError
 from reticent.estimators import (
     ROUND_OFF,
     BallProblem,
@@ -66,10 +67,7 @@ class LinearPlan:
     ) -> LinearPlan:
         """Check the parameters of a model; scikit-learn's checks may be off."""
         owner = type(model).__name__
-        if model.solver not in ("erm", "psgd"):
-            raise InvalidParameterError(
-                f"solver={model.solver!r} must be 'erm' or 'psgd'."
-            )
+        one_of("solver", model.solver, "erm", "psgd")
         epsilon = positive(owner, "epsilon", model.epsilon)
         radius = positive(owner, "radius", model.radius)
         n_shards = whole(owner, "n_shards", model.n_shards)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -63,6 +63,7 @@ class RelabelingLaw(FreshHypothesisLaw):
         return geometric_vote(votes, self.vote_epsilon)
 
 
+@dataclass(eq=False, repr=False)
 class RelabelingClassifier(FreshHypothesisClassifier):
     r"""Binary classifier that relabels the data by a fresh hypothesis and votes.
 
@@ -111,6 +112,14 @@ class RelabelingClassifier(FreshHypothesisClassifier):
     :cite:`DaganFeldman2020`, Thm 2; THEOREMS P7.
     """
 
+    hypotheses: Any
+    epsilon: float = 1.0
+    _: KW_ONLY
+    flip: float = 0.05
+    n_shards: int | str = "auto"
+    classes: ArrayLike | None = None
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "hypotheses": [HypothesisClass],
         "epsilon": [Interval(Real, 0, None, closed="neither")],
@@ -118,23 +127,6 @@ class RelabelingClassifier(FreshHypothesisClassifier):
         "n_shards": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "classes": ["array-like", None],
     }
-
-    def __init__(
-        self,
-        hypotheses: Any,
-        epsilon: float = 1.0,
-        *,
-        flip: float = 0.05,
-        n_shards: int | str = "auto",
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hypotheses = hypotheses
-        self.epsilon = epsilon
-        self.flip = flip
-        self.n_shards = n_shards
-        self.classes = classes
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -45,6 +45,7 @@ class SelectionLaw(FreshHypothesisLaw):
         return self.answers(hypothesis, queries)
 
 
+@dataclass(eq=False, repr=False)
 class StableSelectionClassifier(FreshHypothesisClassifier):
     r"""Binary classifier that draws a subset and a hypothesis for each answer.
 
@@ -108,6 +109,15 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
     1-DP for one answer, replace one unit of 400; proved
     """
 
+    hypotheses: Any
+    stability: float | None = None
+    epsilon: float | None = None
+    _: KW_ONLY
+    flip: float = 0.05
+    cover: float = 0.0
+    classes: ArrayLike | None = None
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "hypotheses": [HypothesisClass],
         "stability": [Interval(Real, 0, 1, closed="neither"), None],
@@ -116,25 +126,6 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
         "cover": [Interval(Real, 0, 1, closed="left")],
         "classes": ["array-like", None],
     }
-
-    def __init__(
-        self,
-        hypotheses: Any,
-        stability: float | None = None,
-        epsilon: float | None = None,
-        *,
-        flip: float = 0.05,
-        cover: float = 0.0,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hypotheses = hypotheses
-        self.stability = stability
-        self.epsilon = epsilon
-        self.flip = flip
-        self.cover = cover
-        self.classes = classes
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
