@@ -23,32 +23,19 @@ from reticent.errors import InvalidParameterError
 
 @dataclass(frozen=True)
 class LowerBound:
-    """A statistical lower bound on the privacy loss of one pair of datasets.
+    """A statistical lower bound on the privacy loss of one pair of datasets."""
 
-    Attributes
-    ----------
-    epsilon : float
-        With probability at least `confidence`, the mechanism is not
-        (epsilon', delta)-DP for any epsilon' below this.
-    delta : float
-        The slack that was allowed.
-    confidence : float
-        One minus the level of the audit.
-    trials : int
-        Samples from each of the two datasets, selection included.
-    event : tuple
-        The outcomes whose probability differs most, chosen on held-out samples.
-    ceiling : float
-        The largest bound that these samples could have given, if every outcome that
-        occurred again had been impossible for the other dataset. No claim of this
-        epsilon or more could have been refuted.
-    """
-
+    #: With probability at least `confidence`, the mechanism is not (epsilon', delta)-DP
+    #: for any epsilon' below this.
     epsilon: float
-    delta: float
-    confidence: float
-    trials: int
+    delta: float  #: the slack that was allowed
+    confidence: float  #: one minus the level of the audit
+    trials: int  #: samples from each of the two datasets, selection included
+    #: The outcomes whose probability differs most, chosen on held-out samples.
     event: tuple[Any, ...]
+    #: The largest bound that these samples could have given, if every outcome that
+    #: occurred again had been impossible for the other dataset. No claim of this
+    #: epsilon or more could have been refuted.
     ceiling: float
 
     @property

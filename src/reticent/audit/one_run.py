@@ -29,22 +29,15 @@ _LARGEST, _STRIDE, _HALVINGS = 64.0, 2.0**-4, 16
 
 @dataclass(frozen=True)
 class OneRun:
-    """A statistical lower bound on epsilon from one run of a release.
+    """A statistical lower bound on epsilon from one run of a release."""
 
-    Attributes
-    ----------
-    epsilon : float
-        With probability at least `confidence`, the release is not
-        (epsilon', delta)-DP for any epsilon' below this.
-    delta, confidence : float
-        The slack that was allowed; one minus the level of the audit.
-    canaries, guesses, correct : int
-        Numbers of coins thrown, of coins guessed, and of right guesses.
-    """
-
+    #: With probability at least `confidence`, the release is not (epsilon', delta)-DP
+    #: for any epsilon' below this.
     epsilon: float
+    #: The slack that was allowed; one minus the level of the audit.
     delta: float
     confidence: float
+    #: Numbers of coins thrown, of coins guessed, and of right guesses.
     canaries: int
     guesses: int
     correct: int

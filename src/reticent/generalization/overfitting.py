@@ -41,18 +41,12 @@ _DELTA_PARTS = tuple(10.0**-power for power in range(2, 25, 2))
 
 @dataclass(frozen=True, kw_only=True)
 class Overfitting:
-    """How much anything computed from a release can overfit.
+    """How much anything computed from a release can overfit."""
 
-    Parameters
-    ----------
-    robust : Certificate
-        For every function ``h`` with values in [0, 1] computed from the release,
-        ``|h(S) - h(D)|`` is at most this, with the given confidence.
-    perfect : Certificate or None
-        How close the release is to one that never saw the sample; None if unknown.
-    """
-
+    #: With the given confidence ``|h(S) - h(D)|`` is at most this, for every function
+    #: ``h`` with values in [0, 1] that is computed from the release.
     robust: Certificate[RobustGeneralization]
+    #: How close the release is to one that never saw the sample; None if unknown.
     perfect: Certificate[PerfectGeneralization] | None
 
     @property

@@ -46,32 +46,18 @@ class Certificate(Generic[G_co]):
     Certificates are made by rules (see `reticent.guarantees.rules`), not by hand: the
     rule's id, its premises and its parameters (`details`) are recorded, so that
     `recheck` can derive the numbers again.
-
-    Parameters
-    ----------
-    guarantee : Guarantee
-        What is promised, in numbers.
-    relation : ReplaceOne, AddRemove or Sample
-        Whose change, or which randomness, the promise is about.
-    scope : Scope
-        What was released: one answer, all answers of an interface, or a model.
-    rule : str
-        Id of the rule that concluded this.
-    premises : tuple of Certificate
-        What the rule started from; empty for a mechanism.
-    assumptions : frozenset of Assumption
-        What the code cannot check. It includes those of every premise.
-    details : tuple of (name, value) pairs
-        The parameters of the rule.
     """
 
-    guarantee: G_co
-    relation: Relation
+    guarantee: G_co  #: what is promised, in numbers
+    relation: Relation  #: whose change, or which randomness, the promise is about
+    #: What was released: one answer, all answers of an interface, or a model.
     scope: Scope
-    rule: str
+    rule: str  #: id of the rule that concluded this
+    #: What the rule started from; empty for a mechanism.
     premises: tuple[Certificate[Any], ...] = ()
+    #: What the code cannot check. It includes those of every premise.
     assumptions: frozenset[Assumption] = field(default_factory=frozenset)
-    details: tuple[tuple[str, Detail], ...] = ()
+    details: tuple[tuple[str, Detail], ...] = ()  #: the parameters of the rule
     _depth: int = field(init=False, repr=False, compare=False, default=1)
 
     def __post_init__(self) -> None:

@@ -95,22 +95,13 @@ _rho_within = lru_cache(maxsize=1024)(rho_within)
 
 @dataclass(frozen=True)
 class Filter:
-    """A cap that counts epsilons or rhos, whichever lasts longer.
+    """A cap that counts epsilons or rhos, whichever lasts longer."""
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        What everything charged together satisfies.
-    slack : float, default=0.0
-        The part of delta for steps that bring a delta of their own.
-    totals : float, default=0.0
-        The part of delta for totals in between.
-    """
-
+    #: What everything charged together satisfies.
     epsilon: float
     delta: float = 0.0
-    slack: float = 0.0
-    totals: float = 0.0
+    slack: float = 0.0  #: the part of delta for steps that bring a delta of their own
+    totals: float = 0.0  #: the part of delta for totals in between
 
     def __post_init__(self) -> None:
         positive("Filter", "epsilon", self.epsilon)
@@ -143,22 +134,13 @@ class Filter:
 
 @dataclass(frozen=True)
 class Others:
-    """Sums of charges whose certificates are not available.
+    """Sums of charges whose certificates are not available."""
 
-    Parameters
-    ----------
-    epsilon, rho : float or None
-        Their sums; None where some charge has none.
-    delta : float
-        Sum of their deltas.
-    answers : int
-        How many there are.
-    """
-
+    #: Their sums; None where some charge has none.
     epsilon: float | None = 0.0
-    delta: float = 0.0
+    delta: float = 0.0  #: sum of their deltas
     rho: float | None = 0.0
-    answers: int = 0
+    answers: int = 0  #: how many there are
 
 
 @dataclass(frozen=True)

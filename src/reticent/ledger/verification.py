@@ -32,26 +32,15 @@ _MOST_PENDING = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainVerification:
-    """What a replay of the whole chain found; everything in it agreed.
+    """What a replay of the whole chain found; everything in it agreed."""
 
-    Parameters
-    ----------
-    ledger : str
-        The ledger's random name.
-    epoch : int
-        How often its budget was written off.
-    entries, charges, answers : int
-        Numbers of each; `charges` and `answers` count only what this replay read.
-    head : str
-        Hash of the last entry.
-    """
-
-    ledger: str
-    epoch: int
+    ledger: str  #: the ledger's random name
+    epoch: int  #: how often its budget was written off
+    #: Numbers of each; `charges` and `answers` count only what this replay read.
     entries: int
     charges: int
     answers: int
-    head: str
+    head: str  #: hash of the last entry
 
 
 class ChainReplay:

@@ -43,11 +43,6 @@ class RealResponse:
     """The exact law of noisy numbers on a public grid.
 
     It is as secret as the data: release what `draw` returns, nothing else.
-
-    Attributes
-    ----------
-    location, scale
-        The same in the values' own units.
     """
 
     steps: Ints  #: the values before noise, in grid steps

@@ -34,45 +34,23 @@ class Sketch:
 
 @dataclass(frozen=True, kw_only=True)
 class Option(Sketch):
-    """One way to answer the queries.
+    """One way to answer the queries."""
 
-    Attributes
-    ----------
-    method : str
-        Its name in the planner.
-    job : {"ask", "release", "public"}
-        Keep the model and answer queries, release it, or release it with the help of
-        public rows.
-    title : str
-        A description for people.
-    estimator : str
-        The estimator's class, with its module.
-    settings, estimate, bound, bound_on, bound_says, reason
-        As for `Sketch`; `build` sets the settings.
-    total : PureDP or ApproxDP
-        What all queries together cost; never more than the budget.
-    composition : str
-        The rule of composition.
-    n_shards : int or None
-        Number of shards, if the method has any.
-    rows_needed : int or None
-        Smallest number of rows with an estimate within the wanted error.
-    rows_proved : int or None
-        Smallest number of rows for which the bound is within the wanted error.
-    command : str or None
-        A command line that runs it.
-    """
-
-    method: str
+    method: str  #: its name in the planner
+    #: Keep the model and answer queries, release it, or
+    #: release it with the help of public rows.
     job: str
-    title: str
-    estimator: str
+    title: str  #: A description for people
+    estimator: str  #: the estimator's class, with its module
+    #: What all queries together cost; never more than the budget.
     total: PureDP | ApproxDP
-    composition: str
-    n_shards: int | None = None
+    composition: str  #: the rule of composition
+    n_shards: int | None = None  #: number of shards, if the method has any
+    #: Smallest number of rows with an estimate within the wanted error.
     rows_needed: int | None = None
+    #: Smallest number of rows for which the bound is within the wanted error.
     rows_proved: int | None = None
-    command: str | None = None
+    command: str | None = None  #: A command line that runs it
     _rank: float = field(default=1.0, repr=False)
 
     def build(self, *, schema: Any = None, **changes: Any) -> Any:

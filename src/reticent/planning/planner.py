@@ -25,21 +25,6 @@ _FORMAT = 1
 class Plan:
     """Ranked options for a task, and lower bounds that hold for every method.
 
-    Attributes
-    ----------
-    facts : Facts
-        The basis of the plan.
-    options : tuple of Option
-        The best first.
-    lower_bound : float
-        Error above the best of its class that every private method has for some
-        distribution, if the class has VC dimension `facts.d`; at most 1/4.
-    rows_for_anyone : int or None
-        With fewer units than this no method can guarantee the wanted error.
-    crossover : int or None
-        Number of queries from which releasing is expected to err less than asking; None
-        if asking stays better.
-
     Examples
     --------
     >>> found = plan("classification", 30_000, 1.0, delta=1e-6, queries=1, features=14)
@@ -49,10 +34,15 @@ class Plan:
     'release'
     """
 
-    facts: Facts
-    options: tuple[Option, ...]
+    facts: Facts  #: the basis of the plan
+    options: tuple[Option, ...]  #: the best first
+    #: Error above the best of its class that every private method has for some
+    #: distribution, if the class has VC dimension `facts.d`; at most 1/4.
     lower_bound: float
+    #: With fewer units than this no method can guarantee the wanted error.
     rows_for_anyone: int | None
+    #: Number of queries from which releasing is expected to err less than asking; None
+    #: if asking stays better.
     crossover: int | None
 
     @property

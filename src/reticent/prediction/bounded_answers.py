@@ -13,17 +13,7 @@ from reticent.mechanisms import RandomSource, RealResponse
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BoundedAnswers:
-    """The exact law of ``offset + unit * noisy``, before it is clipped to the bounds.
-
-    Attributes
-    ----------
-    location : ndarray of shape (n,)
-        The numbers before noise.
-    scale : float
-        Scale of the noise.
-    law : GridLaw
-        Its law.
-    """
+    """The exact law of ``offset + unit * noisy``, before clipping to the bounds."""
 
     noisy: RealResponse
     offset: float

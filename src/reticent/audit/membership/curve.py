@@ -45,13 +45,6 @@ class TradeOff:
     positive rate is the share of members that the attack names, the false positive rate
     the share of non-members that it names.
 
-    Attributes
-    ----------
-    pairs : tuple of (epsilon, delta)
-        Promises of approximate privacy that hold together.
-    odds : float or None
-        If not None, the odds of every event also change by at most ``exp(odds)``.
-
     Guarantee
     ---------
     Under the promise no attack exceeds the curve, for each pair of neighbours and,
@@ -67,7 +60,9 @@ class TradeOff:
     0.0272
     """
 
+    #: Promises of approximate privacy that hold together.
     pairs: tuple[tuple[float, float], ...]
+    #: If not None, the odds of every event also change by at most ``exp(odds)``.
     odds: float | None = None
 
     def true_positives_at_most(self, false_positives: ArrayLike) -> Floats:

@@ -14,28 +14,18 @@ from reticent.guarantees import Certificate
 
 @dataclass(frozen=True)
 class AttackPoint:
-    """The attack at one threshold, chosen on games that are not counted here.
+    """The attack at one threshold, chosen on games that are not counted here."""
 
-    Attributes
-    ----------
-    aim : float
-        The false positive rate that the threshold was chosen for.
-    false_positives, true_positives : int
-        Games in which the attack named the target, without and with it, of `games`
-        each.
-    false_positive_rate, true_positive_rate : tuple of float
-        Estimate, lower and upper end of the exact interval.
-    allowed : float or None
-        Most true positives that the certificate allows at the upper end of the false
-        positive rate; None if there is no certificate.
-    """
-
-    aim: float
+    aim: float  #: the false positive rate that the threshold was chosen for
+    #: Games in which the attack named the target, without and with it, of `games` each.
     false_positives: int
     true_positives: int
     games: int
+    #: Estimate, lower and upper end of the exact interval.
     false_positive_rate: tuple[float, float, float]
     true_positive_rate: tuple[float, float, float]
+    #: Most true positives that the certificate allows at the upper end of the false
+    #: positive rate; None if there is no certificate.
     allowed: float | None
 
     @property
@@ -46,34 +36,22 @@ class AttackPoint:
 
 @dataclass(frozen=True)
 class MembershipInference:
-    """The outcome of `membership_inference`.
+    """The outcome of `membership_inference`."""
 
-    Attributes
-    ----------
-    points : tuple of AttackPoint
-        True positives at low false positive rates.
-    certificate : Certificate or None
-        What one answer promised; None for a model that promises nothing.
-    allowed : TradeOff or None
-        What the promise allows for all answers of a game together.
-    answers, poison, games, shadows, targets, n : int
-        Sizes of the experiment; `games` counts those of each world.
-    confidence : float
-        Probability that every interval of `points` holds.
-    curve : tuple of (false positive rate, true positive rate)
-        Every threshold, without intervals, for plots.
-    """
-
-    points: tuple[AttackPoint, ...]
+    points: tuple[AttackPoint, ...]  #: true positives at low false positive rates
+    #: What one answer promised; None for a model that promises nothing.
     certificate: Certificate[Any] | None
+    #: What the promise allows for all answers of a game together.
     allowed: TradeOff | None
+    #: Sizes of the experiment; `games` counts those of each world.
     answers: int
     poison: int
     games: int
     shadows: int
     targets: int
     n: int
-    confidence: float
+    confidence: float  #: probability that every interval of `points` holds
+    #: Every threshold, without intervals, for plots.
     curve: tuple[tuple[float, float], ...]
 
     @property

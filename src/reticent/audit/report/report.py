@@ -30,26 +30,13 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Check:
-    """One question that the audit asked, and its answer in plain words.
+    """One question that the audit asked, and its answer in plain words."""
 
-    Attributes
-    ----------
-    name : str
-        A short name for programs.
-    question : str
-        What was asked, for people.
-    status : Status
-        Kept, refuted, noted (for a person to judge) or not run.
-    finding : str
-        The answer, in a sentence or two.
-    numbers : dict
-        The numbers behind the finding.
-    """
-
-    name: str
-    question: str
-    status: Status
-    finding: str
+    name: str  #: a short name for programs
+    question: str  #: what was asked, for people
+    status: Status  #: kept, refuted, noted (for a person to judge) or not run
+    finding: str  #: the answer, in a sentence or two
+    #: The numbers behind the finding.
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -63,35 +50,19 @@ class Report:
 
     Made by `examine`; readable by a data-protection officer as one page of HTML, and by
     programs as JSON.
-
-    Attributes
-    ----------
-    model : dict
-        Public facts: name, kind, id, dataset, units, shards.
-    certificate : Certificate or None
-        The promise as the model states it; None if it could not be read.
-    checks : tuple of Check
-        In the order they were made.
-    answers : int
-        The number of answers whose joint promise the report states.
-    delta : float
-        Slack of the promise about these answers.
-    attack, unprotected : MembershipInference or None
-        The attack on copies of the model, and on the same learner without protection.
-    made : str
-        Time of the audit, in UTC.
-    uses_records : bool
-        Whether findings depend on records; then the page is as sensitive as they are.
     """
 
-    model: dict[str, Any]
+    model: dict[str, Any]  #: public facts: name, kind, id, dataset, units, shards
+    #: The promise as the model states it; None if it could not be read.
     certificate: Certificate[Any] | None
-    checks: tuple[Check, ...]
-    answers: int
-    delta: float
-    made: str
+    checks: tuple[Check, ...]  #: in the order they were made
+    answers: int  #: the number of answers whose joint promise the report states
+    delta: float  #: slack of the promise about these answers
+    made: str  #: time of the audit, in UTC
+    #: The attack on copies of the model, and on the same learner without protection.
     attack: MembershipInference | None = None
     unprotected: MembershipInference | None = None
+    #: Whether findings depend on records; then the page is as sensitive as they are.
     uses_records: bool = False
 
     @property

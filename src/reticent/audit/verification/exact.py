@@ -39,35 +39,17 @@ _DOUBT = 1e-9
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome of `verify`.
+    """The outcome of `verify`."""
 
-    Attributes
-    ----------
-    holds : bool
-        Whether no pair of neighbours exceeds the certificate.
-    guarantee : Guarantee
-        What was promised.
-    worst : float
-        The largest loss found, in the guarantee's own terms.
-    allowed : float
-        What the guarantee allows.
-    tightness : float
-        ``worst / allowed``: near 1, the certificate could not be smaller.
-    rigorous : bool
-        Whether the decisive ratio was bounded in interval arithmetic.
-    datasets, pairs : int
-        How many were compared.
-    example : tuple
-        The worst pair: dataset, neighbour, query and outcome.
-    """
-
-    holds: bool
-    guarantee: Guarantee
-    worst: float
-    allowed: float
-    rigorous: bool
+    holds: bool  #: whether no pair of neighbours exceeds the certificate
+    guarantee: Guarantee  #: what was promised
+    worst: float  #: the largest loss found, in the guarantee's own terms
+    allowed: float  #: what the guarantee allows
+    rigorous: bool  #: whether the decisive ratio was bounded in interval arithmetic
+    #: How many were compared.
     datasets: int
     pairs: int
+    #: The worst pair: dataset, neighbour, query and outcome.
     example: tuple[Any, Any, Any, Any]
 
     @property

@@ -23,18 +23,10 @@ _MOST_SHOWN = 20
 
 @dataclass(frozen=True)
 class Violation:
-    """One thing that a unit moved, but must not move.
+    """One thing that a unit moved, but must not move."""
 
-    Attributes
-    ----------
-    where : str
-        The mechanism, or "release".
-    what : str
-        What moved, in words and numbers that describe no record.
-    """
-
-    where: str
-    what: str
+    where: str  #: the mechanism, or "release"
+    what: str  #: what moved, in words and numbers that describe no record
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
@@ -42,25 +34,17 @@ class Violation:
 
 @dataclass(frozen=True)
 class Replay:
-    """The outcome of `replay` or `replay_pairs`.
+    """The outcome of `replay` or `replay_pairs`."""
 
-    Attributes
-    ----------
-    violations : tuple of Violation
-        The first twenty; empty if everything moved as declared.
-    pairs, values : int
-        Pairs of datasets, and answers or releases whose values were compared.
-    exempt : int
-        Answers that were not compared because the unit was in their subset.
-    share : float
-        The largest move, as a share of what was declared: above 1 is a violation, and
-        near 0 means that the check saw little.
-    """
-
+    #: The first twenty; empty if everything moved as declared.
     violations: tuple[Violation, ...] = ()
+    #: Pairs of datasets, and answers or releases whose values were compared.
     pairs: int = 0
     values: int = 0
+    #: Answers that were not compared because the unit was in their subset.
     exempt: int = 0
+    #: The largest move, as a share of what was declared: above 1 is a violation, and
+    #: near 0 means that the check saw little.
     share: float = 0.0
 
     @property
@@ -104,7 +88,7 @@ class Recorder(Listener):
         self.events.append(reached)
 
     def drawn(self, draw: PendingDraw, sample: Callable[[], Any]) -> Any:
-        """PendingDraw, and record the outcome."""
+        """Draw, and record the outcome."""
         outcome = sample()
         self.events.append((draw, outcome))
         return outcome
@@ -208,7 +192,7 @@ def replay(
     if touched:
         raise CannotJudgeError(
             f"cannot judge: the program uses {touched[0]}, which cannot be replayed. "
-            "PendingDraw everything from reticent.mechanisms."
+            "Draw everything from reticent.mechanisms."
         )
     second = Replayer(first)
     with listen(second):

@@ -18,22 +18,14 @@ class KeptExamples:
 
     These are records of the training data: a compression learner generalizes, but it is
     not private.
-
-    Parameters
-    ----------
-    X : ndarray of shape (k, n_features)
-        The kept rows.
-    y : ndarray of shape (k,)
-        Their labels.
-    side : str, default=""
-        Side information as text of 0 and 1; its length is what is counted.
-    indices : ndarray of shape (k,) or None, default=None
-        Positions in the training data, for information. No decoder reads them.
     """
 
-    X: NDArray[Any]
-    y: NDArray[Any]
+    X: NDArray[Any]  #: shape (k, n_features); the kept rows
+    y: NDArray[Any]  #: shape (k,); their labels
+    #: Side information as text of 0 and 1; its length is what is counted.
     side: str = ""
+    #: Shape (k,); positions in the training data, for information. No decoder reads
+    #: them.
     indices: Ints | None = None
 
     def __post_init__(self) -> None:

@@ -13,21 +13,13 @@ from reticent.errors import InvalidParameterError
 
 @dataclass(frozen=True, slots=True)
 class HoldoutAnswer:
-    """A reusable holdout's answer to one query or several.
+    """A reusable holdout's answer to one query or several."""
 
-    Parameters
-    ----------
-    value : float or ndarray
-        The guess where it was close enough, else the holdout's own value; NaN for
-        queries that came after the holdout had stopped.
-    overfit : bool or ndarray
-        Whether the guess was off by more than the threshold.
-    before : int, default=None
-        Earlier answers that contradicted their guess; None if unknown.
-    """
-
+    #: The guess where it was close enough, else the holdout's own value; NaN for
+    #: queries that came after the holdout had stopped.
     value: Any
-    overfit: Any
+    overfit: Any  #: whether the guess was off by more than the threshold
+    #: Earlier answers that contradicted their guess; None if unknown.
     before: int | None = field(default=None, repr=False, compare=False)
 
 

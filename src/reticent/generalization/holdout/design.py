@@ -31,31 +31,17 @@ Method = Literal["laplace", "rounding"]
 
 @dataclass(frozen=True, kw_only=True)
 class HoldoutDesign:
-    """How a reusable holdout answers, fixed before the first query.
+    """How a reusable holdout answers, fixed before the first query."""
 
-    Attributes
-    ----------
-    method : {"laplace", "rounding"}
-        Noise, or few possible answers.
-    n, queries, overfits : int
-        Units, most queries, and answers that may contradict a guess.
-    threshold : float
-        Distance from the guess that counts as agreement.
-    scale : float
-        Noise scale of an answer; 0 for rounding.
-    levels : int
-        Values an answer is rounded to; 0 for noise.
-    certificate : Certificate
-        Pure privacy (R3) or few transcripts (R3-rounding) of all answers together.
-    """
-
-    method: Method
+    method: Method  #: noise, or few possible answers
+    #: Units, most queries, and answers that may contradict a guess.
     n: int
     queries: int
     overfits: int
-    threshold: float
-    scale: float
-    levels: int
+    threshold: float  #: distance from the guess that counts as agreement
+    scale: float  #: noise scale of an answer; 0 for rounding
+    levels: int  #: values an answer is rounded to; 0 for noise
+    #: Pure privacy (R3) or few transcripts (R3-rounding) of all answers together.
     certificate: Certificate[Any]
 
     def accuracy(self, beta: float) -> Certificate[AnswerAccuracy]:

@@ -27,22 +27,13 @@ _EXACT_SUMS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class SessionCost:
-    """What was, or may be, spent in a session.
+    """What was, or may be, spent in a session."""
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Privacy loss of private steps.
-    kept : int
-        Kept examples of compression steps.
-    bits : float
-        Bits of few-bit answers, side information and failures.
-    """
-
+    #: Privacy loss of private steps.
     epsilon: float = 0.0
     delta: float = 0.0
-    kept: int = 0
-    bits: float = 0.0
+    kept: int = 0  #: kept examples of compression steps
+    bits: float = 0.0  #: bits of few-bit answers, side information and failures
 
     def __post_init__(self) -> None:
         checks: dict[str, Any] = {"epsilon": nonnegative, "bits": nonnegative}

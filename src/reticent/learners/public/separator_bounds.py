@@ -15,22 +15,14 @@ from reticent.learners.public.teaching_sets import most_labelings
 
 @dataclass(frozen=True)
 class ExcessErrorBound:
-    """A bound on the excess error of a release over the best of its class, in parts.
+    """A bound on the excess error of a release over the best of its class, in parts."""
 
-    Attributes
-    ----------
-    noise : float
-        Mistakes that the noise on public points makes the oracle accept.
-    sampling : float
-        Difference between the private sample and its population; without privacy it
-        would be the same.
-    disagreement : float
-        On how many private rows two hypotheses may differ that agree on all public
-        points.
-    """
-
-    noise: float
+    noise: float  #: mistakes that the noise on public points makes the oracle accept
+    #: Difference between the private sample and its population; without privacy it
+    #: would be the same.
     sampling: float
+    #: On how many private rows two hypotheses may differ that agree on all public
+    #: points.
     disagreement: float
 
     @property

@@ -33,26 +33,6 @@ _MOST_VARIABLES = 2_000_000
 class OptimalAlgorithm:
     """The solution of one of the linear programs.
 
-    Attributes
-    ----------
-    value : float
-        Worst-case excess risk; no private algorithm has a smaller one, up to the
-        solver's tolerance of about 1e-7. A bound, not what `law` achieves.
-    datasets : ndarray of shape (n_datasets, n_points)
-        Every dataset of `n` units as counts of the domain's elements; the order of
-        units does not matter to an optimal algorithm.
-    law : ndarray of shape (n_datasets, n_outputs)
-        For a learner, the probability of each hypothesis; for a predictor, the
-        probability of label 1 at each query, or of each label at each query, of shape
-        (n_datasets, n_queries, n_labels), if there are more than two. Multiples of
-        ``2**-53``; the probabilities of a choice add up to one without rounding.
-    epsilon : float
-        Privacy of the algorithm, replace-one.
-    achieved : float
-        Worst-case excess risk of `law` itself.
-    delta : float
-        The delta of its privacy.
-
     Guarantee
     ---------
     `law`, read as exact binary fractions, is exactly (epsilon, delta)-DP: all pairs of
@@ -61,12 +41,21 @@ class OptimalAlgorithm:
     `achieved` includes what this costs.
     """
 
+    #: Worst-case excess risk; no private algorithm has a smaller one, up to the
+    #: solver's tolerance of about 1e-7. A bound, not what `law` achieves.
     value: float
+    #: Shape (n_datasets, n_points); every dataset of `n` units as counts of the
+    #: domain's elements; the order of units does not matter to an optimal algorithm.
     datasets: NDArray[np.int64]
+    #: Shape (n_datasets, n_outputs); for a learner, the probability of each hypothesis;
+    #: for a predictor, the probability of label 1 at each query, or of each label at
+    #: each query, of shape (n_datasets, n_queries, n_labels), if there are more than
+    #: two. Multiples of ``2**-53``; the probabilities of a choice add up to one without
+    #: rounding.
     law: NDArray[np.float64]
-    epsilon: float
-    achieved: float
-    delta: float = 0.0
+    epsilon: float  #: privacy of the algorithm, replace-one
+    achieved: float  #: worst-case excess risk of `law` itself
+    delta: float = 0.0  #: the delta of its privacy
 
 
 @lru_cache(maxsize=16)

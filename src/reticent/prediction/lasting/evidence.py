@@ -10,19 +10,12 @@ _MOST = 64
 
 @dataclass(frozen=True)
 class EvidencePoint:
-    """The mean evidence of some consecutive answers.
+    """The mean evidence of some consecutive answers."""
 
-    Attributes
-    ----------
-    first, last : int
-        The numbers of the first and the last question, from 1.
-    evidence : float
-        The mean of what came with their answers.
-    """
-
+    #: The numbers of the first and the last question, from 1.
     first: int
     last: int
-    evidence: float
+    evidence: float  #: the mean of what came with their answers
 
 
 class EvidenceHistory:
