@@ -32,7 +32,6 @@ from reticent.ensembles.output_steps import (
 from reticent.ensembles.spool import DealtRows, RowSpool
 from reticent.ensembles.training import (
     Task,
-    keeps_what_it_learned,
     train_ensemble,
     train_ensemble_spooled,
 )
@@ -58,7 +57,6 @@ __all__ = [
     "fit_spooled",
     "fuse",
     "fused_recipe",
-    "keeps_what_it_learned",
     "linear_recipe",
     "output_steps",
     "probability_steps",

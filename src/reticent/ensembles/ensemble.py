@@ -43,11 +43,13 @@ class _Ensemble:
         labels: Labels | None,
         fusion: Fusion | None,
         only_arrays: bool,
+        frozen: bool,
         n_jobs: int | None,
     ) -> None:
         self.models = tuple(models)
         self.n_shards = len(self.models)  # failed ones included; public
         self.columns = columns
+        self.frozen = frozen
         self.n_jobs = n_jobs
         #: What failed shards raised while they were trained, for the curator only.
         self.failures: dict[int, str] = {}
@@ -137,6 +139,8 @@ class ClassifierEnsemble(_Ensemble):
         The models as arrays. None fuses them if their kind allows it.
     only_arrays : bool, default=False
         Whether models, were there any, would be held as arrays only.
+    frozen : bool, default=False
+        Whether parts of what was trained came fitted.
     n_jobs : int, default=None
         Threads that ask models which are not fused, as in joblib.
 
@@ -157,18 +161,21 @@ class ClassifierEnsemble(_Ensemble):
         *,
         fusion: Fusion | None = None,
         only_arrays: bool = False,
+        frozen: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.labels = Labels(classes)
+        self._n_classes = len(self.labels.classes)
+        self._fixed = fixed_ballots(len(models), self._n_classes)
         super().__init__(
             models,
             columns,
             labels=self.labels,
             fusion=fusion,
             only_arrays=only_arrays,
+            frozen=frozen,
             n_jobs=n_jobs,
         )
-        self._fixed = fixed_ballots(self.n_shards, len(self.labels))
 
     def votes(self, X: MatrixLike, *, fused: bool = True) -> Ints:
         """Count the shards that vote for each label.
@@ -188,11 +195,11 @@ class ClassifierEnsemble(_Ensemble):
         X = self.columns.read(X)
         encoded = self._encoded(X, fused)
         if encoded is None:
-            counts = np.zeros((n_rows(X), len(self.labels)), dtype=np.int64)
+            counts = np.zeros((n_rows(X), self._n_classes), dtype=np.int64)
             self._add_ballots(counts, X, range(self.n_shards))
             return counts
         fusion = self._present_fusion()
-        tally, doubts = fusion.models.tally(encoded, len(self.labels))
+        tally, doubts = fusion.models.tally(encoded, self._n_classes)
         if len(tally) == n_rows(X):
             counts = tally
         else:
@@ -221,10 +228,8 @@ class ClassifierEnsemble(_Ensemble):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_features)
-            The queries.
-        fused : bool, default=True
-            Whether to answer through arrays where that is possible.
+        X, fused
+            As for `ClassifierEnsemble.votes`.
 
         Returns
         -------
@@ -239,7 +244,7 @@ class ClassifierEnsemble(_Ensemble):
         depend on their order. They are the same whether fused or not.
         """
         X = self.columns.read(X)
-        n_classes = len(self.labels)
+        n_classes = self._n_classes
         sums = np.zeros((n_rows(X), n_classes), dtype=np.int64)
 
         def ask(shard: int) -> Ints:
@@ -269,7 +274,7 @@ class ClassifierEnsemble(_Ensemble):
         return sums
 
     def _fixed_counts(self, shards: Ints) -> Ints:
-        return np.bincount(self._fixed[shards], minlength=len(self.labels))
+        return np.bincount(self._fixed[shards], minlength=self._n_classes)
 
     def _ballots(self, shard: int, X: MatrixLike) -> Ints:
         ballots = model_ballots(self.models[shard], X, self.labels)
@@ -286,18 +291,10 @@ class RegressorEnsemble(_Ensemble):
 
     Parameters
     ----------
-    models : sequence
-        One fitted regressor per shard, None where fitting failed.
-    columns : Columns
-        The columns they were fitted on.
     bounds : (float, float)
         Public bounds on the outputs.
-    fusion : Fusion, default=None
-        The models as arrays. None fuses them if their kind allows it.
-    only_arrays : bool, default=False
-        Whether models, were there any, would be held as arrays only.
-    n_jobs : int, default=None
-        Threads that ask models which are not fused, as in joblib.
+    models, columns, fusion, only_arrays, frozen, n_jobs
+        As for `ClassifierEnsemble`.
     """
 
     def __init__(
@@ -308,6 +305,7 @@ class RegressorEnsemble(_Ensemble):
         *,
         fusion: Fusion | None = None,
         only_arrays: bool = False,
+        frozen: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.bounds = check_bounds(bounds)
@@ -317,6 +315,7 @@ class RegressorEnsemble(_Ensemble):
             labels=None,
             fusion=fusion,
             only_arrays=only_arrays,
+            frozen=frozen,
             n_jobs=n_jobs,
         )
 
@@ -325,10 +324,8 @@ class RegressorEnsemble(_Ensemble):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_features)
-            The queries.
-        fused : bool, default=True
-            Whether to answer through arrays where that is possible.
+        X, fused
+            As for `ClassifierEnsemble.votes`.
 
         Returns
         -------

@@ -72,7 +72,7 @@ def train_ensemble(
             )
             models = [None] * partition.n_shards
             fusion = linear_fusion(recipe, fused)
-            return _ensemble(task, models, Columns.of(X), fusion, n_jobs)
+            return _ensemble(estimator, task, models, Columns.of(X), fusion, n_jobs)
     if isinstance(task, Labels):
         # In the type of the public labels, which is not that of what happens to occur.
         targets = task.classes[targets]
@@ -86,9 +86,8 @@ def train_ensemble(
         n_jobs=n_jobs,
         verbose=verbose,
     )
-    return _with_failures(
-        _ensemble(task, shards.models, shards.columns, None, n_jobs), shards
-    )
+    ensemble = _ensemble(estimator, task, shards.models, shards.columns, None, n_jobs)
+    return _with_failures(ensemble, shards)
 
 
 def train_ensemble_spooled(
@@ -107,7 +106,8 @@ def train_ensemble_spooled(
     if recipe is not None:
         fused = train_spooled(recipe, rows, n_classes=n_classes, n_jobs=n_jobs)
         models = [None] * rows.n_shards
-        return _ensemble(task, models, columns, linear_fusion(recipe, fused), n_jobs)
+        fusion = linear_fusion(recipe, fused)
+        return _ensemble(estimator, task, models, columns, fusion, n_jobs)
     shards = fit_spooled(
         _own(estimator),
         rows,
@@ -116,7 +116,8 @@ def train_ensemble_spooled(
         n_jobs=n_jobs,
         verbose=verbose,
     )
-    return _with_failures(_ensemble(task, shards.models, columns, None, n_jobs), shards)
+    ensemble = _ensemble(estimator, task, shards.models, columns, None, n_jobs)
+    return _with_failures(ensemble, shards)
 
 
 def _with_failures(ensemble: Ensemble, shards: FittedShards) -> Ensemble:
@@ -125,10 +126,11 @@ def _with_failures(ensemble: Ensemble, shards: FittedShards) -> Ensemble:
 
 
 def _n_classes(task: Task) -> int | None:
-    return len(task) if isinstance(task, Labels) else None
+    return len(task.classes) if isinstance(task, Labels) else None
 
 
 def _ensemble(
+    estimator: Any,
     task: Task,
     models: Sequence[Any],
     columns: Columns,
@@ -138,6 +140,7 @@ def _ensemble(
     held: dict[str, Any] = {
         "fusion": fusion,
         "only_arrays": fusion is not None,
+        "frozen": _keeps_what_it_learned(estimator),
         "n_jobs": n_jobs,
     }
     if isinstance(task, Labels):
@@ -145,7 +148,7 @@ def _ensemble(
     return RegressorEnsemble(models, columns, task, **held)
 
 
-def keeps_what_it_learned(estimator: Any) -> bool:
+def _keeps_what_it_learned(estimator: Any) -> bool:
     """Whether a clone of `estimator`, or of a part, is not a blank one.
 
     Frozen estimators carry their fitted state into every shard; if it was learned
@@ -170,4 +173,4 @@ def _own(estimator: Any) -> Any:
     A frozen part clones into itself: fitted again by its owner, it would change the
     models that were trained with it.
     """
-    return deepcopy(estimator) if keeps_what_it_learned(estimator) else estimator
+    return deepcopy(estimator) if _keeps_what_it_learned(estimator) else estimator

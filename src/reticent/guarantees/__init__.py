@@ -110,6 +110,7 @@ from reticent.guarantees.subject import (
     Sample,
     Scope,
     ZeroOut,
+    noise_assumptions,
 )
 from reticent.guarantees.totals import (
     OTHER_CHARGES,
@@ -222,6 +223,7 @@ __all__ = [
     "individual_filter_replacing",
     "laplace_noise",
     "largest_range",
+    "noise_assumptions",
     "parallel_composition",
     "perfect_to_pair",
     "perfect_to_robust",

@@ -24,12 +24,10 @@ from reticent.guarantees.convert import NEIGHBOURS, keep
 from reticent.guarantees.gaussian_curve import gaussian_epsilon
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import (
-    PUBLIC_LABELS,
-    SEEDED_NOISE,
-    Assumption,
     ReplaceOne,
     Scope,
     ZeroOut,
+    noise_assumptions,
 )
 from reticent.guarantees.types import (
     ZCDP,
@@ -82,12 +80,8 @@ def individual_filter(
     noise to a grid on which the sums lie, is post-processing.
     """
     mu = positive("rule G24", "mu", mu)
-    assumed = _assumed(labels_from_data, seeded)
+    assumed = noise_assumptions(seeded, labels_from_data=labels_from_data)
     return Conclusion(GaussianDP(mu), ZeroOut(n), Scope(scope), assumed)
-
-
-def _assumed(labels_from_data: bool, seeded: bool) -> frozenset[Assumption]:
-    return Assumption.collect((PUBLIC_LABELS, labels_from_data), (SEEDED_NOISE, seeded))
 
 
 @rule(
@@ -125,7 +119,7 @@ def individual_filter_replacing(
     G24 goes on from there.
     """
     mu = positive("rule G24-rounds", "mu", mu)
-    assumed = _assumed(labels_from_data, seeded)
+    assumed = noise_assumptions(seeded, labels_from_data=labels_from_data)
     return Conclusion(GaussianDP(mu), ReplaceOne(n), Scope(scope), assumed)
 
 

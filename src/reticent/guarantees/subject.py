@@ -172,3 +172,12 @@ INDEPENDENT_RUNS = Assumption(
     "INDEPENDENT_RUNS",
     "the mechanisms ran independently; none was chosen from what another returned",
 )
+
+
+def noise_assumptions(
+    seeded: bool, *, labels_from_data: bool = False
+) -> frozenset[Assumption]:
+    """Return what a certificate assumes of its noise, and of labels read from data."""
+    return Assumption.collect(
+        (PUBLIC_LABELS, bool(labels_from_data)), (SEEDED_NOISE, bool(seeded))
+    )

@@ -111,7 +111,6 @@ from reticent.mechanisms.two_sided import TwoSidedResponse
 from reticent.mechanisms.votes import (
     geometric_vote,
     geometric_vote_certificate,
-    noise_assumptions,
     permute_and_flip_vote,
     permute_and_flip_vote_certificate,
     soft_vote,
@@ -188,7 +187,6 @@ __all__ = [
     "inside_audible_draw",
     "listen",
     "mean_sensitivity",
-    "noise_assumptions",
     "noise_source",
     "normal_tail_bounds",
     "permute_and_flip",

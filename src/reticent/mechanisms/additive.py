@@ -18,6 +18,7 @@ from reticent.guarantees import (
     Conclusion,
     Sensitivity,
     gaussian_delta,
+    noise_assumptions,
     rule,
 )
 from reticent.mechanisms.sampling.gaussian_grid import grid_scale_to_continuous
@@ -31,7 +32,6 @@ from reticent.mechanisms.sampling.grid_noise import (
 from reticent.mechanisms.sampling.inputs import floats
 from reticent.mechanisms.sampling.listening import reach
 from reticent.mechanisms.sampling.randomness import RandomSource
-from reticent.mechanisms.votes import noise_assumptions
 
 # Values are clipped here, in grid steps, so that floats hold them exactly. Clipping
 # moves no two values apart.

@@ -19,6 +19,7 @@ from reticent.guarantees import (
     ReplaceOne,
     Scope,
     Sensitivity,
+    noise_assumptions,
     rule,
 )
 from reticent.mechanisms.response import Response
@@ -28,7 +29,6 @@ from reticent.mechanisms.sampling.inputs import checked_epsilon, exact_rate, vot
 from reticent.mechanisms.sampling.intervals import IntervalArithmetic
 from reticent.mechanisms.sampling.listening import reach
 from reticent.mechanisms.sampling.randomness import RandomSource
-from reticent.mechanisms.votes import noise_assumptions
 
 # What the float formula below may lose, relative to the smaller probability: a
 # dozen operations of 2^-53 each and exp's error, taken tenfold.

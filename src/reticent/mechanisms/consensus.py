@@ -13,11 +13,17 @@ from reticent._arrays import Ints
 from reticent._numbers import positive, probability, up, whole
 from reticent._search import smallest_whole
 from reticent.errors import BudgetExhaustedError, InvalidDataError, RuleError
-from reticent.guarantees import ApproxDP, Conclusion, ReplaceOne, Scope, rule
+from reticent.guarantees import (
+    ApproxDP,
+    Conclusion,
+    ReplaceOne,
+    Scope,
+    noise_assumptions,
+    rule,
+)
 from reticent.mechanisms.sampling.inputs import checked_epsilon, vote_counts
 from reticent.mechanisms.sampling.randomness import RandomSource
 from reticent.mechanisms.sparse import SparseVector, sparse_scale
-from reticent.mechanisms.votes import noise_assumptions
 
 #: The answer to a query on which the voters do not agree enough.
 UNSTABLE = -1

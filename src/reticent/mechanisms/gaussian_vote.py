@@ -21,6 +21,7 @@ from reticent.guarantees import (
     ReplaceOne,
     Scope,
     gaussian_delta,
+    noise_assumptions,
     rule,
 )
 from reticent.mechanisms.response import Response
@@ -35,7 +36,6 @@ from reticent.mechanisms.sampling.inputs import vote_counts
 from reticent.mechanisms.sampling.intervals import IntervalArithmetic
 from reticent.mechanisms.sampling.listening import reach
 from reticent.mechanisms.sampling.randomness import RandomSource
-from reticent.mechanisms.votes import noise_assumptions
 
 # Noise beyond this many scales has probability below exp(-800).
 _REACH = 40.0

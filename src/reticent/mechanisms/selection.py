@@ -16,6 +16,7 @@ from reticent.guarantees import (
     PureDP,
     ReplaceOne,
     Scope,
+    noise_assumptions,
     rule,
 )
 from reticent.mechanisms.permute_and_flip import PermuteAndFlipResponse
@@ -27,7 +28,6 @@ from reticent.mechanisms.sampling.inputs import (
     whole_numbers,
 )
 from reticent.mechanisms.sampling.listening import reach
-from reticent.mechanisms.votes import noise_assumptions
 
 
 def exponential_mechanism(

@@ -13,12 +13,18 @@ from numpy.typing import ArrayLike
 from reticent._arrays import Bools, Ints
 from reticent._numbers import exact, whole
 from reticent.errors import BudgetExhaustedError, InvalidDataError
-from reticent.guarantees import Conclusion, PureDP, ReplaceOne, Scope, rule
+from reticent.guarantees import (
+    Conclusion,
+    PureDP,
+    ReplaceOne,
+    Scope,
+    noise_assumptions,
+    rule,
+)
 from reticent.mechanisms.sampling.grid_noise import checked_scale, draw_discrete_laplace
 from reticent.mechanisms.sampling.inputs import checked_epsilon, whole_numbers
 from reticent.mechanisms.sampling.listening import reach
 from reticent.mechanisms.sampling.randomness import RandomSource
-from reticent.mechanisms.votes import noise_assumptions
 
 
 def sparse_scale(epsilon: float, positives: int) -> float:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from reticent.guarantees import (
-    SEEDED_NOISE,
-    Assumption,
     BoundedRange,
     Conclusion,
     PureDP,
     ReplaceOne,
     Scope,
+    noise_assumptions,
     rule,
 )
 from reticent.mechanisms.permute_and_flip import PermuteAndFlipResponse
@@ -186,8 +185,3 @@ def permute_and_flip_vote_certificate(
     return Conclusion(
         PureDP(epsilon), ReplaceOne(n), Scope.ANSWER, noise_assumptions(seeded)
     )
-
-
-def noise_assumptions(seeded: bool) -> frozenset[Assumption]:
-    """Return what a certificate assumes about its source of randomness."""
-    return Assumption.collect((SEEDED_NOISE, bool(seeded)))

@@ -17,6 +17,7 @@ from reticent.guarantees import (
     PureDP,
     ReplaceOne,
     Scope,
+    noise_assumptions,
     rule,
 )
 from reticent.mechanisms.response import Response, SoftmaxResponse
@@ -28,7 +29,6 @@ from reticent.mechanisms.sampling.inputs import (
 )
 from reticent.mechanisms.sampling.listening import reach
 from reticent.mechanisms.two_sided import TwoSidedResponse
-from reticent.mechanisms.votes import noise_assumptions
 
 
 def sigmoid_response(positions: ArrayLike, epsilon: float, *, bound: int) -> Response:

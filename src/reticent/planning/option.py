@@ -38,9 +38,9 @@ class Option(Sketch):
 
     method: str  #: its name in the planner
     #: Keep the model and answer queries, release it, or
-    #: release it with the help of public rows.
+    #: help of "public" rows.
     job: str
-    title: str  #: A description for people
+    title: str  #: a description for people
     estimator: str  #: the estimator's class, with its module
     #: What all queries together cost; never more than the budget.
     total: PureDP | ApproxDP
@@ -50,7 +50,7 @@ class Option(Sketch):
     rows_needed: int | None = None
     #: Smallest number of rows for which the bound is within the wanted error.
     rows_proved: int | None = None
-    command: str | None = None  #: A command line that runs it
+    command: str | None = None  #: a command line that runs it
     _rank: float = field(default=1.0, repr=False)
 
     def build(self, *, schema: Any = None, **changes: Any) -> Any:

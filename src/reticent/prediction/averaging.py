@@ -112,7 +112,7 @@ class PrivateAveragingClassifier(ShardedClassifier):
     def _plan(self, task: Any, n_units: int, source: RandomSource) -> SumNoise:
         return label_noise(
             n_units,
-            len(task),
+            len(task.classes),
             epsilon=self.epsilon,
             delta=self.delta,
             seeded=source.seeded,

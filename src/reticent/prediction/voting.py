@@ -162,7 +162,7 @@ class PrivateVotingClassifier(ShardedClassifier):
     }
 
     def _plan(self, task: Any, n_units: int, source: RandomSource) -> VoteRule:
-        return VoteRule.choose(self, len(task))
+        return VoteRule.choose(self, len(task.classes))
 
     def _best_answer(self, plan: VoteRule, shards: int, labels: int) -> float:
         unanimous = np.zeros((1, labels), dtype=np.int64)

@@ -7,11 +7,8 @@ import math
 from reticent._numbers import positive, probability, up, whole
 from reticent.errors import RuleError
 from reticent.guarantees import (
-    PUBLIC_LABELS,
-    SEEDED_NOISE,
     ZCDP,
     ApproxDP,
-    Assumption,
     Certificate,
     Conclusion,
     GaussianDP,
@@ -19,6 +16,7 @@ from reticent.guarantees import (
     Scope,
     Sensitivity,
     gaussian_delta,
+    noise_assumptions,
     rule,
 )
 from reticent.mechanisms import checked_grid, grid_scale_to_continuous
@@ -50,7 +48,7 @@ def clipped_sum(
         Sensitivity(up(moved * math.sqrt(dimension)), moved),
         ReplaceOne(n),
         Scope.MODEL,
-        Assumption.collect((PUBLIC_LABELS, labels_from_data), (SEEDED_NOISE, seeded)),
+        noise_assumptions(seeded, labels_from_data=labels_from_data),
     )
 
 

@@ -7,15 +7,13 @@ import math
 from reticent._numbers import nonnegative, positive, up, whole
 from reticent.errors import RuleError
 from reticent.guarantees import (
-    PUBLIC_LABELS,
-    SEEDED_NOISE,
-    Assumption,
     Certificate,
     Conclusion,
     PureDP,
     ReplaceOne,
     Scope,
     Sensitivity,
+    noise_assumptions,
     rule,
 )
 from reticent.mechanisms import checked_grid
@@ -115,7 +113,7 @@ def objective_noise(
         PureDP(up(shift + volume + up(dimension * fine))),
         ReplaceOne(n),
         Scope.MODEL,
-        Assumption.collect((PUBLIC_LABELS, labels_from_data), (SEEDED_NOISE, seeded)),
+        noise_assumptions(seeded, labels_from_data=labels_from_data),
     )
 
 

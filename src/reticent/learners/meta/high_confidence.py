@@ -25,16 +25,14 @@ from reticent._text import one_of
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import UnitIds, check_bounds, deal_units
 from reticent.guarantees import (
-    PUBLIC_LABELS,
-    SEEDED_NOISE,
     ApproxDP,
-    Assumption,
     Certificate,
     Conclusion,
     PureDP,
     ReplaceOne,
     Scope,
     epsilon_delta,
+    noise_assumptions,
     parallel_composition,
     rule,
 )
@@ -70,7 +68,7 @@ def best_of_parts(
         premise.guarantee,
         premise.relation,
         premise.scope,
-        Assumption.collect((PUBLIC_LABELS, labels_from_data), (SEEDED_NOISE, seeded)),
+        noise_assumptions(seeded, labels_from_data=labels_from_data),
     )
 
 

@@ -14,16 +14,14 @@ from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_
 from reticent.errors import InvalidParameterError, TooFewRecordsError
 from reticent.estimators import UnitIds
 from reticent.guarantees import (
-    PUBLIC_LABELS,
-    SEEDED_NOISE,
     ApproxDP,
-    Assumption,
     Certificate,
     Conclusion,
     PerfectGeneralization,
     PureDP,
     ReplaceOne,
     Scope,
+    noise_assumptions,
     resample_perfect,
     rule,
     subsample,
@@ -75,7 +73,7 @@ def _kept(premise: Certificate[Any], labels: bool, seeded: bool) -> Conclusion[A
         premise.guarantee,
         premise.relation,
         premise.scope,
-        Assumption.collect((PUBLIC_LABELS, labels), (SEEDED_NOISE, seeded)),
+        noise_assumptions(seeded, labels_from_data=labels),
     )
 
 

@@ -8,11 +8,8 @@ from typing import Any
 from reticent._numbers import ceil_float, down, exact, nonnegative, probability, up
 from reticent.errors import RuleError
 from reticent.guarantees import (
-    PUBLIC_LABELS,
-    SEEDED_NOISE,
     ZCDP,
     ApproxDP,
-    Assumption,
     BoundedRange,
     Certificate,
     Conclusion,
@@ -20,6 +17,7 @@ from reticent.guarantees import (
     PureDP,
     ReplaceOne,
     Scope,
+    noise_assumptions,
     rule,
 )
 from reticent.learners.search.profiles import profile
@@ -130,7 +128,7 @@ def best_of_runs(
         total,
         ReplaceOne(sum(relation.n for relation in relations)),
         Scope.MODEL if train.scope is Scope.MODEL else Scope.ANSWER,
-        Assumption.collect((PUBLIC_LABELS, labels_from_data), (SEEDED_NOISE, seeded)),
+        noise_assumptions(seeded, labels_from_data=labels_from_data),
     )
 
 

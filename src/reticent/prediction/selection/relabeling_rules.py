@@ -13,15 +13,13 @@ from reticent._numbers import down, positive, probability, up, whole
 from reticent._search import last_whole_that_holds
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import (
-    PUBLIC_LABELS,
-    SEEDED_NOISE,
     ApproxDP,
-    Assumption,
     Certificate,
     Conclusion,
     ReplaceOne,
     Scope,
     flip_private,
+    noise_assumptions,
     rule,
 )
 from reticent.hypotheses import net_error
@@ -93,7 +91,7 @@ def relabeled(
         ApproxDP(up(epsilon), up(delta)),
         ReplaceOne(n),
         Scope.ANSWER,
-        Assumption.collect((PUBLIC_LABELS, labels_from_data), (SEEDED_NOISE, seeded)),
+        noise_assumptions(seeded, labels_from_data=labels_from_data),
     )
 
 

@@ -13,15 +13,13 @@ from reticent._numbers import positive, probability, up, whole
 from reticent._search import last_that_holds, last_whole_that_holds
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import (
-    PUBLIC_LABELS,
-    SEEDED_NOISE,
-    Assumption,
     Certificate,
     Conclusion,
     PureDP,
     ReplaceOne,
     Scope,
     UniformStability,
+    noise_assumptions,
     rule,
 )
 from reticent.hypotheses import net_error
@@ -57,7 +55,7 @@ def stable_selection(
         UniformStability(min(1.0, gamma)),
         ReplaceOne(n),
         Scope.ANSWER,
-        Assumption.collect((PUBLIC_LABELS, labels_from_data), (SEEDED_NOISE, seeded)),
+        noise_assumptions(seeded, labels_from_data=labels_from_data),
     )
 
 

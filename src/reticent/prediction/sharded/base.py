@@ -12,7 +12,12 @@ from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.estimators import as_table, canonical_table, needs_no_validation
+from reticent.estimators import (
+    as_table,
+    canonical_table,
+    check_column_types,
+    needs_no_validation,
+)
 from reticent.guarantees import (
     PUBLIC_LABELS,
     SEEDED_NOISE,
@@ -191,12 +196,18 @@ class ShardLaw(AnswerLaw):
 
 
 def checked_table(
-    model: Any, X: MatrixLike, missing: bool, *, reset: bool
+    model: Any, X: MatrixLike, missing: bool, *, reset: bool, public_types: bool = False
 ) -> MatrixLike:
-    """Check the shape of a table, and that the numbers of an array are finite."""
+    """Check the shape of a table, and that the numbers of an array are finite.
+
+    With `reset` the types of its columns are checked too; queries are read as the
+    columns say.
+    """
     X = as_table(X)
     if isinstance(X, np.ndarray) and X.dtype.kind == "O":
         X = canonical_table(X)  # numbers in a list are checked as numbers
+    if reset:
+        check_column_types(X, public_types=public_types)
     if hasattr(X, "columns"):
         validate_data(model, X, skip_check_array=True, reset=reset)
         if X.shape[0] < 1:

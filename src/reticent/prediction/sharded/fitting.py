@@ -19,7 +19,6 @@ from reticent.ensembles import (
     RowSpool,
     Task,
     check_base_estimator,
-    keeps_what_it_learned,
     train_ensemble,
     train_ensemble_spooled,
 )
@@ -33,7 +32,6 @@ from reticent.estimators import (
     Labels,
     Partition,
     UnitIds,
-    check_column_types,
     checked_labels,
     checked_targets,
     partition_rows,
@@ -88,8 +86,8 @@ class ShardedPredictor(LawfulPredictor, ABC):
         X = self._rows(X, reset=True)
         task, targets = self._targets(y)
         check_consistent_length(X, targets)
-        source = noise_source(self.random_state)
         _, n_units = unit_positions(units, X.shape[0])
+        source = noise_source(self.random_state)
         plan = self._plan(task, n_units, source)
         choice = self._choose(n_units, task, plan)
         partition = self._deal(X, units, choice.n_shards, source)
@@ -202,7 +200,7 @@ class ShardedPredictor(LawfulPredictor, ABC):
 
     def _choose(self, n_units: int, task: Task, plan: Any) -> ShardChoice:
         """Choose the number of shards, and warn if it leaves answers near chance."""
-        labels = len(task) if isinstance(task, Labels) else 1
+        labels = len(task.classes) if isinstance(task, Labels) else 1
         choice = self._counted(n_units, labels, plan)
         self.expectation_ = Expectation.of(
             lambda shards: self._best_answer(plan, shards, labels),
@@ -227,10 +225,13 @@ class ShardedPredictor(LawfulPredictor, ABC):
         Numbers in arrays must be finite unless the base estimator takes missing
         values; what is inside a data frame is for its pipeline to judge.
         """
-        X = checked_table(self, X, takes_missing(self.estimator), reset=reset)
-        if reset:
-            check_column_types(X, public_types=bool(self.public_types))
-        return X
+        return checked_table(
+            self,
+            X,
+            takes_missing(self.estimator),
+            public_types=bool(self.public_types),
+            reset=reset,
+        )
 
     def _finish(
         self,
@@ -250,7 +251,7 @@ class ShardedPredictor(LawfulPredictor, ABC):
             form=TableForm(blank_of(self), takes_missing(self.estimator)),
             classes=None if labels is None else labels.classes,
             labels_from_data=labels is not None and self.classes is None,
-            frozen=keeps_what_it_learned(self.estimator),
+            frozen=ensemble.frozen,
         )
         self._adopt(self._law(trained, plan), choice)
         self.shard_errors_ = dict(ensemble.failures)
