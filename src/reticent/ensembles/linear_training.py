@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
-from reticent._arrays import Floats
+from reticent._arrays import Floats, Ints
 from reticent.ensembles.fusion.encoding import Encoding
 from reticent.ensembles.fusion.fusion import Fusion
 from reticent.ensembles.fusion.linear import MAGNITUDE_LIMIT, FusedLinear
@@ -106,7 +106,8 @@ def train_linear(
             f"{len(partition.shard_of_row)} rows of the partition."
         )
     numbers = numbers_by_shard(Z, partition)
-    models = _train_shards(recipe, numbers, targets, partition, n_classes, n_jobs)
+    shards = partition.rows_by_shard()
+    models = _train_shards(recipe, numbers, targets, shards, n_classes, n_jobs)
     return _joined(recipe, models, n_classes, Z.shape[1])
 
 
@@ -136,7 +137,8 @@ def train_spooled(
     for first, Z, targets, partition in rows.groups():
         Z = np.asarray(Z, dtype=np.float64)
         goals = targets if n_classes is None else targets.astype(np.int64)
-        trained = _train_shards(recipe, Z, goals, partition, n_classes, n_jobs)
+        shards = partition.rows_by_shard()
+        trained = _train_shards(recipe, Z, goals, shards, n_classes, n_jobs)
         models |= {first + place: model for place, model in trained.items()}
     return _joined(recipe, models, n_classes, rows.n_columns)
 
@@ -145,7 +147,7 @@ def _train_shards(
     recipe: LinearRecipe,
     Z: Floats,
     targets: NDArray[Any],
-    partition: Partition,
+    shards: list[Ints],
     n_classes: int | None,
     n_jobs: int | None,
 ) -> dict[int, FoldedModel]:
@@ -158,7 +160,7 @@ def _train_shards(
     unknowns = (Z.shape[1] + 1) * count_scores(n_classes)
     trained = Parallel(n_jobs=n_jobs, require="sharedmem")(
         delayed(_train_group)(recipe, Z, targets, group)
-        for group in group_shards(Z, targets, partition, n_classes, unknowns)
+        for group in group_shards(Z, targets, shards, n_classes, unknowns)
     )
     return {shard: model for group in trained for shard, model in group.items()}
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._arrays import Floats, Ints
-from reticent.estimators import Partition
 
 # Shards are stacked in groups whose designs and Hessians have this many floats, so that
 # they stay in the processor's cache. Chosen by measurement.
@@ -34,13 +33,13 @@ class Group:
 def group_shards(
     Z: Floats,
     targets: NDArray[Any],
-    partition: Partition,
+    shards: list[Ints],
     n_classes: int | None,
     unknowns: int,
 ) -> Iterator[Group]:
     """Yield the shards that can be trained, those of the same form together."""
     alike: dict[tuple[int, bytes], Group] = {}
-    for shard, rows in enumerate(partition.rows_by_shard()):
+    for shard, rows in enumerate(shards):
         present = None if n_classes is None else np.unique(targets[rows])
         numbers = Z[rows] if present is not None else np.c_[Z[rows], targets[rows]]
         one_label = present is not None and len(present) < 2
