@@ -36,12 +36,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from reticent.ensembles import (
-    ClassifierEnsemble,
-    fit_shards,
-    linear_recipe,
-    train_linear,
-)
+from reticent.ensembles import ClassifierEnsemble
+from reticent.ensembles.fitting import fit_shards
+from reticent.ensembles.linear_recipe import linear_recipe
+from reticent.ensembles.linear_training import train_linear
 from reticent.estimators import Partition, partition_rows
 from reticent.mechanisms import noise_source
 

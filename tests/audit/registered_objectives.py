@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from reticent.audit import Verification, verify_noise
-from reticent.estimators import LinearFacts, classification_loss, regression_loss
+from reticent.estimators import LinearFacts, regression_loss
+from reticent.estimators.linear.losses import classification_loss
 from reticent.guarantees import ApproxDP, PureDP
 from reticent.hypotheses import Thresholds
 from reticent.learners import (

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from reticent.ensembles import OUTPUT_STEPS, FusedTrees, output_steps, probability_steps
+from reticent.ensembles import OUTPUT_STEPS, FusedTrees
+from reticent.ensembles.output_steps import output_steps, probability_steps
 
 # Around the limits of single and double precision, of LightGBM's zero, and of the
 # magnitudes beyond which products are not trusted.

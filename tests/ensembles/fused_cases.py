@@ -5,12 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import make_classification
 
-from reticent.ensembles import (
-    ClassifierEnsemble,
-    RegressorEnsemble,
-    fit_shards,
-    train_ensemble,
-)
+from reticent.ensembles import ClassifierEnsemble, RegressorEnsemble, train_ensemble
+from reticent.ensembles.fitting import fit_shards
 from reticent.estimators import Labels, partition_rows
 from reticent.mechanisms import noise_source
 

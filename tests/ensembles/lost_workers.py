@@ -19,7 +19,7 @@ import joblib
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
-from reticent.ensembles import fit_shards
+from reticent.ensembles.fitting import fit_shards
 from reticent.estimators import partition_rows
 from reticent.mechanisms import noise_source
 

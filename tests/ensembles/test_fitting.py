@@ -20,7 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from reticent.ensembles import check_base_estimator, fit_shards
+from reticent.ensembles import check_base_estimator
+from reticent.ensembles.fitting import fit_shards
 from reticent.ensembles.suppressed_output import without_streams, without_warnings
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import partition_rows

@@ -7,15 +7,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier
 
-from reticent.ensembles import (
-    RowSpool,
-    fit_shards,
-    fit_spooled,
-    linear_recipe,
-    spool,
-    train_linear,
-    train_spooled,
-)
+from reticent.ensembles import RowSpool, spool
+from reticent.ensembles.fitting import fit_shards, fit_spooled
+from reticent.ensembles.linear_recipe import linear_recipe
+from reticent.ensembles.linear_training import train_linear, train_spooled
 from reticent.ensembles.row_files import RowFile
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import partition_rows, unit_positions

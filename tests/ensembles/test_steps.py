@@ -7,8 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from reticent.ensembles import OUTPUT_STEPS, output_steps, probability_steps
-from reticent.ensembles.output_steps import sure_output_steps, sure_probability_steps
+from reticent.ensembles import OUTPUT_STEPS
+from reticent.ensembles.output_steps import (
+    output_steps,
+    probability_steps,
+    sure_output_steps,
+    sure_probability_steps,
+)
 from reticent.errors import InvalidParameterError
 from reticent.estimators import check_bounds
 

@@ -9,14 +9,10 @@ from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from reticent.ensembles import (
-    OUTPUT_STEPS,
-    fused_recipe,
-    linear_recipe,
-    train_ensemble,
-    train_linear,
-)
+from reticent.ensembles import OUTPUT_STEPS, train_ensemble
 from reticent.ensembles.fusion.encoding import Encoded
+from reticent.ensembles.linear_recipe import linear_recipe
+from reticent.ensembles.linear_training import fused_recipe, train_linear
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import Labels, partition_rows
 from reticent.mechanisms import noise_source

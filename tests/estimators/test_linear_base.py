@@ -12,10 +12,10 @@ from reticent.estimators import (
     LONGEST_ROW,
     ReleasedLinearClassifier,
     ReleasedLinearRegressor,
-    TargetRange,
     bounded_rows,
     with_constant,
 )
+from reticent.estimators.linear.targets import TargetRange
 from reticent.guarantees import PureDP, ReplaceOne, Scope, claim
 
 X = np.array([[3.0, 4.0], [-0.3, 0.4], [0.0, 0.1], [30.0, -40.0]])

@@ -9,12 +9,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.utils import estimator_checks
 
 from reticent.errors import ReticentError, RuleError
-from reticent.estimators import (
-    LinearFacts,
-    bounded_rows,
-    classification_loss,
-    unit_weights,
-)
+from reticent.estimators import LinearFacts, bounded_rows, unit_weights
+from reticent.estimators.linear.losses import classification_loss
 from reticent.guarantees import PUBLIC_LABELS, PureDP, ReplaceOne, Scope, recheck
 from reticent.learners import (
     ObjectivePerturbationClassifier,

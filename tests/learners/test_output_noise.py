@@ -12,12 +12,12 @@ from reticent.errors import ReticentError, RuleError
 from reticent.estimators import (
     LinearFacts,
     bounded_rows,
-    classification_loss,
     erm_sensitivity,
     minimise_risk,
     regression_loss,
     unit_weights,
 )
+from reticent.estimators.linear.losses import classification_loss
 from reticent.guarantees import (
     PUBLIC_LABELS,
     ApproxDP,

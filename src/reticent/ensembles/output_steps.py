@@ -40,21 +40,9 @@ def probability_steps(probabilities: Floats) -> Ints:
 
 
 def sure_probability_steps(probabilities: Floats, errors: Floats) -> tuple[Ints, Bools]:
-    """Return `probability_steps`, and whether errors could have changed them.
+    """Return `probability_steps`, and which rows no error could have changed.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (..., n_classes)
-        Class probabilities.
-    errors : ndarray of shape (...)
-        How far any sum of a row's first probabilities may be off.
-
-    Returns
-    -------
-    steps : ndarray of int of shape (..., n_classes)
-        As `probability_steps` returns them.
-    sure : ndarray of bool of shape (...)
-        Whether every row within the errors has the same steps.
+    `errors`, one per row, bound how far any sum of its first probabilities is off.
     """
     cuts = _cuts(probabilities)
     margin = OUTPUT_STEPS * errors[..., None]
@@ -120,23 +108,9 @@ def output_steps(outputs: Floats, bounds: tuple[float, float]) -> Ints:
 def sure_output_steps(
     outputs: Floats, errors: Floats, bounds: tuple[float, float]
 ) -> tuple[Ints, Bools]:
-    """Return `output_steps`, and whether errors could have changed them.
+    """Return `output_steps`, and which of them no error could have changed.
 
-    Parameters
-    ----------
-    outputs : ndarray
-        Real outputs.
-    errors : ndarray of a shape that goes with it
-        How far they may be off.
-    bounds : (float, float)
-        Public bounds, finite and in order.
-
-    Returns
-    -------
-    steps : ndarray of int
-        As `output_steps` returns them.
-    sure : ndarray of bool
-        Whether every output within the errors has the same steps.
+    `errors` bound how far each output may be off.
     """
     low, high = check_bounds(bounds)
     position = _position(outputs, bounds)

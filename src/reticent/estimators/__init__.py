@@ -27,7 +27,6 @@ from reticent.estimators.linear.losses import (
     ROUND_OFF,
     BoundedLoss,
     automatic_regularization,
-    classification_loss,
     regression_loss,
 )
 from reticent.estimators.linear.released import (
@@ -55,7 +54,7 @@ from reticent.estimators.linear.solvers import (
     one_pass_error,
 )
 from reticent.estimators.linear.stability import erm_sensitivity, psgd_sensitivity
-from reticent.estimators.linear.targets import TargetRange, check_bounds
+from reticent.estimators.linear.targets import check_bounds
 from reticent.estimators.partitions.codes import (
     STEPS,
     CodedColumn,
@@ -123,7 +122,6 @@ __all__ = [
     "RoundBudget",
     "Rounds",
     "Shares",
-    "TargetRange",
     "UnitCounter",
     "UnitIds",
     "UnitRows",
@@ -135,7 +133,6 @@ __all__ = [
     "check_column_types",
     "checked_labels",
     "checked_targets",
-    "classification_loss",
     "deal_units",
     "erm_sensitivity",
     "fit_prior",

@@ -49,16 +49,20 @@ class SessionCore(SingleProcessObject):
     def __init__(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
-        budget: SessionCost,
-        confidence: float,
-        units: ArrayLike | None,
-        random_state: Any,
-        ledger: Ledger | None,
-        name: str | None,
+        epsilon: float = 0.0,
+        delta: float = 0.0,
+        kept: int = 0,
+        bits: float = 0.0,
+        confidence: float = 0.95,
+        units: ArrayLike | None = None,
+        random_state: Any = None,
+        ledger: Ledger | None = None,
+        name: str | None = None,
     ) -> None:
         super().__init__()
+        budget = SessionCost(epsilon=epsilon, delta=delta, kept=kept, bits=bits)
         self.budget = budget
         self._table = GuardedRows(X, y, units)
         self._units = None if units is None else np.asarray(units)

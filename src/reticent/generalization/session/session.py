@@ -35,7 +35,6 @@ from reticent.guarantees import (
     ReplaceOne,
     Scope,
 )
-from reticent.ledger import Ledger
 from reticent.mechanisms import calibrate_laplace
 
 T = TypeVar("T")
@@ -112,32 +111,6 @@ class AdaptiveSession(SessionCore):
     >>> print(session.spent)
     epsilon 0, 2 kept examples, 4.32193 bits
     """
-
-    def __init__(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        epsilon: float = 0.0,
-        delta: float = 0.0,
-        kept: int = 0,
-        bits: float = 0.0,
-        confidence: float = 0.95,
-        units: ArrayLike | None = None,
-        random_state: Any = None,
-        ledger: Ledger | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            X,
-            y,
-            budget=SessionCost(epsilon=epsilon, delta=delta, kept=kept, bits=bits),
-            confidence=confidence,
-            units=units,
-            random_state=random_state,
-            ledger=ledger,
-            name=name,
-        )
 
     @without_frames
     def fit(self, estimator: Any, **fit_params: Any) -> Any:

@@ -83,16 +83,12 @@ def choose_shards_for_numbers(
 
     Parameters
     ----------
-    n_shards : int or "auto"
-        What the user asked for.
-    n_units : int
-        Number of privacy units.
+    n_shards, n_units, estimator
+        As for `choose_shards`.
     noise : float
         Standard deviation of the noise of one shard's answer, as a share of the range.
     spread : float or None
         Guess of the targets' standard deviation, as a share of the range.
-    estimator : object
-        The base estimator; only its kind matters.
     """
     if n_shards != "auto":
         return _as_asked(n_shards, n_units)
