@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from reticent._arrays import Floats
-from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions
+from reticent._sklearn import MatrixLike
 from reticent.ensembles import OUTPUT_STEPS
 from reticent.guarantees import Certificate
 from reticent.mechanisms import (
@@ -27,15 +26,6 @@ from reticent.prediction.sharded.base import ShardLaw, TrainedShards
 from reticent.prediction.sharded.expectation import largest_stays
 from reticent.prediction.sharded.fitting import ShardedClassifier
 from reticent.prediction.sharded.sums import SumNoise
-
-AVERAGING_CONSTRAINTS: dict[str, list[Any]] = {
-    "estimator": [HasMethods(["fit", "predict"])],
-    "epsilon": [Interval(Real, 0, None, closed="neither")],
-    "n_shards": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-    "delta": [Interval(Real, 0, 1, closed="left")],
-    "public_types": ["boolean"],
-    "verbose": ["verbose"],
-}
 
 
 def _gives_probabilities(model: Any) -> bool:
@@ -101,11 +91,6 @@ class PrivateAveragingClassifier(ShardedClassifier):
     random_state: Any = None
     n_jobs: int | None = None
     verbose: bool = False
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AVERAGING_CONSTRAINTS,
-        "classes": ["array-like", None],
-    }
 
     law_: AverageLabelLaw = field(init=False)
 

@@ -14,7 +14,6 @@ from reticent._sklearn import Interval, MatrixLike
 from reticent.ensembles import OUTPUT_STEPS, Task
 from reticent.estimators import check_bounds, checked_targets
 from reticent.mechanisms import GridNoise, RandomSource
-from reticent.prediction.averaging import AVERAGING_CONSTRAINTS
 from reticent.prediction.bounded_answers import BoundedAnswers
 from reticent.prediction.sharded.base import ShardLaw, TrainedShards
 from reticent.prediction.sharded.counts import ShardChoice, choose_shards_for_numbers
@@ -90,7 +89,7 @@ class PrivateAveragingRegressor(RegressorMixin, ShardedPredictor):
     verbose: bool = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AVERAGING_CONSTRAINTS,
+        **ShardedPredictor._parameter_constraints,
         "bounds": ["array-like"],
         "spread": [Interval(Real, 0, None, closed="neither"), None],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from reticent._arrays import Ints
 from reticent._numbers import below_one, positive
-from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions
+from reticent._sklearn import Interval, MatrixLike, StrOptions
 from reticent._text import one_of
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import QUICK_METHODS, Budget, Certificate, repeat
@@ -149,16 +149,10 @@ class PrivateVotingClassifier(ShardedClassifier):
     verbose: bool = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "predict"])],
-        "epsilon": [Interval(Real, 0, None, closed="neither")],
-        "classes": ["array-like", None],
-        "n_shards": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        **ShardedClassifier._parameter_constraints,
         "rule": [StrOptions({"auto", *VOTE_RULES})],
-        "delta": [Interval(Real, 0, 1, closed="left")],
         "budget": [Budget, None],
         "queries": [Interval(Integral, 1, None, closed="left"), None],
-        "public_types": ["boolean"],
-        "verbose": ["verbose"],
     }
 
     def _plan(self, task: Any, n_units: int, source: RandomSource) -> VoteRule:

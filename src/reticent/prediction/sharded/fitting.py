@@ -6,15 +6,16 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
+from numbers import Integral, Real
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length
 
-from reticent._sklearn import MatrixLike, fit_context
+from reticent._sklearn import HasMethods, Interval, MatrixLike, StrOptions, fit_context
 from reticent.ensembles import (
     RowSpool,
     Task,
@@ -67,6 +68,16 @@ class ShardedPredictor(LawfulPredictor, ABC):
     shard's own cells (`reticent.estimators.tables`). Whether a query is refused is a
     function of the query and of public facts.
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict"])],
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "classes": ["array-like", None],
+        "n_shards": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "delta": [Interval(Real, 0, 1, closed="left")],
+        "public_types": ["boolean"],
+        "verbose": ["verbose"],
+    }
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: MatrixLike, y: MatrixLike, units: UnitIds = None) -> Self:
