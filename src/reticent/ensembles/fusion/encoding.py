@@ -49,9 +49,9 @@ class Encoding:
     codes: CategoryCodes | None = None
 
     @classmethod
-    def of(cls, parts: FusablePipeline, codes: CategoryCodes | None) -> Encoding:
+    def of(cls, pipeline: FusablePipeline, codes: CategoryCodes | None) -> Encoding:
         """Return the encoding of a fusable pipeline."""
-        return cls(blocks=parts.blocks, moves=parts.moves, codes=codes)
+        return cls(blocks=pipeline.blocks, moves=pipeline.moves, codes=codes)
 
     def takes(self, X: MatrixLike) -> bool:
         """Whether a batch can be encoded once for all shards.

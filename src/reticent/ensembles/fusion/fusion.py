@@ -107,21 +107,21 @@ def fuse(models: Sequence[Any], labels: Labels | None) -> Fusion | None:
     Fusion or None
         None if models of this kind cannot be fused. Single shards may be left out.
     """
-    parts = {}
+    pipelines = {}
     example = None
     for shard, model in enumerate(models):
-        part = None if model is None else as_fusable_pipeline(model)
-        if part is not None and (example is None or part.reads_like(example)):
-            example = example or part
-            parts[shard] = part
+        pipeline = None if model is None else as_fusable_pipeline(model)
+        if pipeline is not None and (example is None or pipeline.reads_like(example)):
+            example = example or pipeline
+            pipelines[shard] = pipeline
     if example is None:
         return None
-    codes = common_codes(parts)
+    codes = common_codes(pipelines)
     encoding = Encoding.of(example, codes)
-    linear = fuse_linear(parts, labels)
+    linear = fuse_linear(pipelines, labels)
     if linear is not None:
         return Fusion(encoding, linear)
-    trees = fuse_trees(parts, labels, codes)
+    trees = fuse_trees(pipelines, labels, codes)
     if trees is None:
         return None
     return Fusion(

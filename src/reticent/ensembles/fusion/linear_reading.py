@@ -61,13 +61,13 @@ class FoldedModel:
 
 
 def fuse_linear(
-    parts: dict[int, FusablePipeline], labels: Labels | None
+    pipelines: dict[int, FusablePipeline], labels: Labels | None
 ) -> FusedLinear | None:
     """Return the models of the given shards as one matrix, where possible.
 
     Parameters
     ----------
-    parts : dict from int to Parts
+    pipelines : dict from int to FusablePipeline
         Shards and their fitted pipelines, all of one structure.
     labels : Labels or None
         The public labels; None for regression.
@@ -78,13 +78,13 @@ def fuse_linear(
         None if the predictors are not linear. Shards with weights above
         `MAGNITUDE_LIMIT` are left out.
     """
-    example = next(iter(parts.values()))
+    example = next(iter(pipelines.values()))
     if type(example.predictor) not in (_REGRESSORS if labels is None else _CLASSIFIERS):
         return None
     n_columns = np.shape(example.predictor.coef_)[-1]
     lines = {}
-    for shard, part in parts.items():
-        line = _fold(part, labels)
+    for shard, pipeline in pipelines.items():
+        line = _fold(pipeline, labels)
         if line is not None and line.weights.shape[1] == n_columns:
             lines[shard] = line
     if not lines:
@@ -126,13 +126,13 @@ def join_models(
     )
 
 
-def _fold(parts: FusablePipeline, labels: Labels | None) -> FoldedModel | None:
-    model = parts.predictor
+def _fold(pipeline: FusablePipeline, labels: Labels | None) -> FoldedModel | None:
+    model = pipeline.predictor
     coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
     intercepts = np.broadcast_to(
         np.asarray(model.intercept_, dtype=np.float64), len(coef)
     )
-    maps = column_maps(parts, coef.shape[1])
+    maps = column_maps(pipeline, coef.shape[1])
     if maps is None:
         return None
     known = np.full(2, NO_BALLOT)

@@ -138,16 +138,16 @@ class ColumnMaps:
         )
 
 
-def column_maps(parts: FusablePipeline, n_columns: int) -> ColumnMaps | None:
+def column_maps(pipeline: FusablePipeline, n_columns: int) -> ColumnMaps | None:
     """Return the effect of a pipeline's affine steps on `n_columns` encoded columns.
 
     None if the steps do not fit together, as when an imputer dropped a column.
     """
-    widths = _widths(parts.blocks, n_columns)
+    widths = _widths(pipeline.blocks, n_columns)
     if widths is None:
         return None
     pieces = []
-    for block, width in zip(parts.blocks, widths, strict=True):
+    for block, width in zip(pipeline.blocks, widths, strict=True):
         piece = _after(ColumnMaps.unmoved(width), block.movers)
         if piece is None:
             return None
@@ -158,7 +158,7 @@ def column_maps(parts: FusablePipeline, n_columns: int) -> ColumnMaps | None:
         when_missing=np.concatenate([piece.when_missing for piece in pieces]),
         bulk=np.concatenate([piece.bulk for piece in pieces]),
     )
-    return _after(joined, parts.tail)
+    return _after(joined, pipeline.tail)
 
 
 def _after(maps: ColumnMaps, steps: tuple[Any, ...]) -> ColumnMaps | None:

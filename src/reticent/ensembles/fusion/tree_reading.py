@@ -52,12 +52,12 @@ class TreeRounds:
     trees: list[list[Nodes]]
 
 
-def common_codes(parts: dict[int, FusablePipeline]) -> CategoryCodes | None:
+def common_codes(pipelines: dict[int, FusablePipeline]) -> CategoryCodes | None:
     """Return common codes for the categories of boosted trees, None without any."""
     found = [
-        boosted_categories(part.predictor)
-        for part in parts.values()
-        if type(part.predictor) in _BOOSTED
+        boosted_categories(pipeline.predictor)
+        for pipeline in pipelines.values()
+        if type(pipeline.predictor) in _BOOSTED
     ]
     known = [shard for shard in found if shard is not None]
     if not known:
@@ -65,20 +65,20 @@ def common_codes(parts: dict[int, FusablePipeline]) -> CategoryCodes | None:
     return CategoryCodes(known[0][0], [categories for _, categories in known])
 
 
-def most_trees(parts: FusablePipeline, labels: Labels | None) -> int:
+def most_trees(pipeline: FusablePipeline, labels: Labels | None) -> int:
     """Return the most trees that a model can have by its parameters, which are public.
 
     The actual number is not public: boosting may stop early because of one record.
     """
-    settings = parts.predictor.get_params(deep=False)
+    settings = pipeline.predictor.get_params(deep=False)
     rounds = settings.get("max_iter", settings.get("n_estimators", 1))
-    averaged = type(parts.predictor) in _TREES + _FORESTS
+    averaged = type(pipeline.predictor) in _TREES + _FORESTS
     n_trees = 1 if averaged or labels is None or len(labels) == 2 else len(labels)
     return int(rounds) * n_trees
 
 
 def fuse_trees(
-    parts: dict[int, FusablePipeline],
+    pipelines: dict[int, FusablePipeline],
     labels: Labels | None,
     codes: CategoryCodes | None,
 ) -> FusedTrees | None:
@@ -86,7 +86,7 @@ def fuse_trees(
 
     Parameters
     ----------
-    parts : dict from int to Parts
+    pipelines : dict from int to FusablePipeline
         Shards and their fitted pipelines, all of one structure.
     labels : Labels or None
         The public labels; None for regression.
@@ -100,15 +100,15 @@ def fuse_trees(
         arrays cannot reproduce the predictions to the last bit. All of this is known
         from types and parameters.
     """
-    example = next(iter(parts.values()))
+    example = next(iter(pipelines.values()))
     kind = type(example.predictor)
     averaged = kind in _TREES + _FORESTS
     boosted = kind in _BOOSTED or is_lightgbm(example.predictor)
     if example.moves or not (averaged or boosted) or not _follows(example.predictor):
         return None
     models = {}
-    for shard, known in _known_labels(parts, labels, least=1 if averaged else 2):
-        rounds = _rounds(parts[shard].predictor, codes)
+    for shard, known in _known_labels(pipelines, labels, least=1 if averaged else 2):
+        rounds = _rounds(pipelines[shard].predictor, codes)
         if rounds is not None:
             models[shard] = (known, rounds)
     if not models:
@@ -154,14 +154,14 @@ def _follows(model: Any) -> bool:
 
 
 def _known_labels(
-    parts: dict[int, FusablePipeline], labels: Labels | None, *, least: int
+    pipelines: dict[int, FusablePipeline], labels: Labels | None, *, least: int
 ) -> list[tuple[int, Ints]]:
     """Return the places of each shard's labels, for shards with enough of them."""
     if labels is None:
-        return [(shard, np.full(1, NO_BALLOT)) for shard in parts]
+        return [(shard, np.full(1, NO_BALLOT)) for shard in pipelines]
     known = [
-        (shard, labels.indices(part.predictor.classes_))
-        for shard, part in parts.items()
+        (shard, labels.indices(pipeline.predictor.classes_))
+        for shard, pipeline in pipelines.items()
     ]
     return [
         (shard, places)
