@@ -1,1 +1,1 @@
-"""Answers without end under one total: their durable state, and who may ask (P10)."""
+"""Any number of answers under one total: their durable state, and who may ask (P10)."""
