@@ -58,7 +58,7 @@ def asked_predictor(
 def lasting_predictor(
     schema: Schema, options: FitOptions, delta: float
 ) -> tuple[Encoder, Any]:
-    """Return a predictor that asks the records near a question, without end."""
+    """Return a predictor that asks the records near a question, however often."""
     facts: dict[str, Any] = {
         "columns": list(schema.columns.values()),
         "relation": options.relation,

@@ -46,7 +46,7 @@ class PredictionInterface:
         Its law is taken as it is now: a later `set_params` or fit changes neither
         what this interface draws nor what it charges. A predictor whose answers last
         (`PrivateNeighborsClassifier`) is charged once for all answers, and then
-        answers without end: see `LastingInterface`.
+        any number of answers: see `LastingInterface`.
     budget : Budget
         The most that everything charged to the dataset's account may cost together,
         whatever models and clients it is for. Clients may pool what they learn, so

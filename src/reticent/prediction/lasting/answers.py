@@ -1,4 +1,4 @@
-"""Answers without end under one total, durable before anybody sees them (P10)."""
+"""Any number of answers under one total, durable before anybody sees them (P10)."""
 
 from __future__ import annotations
 

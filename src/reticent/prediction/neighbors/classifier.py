@@ -1,4 +1,4 @@
-"""Private labels from the units near a question, without end (P10)."""
+"""Any number of private labels, from the units near a question (P10)."""
 
 from __future__ import annotations
 

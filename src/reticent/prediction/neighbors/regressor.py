@@ -1,4 +1,4 @@
-"""Private numbers from the units near a question, without end (P10)."""
+"""Any number of private numbers, from the units near a question (P10)."""
 
 from __future__ import annotations
 
