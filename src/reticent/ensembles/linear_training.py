@@ -72,26 +72,10 @@ def train_linear(
 ) -> FusedLinear:
     """Train one linear model per shard, all at once.
 
-    Parameters
-    ----------
-    recipe : LinearRecipe
-        What to minimise.
-    Z : ndarray of shape (n_rows, n_columns)
-        The rows, encoded by public rules.
-    targets : ndarray of shape (n_rows,)
-        Places of labels in the public list, or numbers for regression.
-    partition : Partition
-        The shard of each row.
-    n_classes : int or None
-        Number of public labels; None for regression.
-    n_jobs : int, default=None
-        Threads that share the work, as in joblib.
-
-    Returns
-    -------
-    FusedLinear
-        The models. Shards that scikit-learn could not be fitted on (a single label,
-        cells that are no numbers, or not finite, or overflow) are left out.
+    The rows `Z` are encoded by public rules. Targets are places of labels in the public
+    list of `n_classes`, or numbers if this is None. Shards that scikit-learn could not
+    be fitted on (a single label, cells that are no numbers, or not finite, or overflow)
+    are left out.
 
     Guarantee
     ---------
@@ -120,18 +104,8 @@ def train_spooled(
 ) -> FusedLinear:
     """Train one linear model per shard on rows that lie on disk.
 
-    Parameters
-    ----------
-    rows : DealtRows
-        The rows by shard, with places of labels or numbers as targets.
-    recipe, n_classes, n_jobs
-        As for `train_linear`.
-
-    Returns
-    -------
-    FusedLinear
-        As `train_linear` would return for the whole table in memory, to the last
-        bit: the model of a shard does not depend on the shards it is read with.
+    The models are those of `train_linear` for the whole table in memory, to the last
+    bit: the model of a shard does not depend on the shards it is read with.
     """
     models: dict[int, FoldedModel] = {}
     for first, Z, targets, partition in rows.groups():

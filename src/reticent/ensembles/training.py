@@ -44,24 +44,9 @@ def train_ensemble(
     """Train one model per shard on rows in memory.
 
     Logistic and ridge models that are small enough are trained all at once, see
-    `fused_recipe`; anything else is fitted shard by shard.
-
-    Parameters
-    ----------
-    estimator : object
-        What is trained on each shard.
-    X : array, sparse matrix or data frame of shape (n_rows, n_features)
-        The rows.
-    targets : ndarray of shape (n_rows,)
-        Places of labels in the public list, or numbers.
-    partition : Partition
-        The shard of each row.
-    source : RandomSource
-        Seeds what is random in the estimator.
-    task : Labels or (float, float)
-        The public labels, or the public bounds of a number.
-    public_types, n_jobs, verbose
-        As for `fit_shards`.
+    `fused_recipe`; anything else is fitted shard by shard, see `fit_shards`. Targets
+    are places of labels in the public list, or numbers; the `task` has the labels or
+    the bounds. The source seeds what is random in the estimator.
     """
     n_classes = _n_classes(task)
     if isinstance(X, np.ndarray):

@@ -28,19 +28,9 @@ _FLIPS = 1e-4
 def unit_values(values: Any, positions: Ints, n_units: int) -> Ints:
     """Return each unit's average as a whole number of grid steps.
 
-    Parameters
-    ----------
-    values : array-like of shape (n_rows,) or (n_rows, n_queries)
-        One value per row, for one query or several. Values outside [0, 1] are clipped,
-        and NaN counts as 0: a query must not fail because of a record.
-    positions : ndarray of shape (n_rows,)
-        The unit of each row.
-    n_units : int
-        Number of units.
-
-    Returns
-    -------
-    ndarray of int64, of shape (n_units,) or (n_units, n_queries)
+    There is one value per row, or one column per query; `positions` are the units of
+    the rows. Values outside [0, 1] are clipped, and NaN counts as 0: a query must not
+    fail because of a record.
     """
     table = _checked(values, len(positions))
     with np.errstate(all="ignore"):  # a warning would reveal something about a record
@@ -96,16 +86,8 @@ def values_or_zero(
     each row alone, a row decides about its own value only. With a `source` the query is
     asked again about two random halves; a row where the values differ counts as 0.
 
-    Parameters
-    ----------
-    call : callable
-        Maps positions of rows to one value per row, or one column per query.
-    n_rows : int
-        Number of rows.
-    shape : tuple of int
-        Shape of the values of one row: ``()``, or the number of queries.
-    source : RandomSource, default=None
-        For random halves.
+    `call` maps positions of rows to one value per row, or to one column per query;
+    `shape` is that of the values of one row, ``()`` or the number of queries.
     """
     values = _values_or_zero(call, np.arange(n_rows), shape)
     for half in _halves(n_rows, source):

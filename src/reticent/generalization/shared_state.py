@@ -117,16 +117,9 @@ def open_state_log(
 ) -> StateLog:
     """Open a log, or continue one that was opened in the same way.
 
-    Parameters
-    ----------
-    ledger, name
-        Where, and under which name.
-    opening : dict
-        Public parameters and a fingerprint of the data. They must be the same each
-        time, because the promise was made for them.
-    seeded : bool
-        Whether the noise comes from a seed. This is refused: the same noise would be
-        drawn again after a restart and by another handle.
+    The `opening` holds public parameters and a fingerprint of the data. It must be the
+    same each time, because the promise was made for it. `seeded` noise is refused: the
+    same noise would be drawn again after a restart and by another handle.
     """
     if ledger is None or name is None:
         raise InvalidParameterError("give both ledger=... and name=..., or neither.")

@@ -193,14 +193,8 @@ def total_of(
 ) -> Certificate[Any] | None:
     """Return the total of an account, true at any moment; None if nothing is spent.
 
-    Parameters
-    ----------
-    balance : Balance
-        The account.
-    charged : dict
-        What each certificate was charged to it, by id; read before the balance.
-    own : Certificate
-        The certificate of the asking interface, which says what relation it is about.
+    `charged` says what each certificate, by id, was charged to it, and is read before
+    the balance. `own` is the certificate of the asking interface, for its relation.
     """
     cap = balance.cap
     if balance.spent == NO_SPEND:

@@ -147,24 +147,11 @@ def membership_log_ratio(
 ) -> float:
     """Question one model and return the log-likelihood ratio of membership.
 
-    Parameters
-    ----------
-    ask : callable
-        ``ask(places)`` returns a reading for each question, by its place.
-    shadows : Shadows
-        The expected answers in both worlds.
-    answers : int
-        Number of answers to ask for.
-    adaptive : bool
-        Whether each batch asks where the two worlds differ most according to the
-        answers so far; otherwise questions are taken in turn.
-    again : bool
-        Whether asking a question twice is useful.
-
-    Returns
-    -------
-    float
-        Positive when the answers look more like a model that saw the target.
+    It is positive when the answers look more like a model that saw the target.
+    ``ask(places)`` returns a reading for each question, by its place; `shadows` have
+    the expected answers in both worlds. If `adaptive`, each batch asks where the two
+    worlds differ most according to the answers so far; otherwise questions are taken in
+    turn. `again` says whether asking a question twice is useful.
     """
     n_questions = shadows.inside.shape[1]
     left = answers if again else min(answers, n_questions)

@@ -44,12 +44,8 @@ def trade_off_picture(
 ) -> str:
     """Draw what is allowed, and what attacks reached.
 
-    Parameters
-    ----------
-    curves : sequence of (name, TradeOff)
-        At most two; the first is drawn as an area.
-    attacks : sequence of (name, class, points)
-        Observed rates with their intervals.
+    There are at most two `curves`, each with its name; the first is drawn as an area.
+    An attack has a name, a class, and observed rates with their intervals.
     """
     frame = PlotArea(0.0, 1.0)
     rates = np.concatenate([np.geomspace(1e-6, 1e-2, 40), np.linspace(0.01, 1, 100)])
@@ -111,15 +107,7 @@ def growth_picture(guesses: Sequence[tuple[int, float]], answers: int) -> str:
 
 
 def bars_picture(rows: Sequence[tuple[str, float, str]], limit: float) -> str:
-    """Draw losses as bars beside the promise, a vertical line.
-
-    Parameters
-    ----------
-    rows : sequence of (name, value, class)
-        What was found.
-    limit : float
-        What is promised.
-    """
+    """Draw losses (name, value, class) as bars beside the promised limit, a line."""
     step, left = 46, 178
     height = step * len(rows) + 40
     most = max([limit, *(value for _, value, _ in rows)]) * 1.08 or 1.0

@@ -43,15 +43,10 @@ def allowed(guarantee: Guarantee) -> float:
 def loss(guarantee: Guarantee, left: Floats, right: Floats) -> float:
     """Return how much of a guarantee one pair of laws uses up.
 
-    Parameters
-    ----------
-    guarantee : Guarantee
-        Which kind: the largest log-ratio for pure DP, the width of the interval of
-        log-ratios and 0 for bounded range, delta at the promised epsilon for
-        approximate DP, the largest Rényi divergence over its order for zCDP, total
-        variation for stability.
-    left, right : ndarray of shape (n_outcomes,)
-        Log-probabilities of the same outcomes.
+    The laws are log-probabilities of the same outcomes. The loss is the largest
+    log-ratio for pure DP, the width of the interval of log-ratios and 0 for bounded
+    range, delta at the promised epsilon for approximate DP, the largest Rényi
+    divergence over its order for zCDP, and total variation for stability.
     """
     with np.errstate(invalid="ignore"):
         ratios = np.where(left == right, 0.0, left - right)

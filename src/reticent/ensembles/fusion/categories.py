@@ -102,14 +102,9 @@ def branch_table(
 ) -> Bools:
     """Return which common codes a categorical node sends left.
 
-    Parameters
-    ----------
-    own_codes : ndarray of int
-        The shard's own number of each common code, -1 for unknown categories.
-    left_bits : ndarray of uint32
-        The set of own numbers that go left, 32 per word.
-    missing_left : bool
-        Whether unknown categories go left.
+    `own_codes` are the shard's own numbers of the common codes, -1 for unknown
+    categories, which go left if `missing_left`. `left_bits` is the set of own numbers
+    that go left, 32 per word.
     """
     word = left_bits[own_codes >> 5]  # -1 reads the last word; it is replaced below
     inside = (word >> (own_codes & 31).astype(np.uint32)) & 1

@@ -93,19 +93,10 @@ class Fusion:
 
 
 def fuse(models: Sequence[Any], labels: Labels | None) -> Fusion | None:
-    """Fuse fitted models as far as possible.
+    """Fuse fitted models, one per shard, as far as possible.
 
-    Parameters
-    ----------
-    models : sequence
-        One fitted model per shard, None where fitting failed.
-    labels : Labels or None
-        The public labels; None for regression.
-
-    Returns
-    -------
-    Fusion or None
-        None if models of this kind cannot be fused. Single shards may be left out.
+    A model is None where fitting failed; `labels` are None for regression. Returns None
+    if models of this kind cannot be fused. Single shards may be left out.
     """
     pipelines = {}
     example = None

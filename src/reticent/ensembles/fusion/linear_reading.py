@@ -65,18 +65,9 @@ def fuse_linear(
 ) -> FusedLinear | None:
     """Return the models of the given shards as one matrix, where possible.
 
-    Parameters
-    ----------
-    pipelines : dict from int to FusablePipeline
-        Shards and their fitted pipelines, all of one structure.
-    labels : Labels or None
-        The public labels; None for regression.
-
-    Returns
-    -------
-    FusedLinear or None
-        None if the predictors are not linear. Shards with weights above
-        `MAGNITUDE_LIMIT` are left out.
+    All pipelines have one structure; `labels` are None for regression. Returns None if
+    the predictors are not linear. Shards with weights above `MAGNITUDE_LIMIT` are left
+    out.
     """
     example = next(iter(pipelines.values()))
     if type(example.predictor) not in (_REGRESSORS if labels is None else _CLASSIFIERS):

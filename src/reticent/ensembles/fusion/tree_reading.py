@@ -84,21 +84,10 @@ def fuse_trees(
 ) -> FusedTrees | None:
     """Return the models of the given shards as flat arrays, where possible.
 
-    Parameters
-    ----------
-    pipelines : dict from int to FusablePipeline
-        Shards and their fitted pipelines, all of one structure.
-    labels : Labels or None
-        The public labels; None for regression.
-    codes : CategoryCodes or None
-        The codes of categories in the encoded rows.
-
-    Returns
-    -------
-    FusedTrees or None
-        None if the predictors are not trees, if shards transform their columns, or if
-        arrays cannot reproduce the predictions to the last bit. All of this is known
-        from types and parameters.
+    All pipelines have one structure; `labels` are None for regression; `codes` are
+    those of categories in the encoded rows. Returns None if the predictors are not
+    trees, if shards transform their columns, or if arrays cannot reproduce the
+    predictions to the last bit. All of this is known from types and parameters.
     """
     example = next(iter(pipelines.values()))
     kind = type(example.predictor)

@@ -241,16 +241,9 @@ def one_pass(
 ) -> Floats:
     """Take one projected gradient step per unit, in order; return the mean iterate.
 
-    Parameters
-    ----------
-    slope_at : callable
-        Slope of the loss at a prediction and a target.
-    rows, y : ndarray
-        Rows and targets, unit after unit.
-    ends : ndarray of int
-        Where each unit's rows end; a unit's gradient is the mean over its rows.
-    step, radius : float
-        Length of a step, and the ball that iterates are projected to.
+    Rows and targets come unit after unit, and `ends` says where each unit's rows end; a
+    unit's gradient is the mean over its rows. Iterates are projected to the ball of
+    `radius`.
     """
     w, total = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
     limit, start = radius * radius, 0

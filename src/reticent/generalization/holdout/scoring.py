@@ -50,17 +50,9 @@ class UnitScorer:
     ) -> NDArray[Any]:
         """Return one value per row; their average over a unit is the unit's score.
 
-        Parameters
-        ----------
-        estimator : estimator
-            What is scored.
-        X, y
-            Rows and labels.
-        positions : ndarray of shape (n_rows,)
-            The unit of each row.
-        forgive : bool, default=False
-            Whether every error of a scorer counts as an undefined metric, so that
-            nothing but the score gets out; for rows that are not public.
+        `positions` are the units of the rows. With `forgive` every error of a scorer
+        counts as an undefined metric, so that nothing but the score gets out; for rows
+        that are not public.
         """
         if self._scorer is None:
             return np.asarray(estimator.predict(X) == np.asarray(y), dtype=np.float64)

@@ -27,13 +27,8 @@ _ABSOLUTE = 1e-300
 def sides(anchors: Floats, X: Floats) -> NDArray[np.int8]:
     """Return the side (-1, 0, 1) of each row of `X` for each of many hyperplanes.
 
-    Parameters
-    ----------
-    anchors : ndarray of shape (k, d, d)
-        The points that span each hyperplane. If they lie in a smaller flat, every side
-        is 0.
-    X : ndarray of shape (n, d)
-        Points.
+    `anchors`, of shape (k, d, d), are the points that span each hyperplane. If they lie
+    in a smaller flat, every side is 0.
     """
     flat, points, whole = _scaled(anchors, X)
     normal, size = _normals(flat)

@@ -50,14 +50,9 @@ def fingerprints(n_points: int) -> NDArray[np.uint64]:
 def distinct_splits(points: Floats, words: NDArray[np.uint64] | None = None) -> Splits:
     """Return each split of the distinct `points` once, at its first feature.
 
-    Splits into the same two parts are the same, whichever part lies below.
-
-    Parameters
-    ----------
-    points : ndarray
-        Distinct points in lexicographic order.
-    words : ndarray of uint64, optional
-        One fingerprint per point; the default ones if left out.
+    Splits into the same two parts are the same, whichever part lies below. Points are
+    in lexicographic order; `words` are their fingerprints, the default ones if left
+    out.
     """
     order = np.ascontiguousarray(np.argsort(points, axis=0).T)
     ascending = np.take_along_axis(points.T, order, axis=1)

@@ -53,14 +53,7 @@ def on_coefficient_grid(coefficients: Floats) -> Floats:
 def sum_grid(n_units: int, clip: float, scale: float) -> float:
     """Return the public grid of sums: fine, but such that sums and noise are exact.
 
-    Parameters
-    ----------
-    n_units : int
-        Number of units.
-    clip : float
-        Bound on the norm of one unit's contribution.
-    scale : float
-        Scale of the noise.
+    `clip` bounds the norm of one unit's contribution; `scale` is that of the noise.
     """
     room = _FLOAT_BITS - _ROW_BITS - math.ceil(math.log2(max(n_units * clip, 1.0)))
     quiet = _NOISE_BITS - _ROW_BITS - math.ceil(math.log2(max(scale, 1.0)))

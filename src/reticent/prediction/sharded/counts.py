@@ -58,18 +58,7 @@ def choose_shards(
 ) -> ShardChoice:
     """Return the number of shards for labels: as asked, or a good one for ``"auto"``.
 
-    Parameters
-    ----------
-    n_shards : int or "auto"
-        What the user asked for.
-    n_units : int
-        Number of privacy units.
-    n_labels : int
-        Number of labels.
-    epsilon : float
-        Privacy cost of one answer.
-    estimator : object
-        The base estimator; only its kind matters.
+    `epsilon` is the cost of one answer. Of the base estimator only its kind matters.
     """
     if n_shards == "auto":
         return _automatic(n_units, n_labels, epsilon, estimator_kind(estimator))
@@ -81,14 +70,8 @@ def choose_shards_for_numbers(
 ) -> ShardChoice:
     """Return the number of shards for numbers: as asked, or a good one for ``"auto"``.
 
-    Parameters
-    ----------
-    n_shards, n_units, estimator
-        As for `choose_shards`.
-    noise : float
-        Standard deviation of the noise of one shard's answer, as a share of the range.
-    spread : float or None
-        Guess of the targets' standard deviation, as a share of the range.
+    `noise` is the standard deviation of the noise of one shard's answer, and `spread` a
+    guess of that of the targets or None, both as a share of the range.
     """
     if n_shards != "auto":
         return _as_asked(n_shards, n_units)

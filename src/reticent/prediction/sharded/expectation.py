@@ -124,12 +124,7 @@ class Expectation:
 def noisy_r2(noise: GridNoise, span: float) -> float:
     """Return the R2 of exact sums with noise, for targets spread evenly over bounds.
 
-    Parameters
-    ----------
-    noise : GridNoise
-        The noise of one sum.
-    span : float
-        The range of the sum; answers are clipped to it.
+    `span` is the range of a sum; answers are clipped to it.
     """
     # An answer at distance u from a bound moves towards it by min(noise, u). With u
     # uniform on [0, 1], the mean square is the integral of 2t (1-t) Pr[|noise| > t].
@@ -141,14 +136,7 @@ def noisy_r2(noise: GridNoise, span: float) -> float:
 def largest_stays(noise: GridNoise, lead: float, rivals: int) -> float:
     """Return the probability that a sum with a lead stays the largest under noise.
 
-    Parameters
-    ----------
-    noise : GridNoise
-        The noise of each sum.
-    lead : float
-        How far the sum is ahead of all others, which are equal.
-    rivals : int
-        Number of other sums.
+    It leads before all `rivals`, which are equal; each sum has noise of its own.
     """
     # By the quantiles of the leader's noise, each as likely as the next.
     q = (np.arange(_STEPS) + 0.5) / _STEPS
