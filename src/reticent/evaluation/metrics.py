@@ -128,7 +128,7 @@ class Evaluation:
     def r2(
         self, truth: Any, answers: Any, bounds: tuple[float, float]
     ) -> PrivateMetric:
-        """Return R2: one less the mean squared error over the variance.
+        """Return R2: one minus the mean squared error over the variance.
 
         Parameters
         ----------

@@ -212,7 +212,7 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
         return np.asarray((mean / mean.sum(axis=0)).T)
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Return the likeliest label of each row; free, the model was paid for."""
+        """Return the most likely label of each row; free, the model was paid for."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
 
