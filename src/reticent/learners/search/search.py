@@ -66,8 +66,8 @@ class PrivateSearch(MetaLearner):
     best_params_ : dict
         The setting of the best run.
     best_score_ : float
-        Its noisy score: accuracy, or one minus the squared error over the squared range.
-        It is the best of several, so it is too high on average.
+        Its noisy score: accuracy, or one minus the squared error over the squared
+        range. It is the best of several, so it is too high on average.
     best_estimator_ : estimator
         For a learner, the model of the best run; it carries `certificate_`. For a
         predictor, a new one, fitted on all units with its own epsilon.
