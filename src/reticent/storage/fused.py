@@ -20,6 +20,7 @@ from reticent.ensembles import (
     RegressorEnsemble,
 )
 from reticent.errors import ModelFileError
+from reticent.storage.pipelines import SKOPS, pack_models
 
 FAMILIES: dict[str, type[FusedLinear] | type[FusedTrees]] = {
     "linear": FusedLinear,
@@ -30,8 +31,8 @@ _SCALARS: dict[str, dict[str, type]] = {
     "trees": {"rule": str, "single": bool, "missing": bool},
 }
 STORABLE = (
-    "linear models and trees that are fused, fitted on the matrix of the schema's "
-    "Encoder, alone or behind scalers and imputers of scikit-learn"
+    "estimators and pipelines of scikit-learn, fitted on the matrix of the schema's "
+    "Encoder; linear models and trees are stored as plain arrays"
 )
 
 
@@ -49,36 +50,45 @@ def pack_ensemble(
 ) -> PackedEnsemble:
     """Take a fitted ensemble apart, or say why it cannot be stored."""
     fusion = ensemble.fusion
-    if fusion is None:
+    if ensemble.columns.names is not None:
         raise ModelFileError(
-            f"this ensemble is not fused, and cannot be stored. Stored are {STORABLE}."
-        )
-    (block, *more) = fusion.encoding.blocks
-    if more or block.columns is not None or block.encoders or fusion.encoding.codes:
-        raise ModelFileError(
-            "this pipeline encodes rows by itself. Encode them with the schema's "
-            f"Encoder before fitting; stored are {STORABLE}."
+            "this pipeline was fitted on columns with names. Encode rows with the "
+            f"schema's Encoder before fitting; stored are {STORABLE}."
         )
     if ensemble.columns.count != n_features:
         raise ModelFileError(
             f"the models take {ensemble.columns.count} features, the encoder makes "
             f"{n_features}. Pass the encoder that encoded the training rows."
         )
-    fused = set(fusion.shards.tolist())
-    if any(
-        model is not None and shard not in fused
-        for shard, model in enumerate(ensemble.models)
-    ):
-        raise ModelFileError(
-            "some shards hold models that are not fused, so the ensemble cannot be "
-            f"stored. Stored are {STORABLE}."
-        )
+    if fusion is None or not _is_plain(fusion) or not _is_whole(ensemble, fusion):
+        held = () if fusion is None else fusion.shards.tolist()
+        if any(ensemble.models[shard] is None for shard in held):
+            raise ModelFileError(
+                "some shards hold models as arrays and others do not, so the ensemble "
+                f"cannot be stored. Stored are {STORABLE}."
+            )
+        return PackedEnsemble(SKOPS, {}, pack_models(ensemble.models))
     family = "linear" if isinstance(fusion.models, FusedLinear) else "trees"
     parts = fusion.models.to_arrays()
     scalars = {
         name: kind(parts.pop(name).item()) for name, kind in _SCALARS[family].items()
     }
     return PackedEnsemble(family, scalars, parts)
+
+
+def _is_plain(fusion: Fusion) -> bool:
+    """Say whether models take the rows as the schema's encoder makes them."""
+    (block, *more) = fusion.encoding.blocks
+    own = more or block.columns is not None or block.encoders or fusion.encoding.codes
+    return not own
+
+
+def _is_whole(ensemble: ClassifierEnsemble | RegressorEnsemble, fusion: Fusion) -> bool:
+    """Say whether every model that there is has been fused."""
+    fused = set(fusion.shards.tolist())
+    return all(
+        model is None or shard in fused for shard, model in enumerate(ensemble.models)
+    )
 
 
 def fusion_of(

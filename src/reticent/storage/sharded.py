@@ -30,6 +30,7 @@ from reticent.schemas import Encoder
 from reticent.storage import parameters as read
 from reticent.storage.fused import STORABLE, fusion_of, pack_ensemble
 from reticent.storage.kinds import Packed, register_kind
+from reticent.storage.pipelines import SKOPS, unpack_models
 
 _SHARED = {"family", "frozen", "identity", "n_shards", "n_units", "scalars"}
 _LABELLED = {"classes", "labels", "labels_from_data"}
@@ -85,21 +86,16 @@ class ShardedKind(ABC):
         read.exactly(given, _SHARED | self.settings)
         classes = read.fitted_classes(encoder.schema, given) if labelled else None
         n_shards, n_columns = read.shards(given), encoder.n_features
-        fusion = fusion_of(
-            given["family"],
-            given["scalars"],
-            packed.arrays,
-            n_shards=n_shards,
-            n_labels=None if classes is None else len(classes),
-            n_features=n_columns,
-        )
-        held: dict[str, Any] = {"fusion": fusion, "only_arrays": True}
-        none, columns = [None] * n_shards, Columns(n_columns, None)
+        columns = Columns(n_columns, None)
+        n_labels = None if classes is None else len(classes)
+        models, held = _models(given, packed, n_shards, n_labels, n_columns)
         trained = TrainedShards(
             ensemble=(
-                RegressorEnsemble(none, columns, read.bounds_of(encoder.schema), **held)
+                RegressorEnsemble(
+                    models, columns, read.bounds_of(encoder.schema), **held
+                )
                 if classes is None
-                else ClassifierEnsemble(none, columns, classes, **held)
+                else ClassifierEnsemble(models, columns, classes, **held)
             ),
             n_units=read.count(given, "n_units"),
             source=SystemSource(),
@@ -165,7 +161,7 @@ class AveragingClassifierKind(ShardedKind):
         return AverageLabelLaw.of(
             trained,
             sums,
-            probabilities=trained.ensemble.fusion.models.gives_probabilities,
+            probabilities=_gives_probabilities(trained.ensemble),
             identity=identity,
         )
 
@@ -195,6 +191,38 @@ class AveragingRegressorKind(ShardedKind):
     ) -> AverageNumberLaw:
         sums = SumNoise.calibrated(trained.n_units, 1, seeded=False, **_noise(given))
         return AverageNumberLaw.of(trained, sums, identity=identity)
+
+
+def _models(
+    given: Mapping[str, Any],
+    packed: Packed,
+    n_shards: int,
+    n_labels: int | None,
+    n_features: int,
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the models of all shards, or none of them and their arrays."""
+    if given["family"] == SKOPS:
+        if given["scalars"] != {}:
+            raise ModelFileError("parameter 'scalars' must be empty for such models.")
+        models = unpack_models(packed.arrays, n_shards=n_shards, n_features=n_features)
+        return models, {}
+    fusion = fusion_of(
+        given["family"],
+        given["scalars"],
+        packed.arrays,
+        n_shards=n_shards,
+        n_labels=n_labels,
+        n_features=n_features,
+    )
+    return [None] * n_shards, {"fusion": fusion, "only_arrays": True}
+
+
+def _gives_probabilities(ensemble: Any) -> bool:
+    """Say whether models give probabilities, which is a fact about their kind."""
+    if ensemble.fusion is not None:
+        return bool(ensemble.fusion.models.gives_probabilities)
+    present = [model for model in ensemble.models if model is not None]
+    return bool(present) and hasattr(present[0], "predict_proba")
 
 
 def _noise(given: Mapping[str, Any]) -> dict[str, float]:
