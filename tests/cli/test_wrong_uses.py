@@ -1,8 +1,11 @@
 """Wrong uses of the command line: one sentence each, the right code, no traceback."""
 
+import contextlib
 import gzip
 import json
 import os
+import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +61,14 @@ def _write_wrong_files(folder):
     (folder / "bytes.parquet").write_bytes(b"PAR1 is not enough")
     (folder / "broken.json").write_text('{"columns": ')
     (folder / "list.json").write_text("[1, 2]")
+    rows = head + lines[1]
+    (folder / "semicolon.csv").write_text(rows.replace(",", ";"))
+    outside = [head.strip().split(",")[:-1], ["410", *row[1:-1]]]
+    (folder / "outside.csv").write_text("".join(",".join(r) + "\n" for r in outside))
+    todo = {"name": "age", "kind": "to be written"}
+    (folder / "skeleton.json").write_text(
+        json.dumps({"reticent_schema": 1, "columns": [todo]})
+    )
     (folder / "half.json").write_text('{"columns": {"age": {"kind": "numeric"}}}')
 
 
@@ -120,15 +131,65 @@ WRONG = [
     ("schema", "check", FILES.data, "--schema", "nowhere.json"),
     ("schema", "draft", FILES.data, "--label", "income", "-o", "s.json"),
     ("serve", "--port", "99999"),
+    ("serve", "--port", "none"),
     ("ledger", "verify", "--bogus"),
+    ("explain", "epsilom"),
+    ("init",),
+    ("init", "nowhere.csv"),
+    ("init", FILES.data, *DATA, "--epsilon", "0"),
+    ("init", FILES.data, *DATA, "--epsilon", "1", "--name", "two words"),
+    ("init", FILES.data, *DATA, "--epsilon", "1", "--questions", "some"),
+    ("init", "{place}/column.csv", "--label", "years"),
+    ("init", "{place}/text.csv", "--label", "income", "--classes", "<=50K,>50K"),
+    ("fit", "{place}/semicolon.csv", *DATA),
+    ("fit", FILES.data, *DATA, "--encoding", "klingon"),
+    ("fit", FILES.data, *DATA, "--decimal", ";"),
+    ("fit", FILES.data, *DATA, "--separator", "::"),
+    ("fit", FILES.data, "--schema", "{place}/skeleton.json"),
+    ("schema", "skeleton", FILES.data, "-o", "{place}/half.json"),
+    ("schema", "skeleton", FILES.data, "--label", "nosuch", "-o", "{place}/new.json"),
+    ("schema", "skeleton", FILES.data, "--ignore", "nosuch", "-o", "{place}/new.json"),
+    ("schema", "draft", FILES.data, "--label", "nosuch", "--public", "-o", "n.json"),
+    ("schema", "check", "{place}/semicolon.csv", *DATA),
+    ("predict", "income", FILES.data, "--output", "{place}/half.json"),
+    ("predict", "income", FILES.data, "--limit", "0"),
+    ("predict", "income", FILES.data, "--client", "two words"),
+    ("predict", "income", FILES.data, "--key", "two words"),
+    ("predict", "income", FILES.data, "--abstain-below", "1"),
+    ("predict", "income", "{place}/outside.csv"),
+    ("keys", "create", "ward", "--model", "nosuch"),
+    ("keys", "create", "ward", "--days", "0"),
+    ("models", "show", "nobody"),
+    ("models", "remove", "nobody", "--yes"),
+    ("models", "remove", "income"),
+    ("models", "remove", "income", "--version", "9", "--yes"),
+    ("models", "rollback", "income"),
+    ("models", "rollback", "income", "--version", "9"),
+    ("models", "versions", "nobody"),
+    ("accounts", "cap", "nobody", "--epsilon", "1"),
+    ("accounts", "cap", "client:nobody", "--epsilon", "1"),
+    ("accounts", "cap", "dataset:data", "--epsilon", "0"),
+    ("ledger", "history", "--account", "somebody"),
+    ("ledger", "history", "--last", "0"),
+    ("ledger", "export", "-o", "{place}/spent.xlsx"),
+    ("ledger", "backup", "-o", "{place}/half.json"),
+    ("ledger", "restore", "nowhere.db", "--reason", "lost", "--yes"),
+    ("ledger", "restore", "{place}/half.json", "--reason", "lost", "--yes"),
+    ("ledger", "restore", "{place}/half.json", "--reason", " ", "--yes"),
+    ("evaluate", "income"),
+    ("evaluate", "income", FILES.data, "--metric", "beauty"),
+    ("audit", "nobody"),
+    ("plan", "--rows", "0"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "words", WRONG, ids=lambda words: " ".join(map(str, words))[-60:]
 )
-def test_a_wrong_use_is_one_clear_sentence(words, capsys, place):
-    own_home = words[0] not in ("schema", "bogus")
+def test_a_wrong_use_is_one_clear_sentence(words, capsys, place, monkeypatch):
+    monkeypatch.chdir(place)
+    own_home = words[0] not in ("schema", "bogus", "explain", "plan")
+    before = state(place)
     arguments = [str(word).replace("{place}", str(place)) for word in words]
     arguments += ["--home", str(place / "home")] if own_home else []
     with pytest.raises(SystemExit) as ended:
@@ -141,6 +202,29 @@ def test_a_wrong_use_is_one_clear_sentence(words, capsys, place):
         main([*arguments, "--json"])
     shown = capsys.readouterr().out.strip().splitlines()[-1]
     assert json.loads(shown)["error"]["message"]
+    assert state(place) == before
+
+
+def state(place):
+    """Everything that a mistake must not change: files, entries of the ledger, keys."""
+    files = {
+        str(path): path.stat().st_size
+        for path in sorted(place.rglob("*"))
+        if path.is_file() and not path.name.startswith("ledger.db")
+    }
+    ledger = f"file:{place / 'home' / 'ledger.db'}?mode=ro"
+    with contextlib.closing(sqlite3.connect(ledger, uri=True)) as looked_at:
+        names = [
+            name
+            for (name,) in looked_at.execute("SELECT name FROM sqlite_master")
+            if name in ("ledger_entries", "ledger_accounts", "api_keys")
+        ]
+        counts = [
+            looked_at.execute(f"SELECT count(*) FROM {name}").fetchone()
+            for name in names
+        ]
+    assert len(names) >= 2
+    return files, names, counts, Path(".reticent").exists()
 
 
 # What each message must name.
@@ -179,4 +263,4 @@ def test_a_full_disk_is_one_sentence(place, capsys):
 
 
 def test_there_are_many():
-    assert len(WRONG) >= 50
+    assert len(set(WRONG)) >= 100

@@ -18,6 +18,7 @@ from reticent.cli.erase import erase
 from reticent.cli.evaluate import evaluate
 from reticent.cli.explain import explain
 from reticent.cli.fit import fit
+from reticent.cli.init.command import init
 from reticent.cli.installation.homes import home_app
 from reticent.cli.installation.keys import keys_app
 from reticent.cli.installation.ledger import accounts_app, ledger_app
@@ -40,6 +41,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("init")(init)
 app.add_typer(schema_app, name="schema")
 app.command("plan")(plan)
 app.command("fit")(fit)

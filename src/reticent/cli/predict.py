@@ -23,7 +23,13 @@ from reticent.cli.options import (
 from reticent.cli.output import Output
 from reticent.errors import IdempotencyKeyReusedError, InvalidParameterError
 from reticent.guarantees import in_plain_words
-from reticent.home import Home, ServedModel, answer_rows
+from reticent.home import (
+    Home,
+    ServedModel,
+    answer_rows,
+    client_account,
+    request_key,
+)
 from reticent.prediction import PaidAnswers
 from reticent.schemas import FileFormat, Table, open_records, read_table
 
@@ -83,15 +89,20 @@ def predict(
     Example: reticent predict income queries.csv --limit 2 --output answered.csv
     """
     _check_output(output)
-    with Home.existing(home).open_model(model, client=client) as (ledger, served):
-        below = _level(served, abstain_below)
-        schema = served.stored.schema
-        written = file_format(
-            separator, encoding, decimal, thousands, known=schema.file
-        )
+    place, options = Home.existing(home), (separator, encoding, decimal, thousands)
+    client_account(client)  # refuses what is not a name
+    request_key(client, key)
+    asked: list[tuple[float, FileFormat, Table]] = []
+
+    def read(served: ServedModel) -> None:
+        written = file_format(*options, known=served.stored.schema.file)
         table = _table(served, data, row, written, clip=clip)
         if limit is not None and len(table) > limit:
             table = table.take(range(limit))
+        asked.append((_level(served, abstain_below), written, table))
+
+    with place.open_model(model, client=client, first=read) as (ledger, served):
+        ((below, written, table),) = asked
         try:
             answered = answer_rows(ledger, served, table, client=client, key=key)
         except IdempotencyKeyReusedError:

@@ -63,9 +63,14 @@ def evaluate_model(
         raise InvalidParameterError(
             f"metric={metric!r} must be one of {', '.join(METRICS)}."
         )
-    with home.open_model(name, client=client) as (ledger, served):
-        table = read_table(data, served.stored.schema)
-        _check(served, table, metric)
+    read: list[Table] = []
+
+    def check(served: ServedModel) -> None:
+        read.append(read_table(data, served.stored.schema))
+        _check(served, read[0], metric)
+
+    with home.open_model(name, client=client, first=check) as (ledger, served):
+        (table,) = read
 
         def pay(certificate: Certificate[Any]) -> None:
             _charge(ledger, served, certificate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -241,7 +241,11 @@ class Home:
 
     @contextmanager
     def open_model(
-        self, name: str, *, client: str
+        self,
+        name: str,
+        *,
+        client: str,
+        first: Callable[[ServedModel], None] | None = None,
     ) -> Iterator[tuple[SQLLedger, ServedModel]]:
         """Hold a model and the ledger that its answers are charged to.
 
@@ -251,10 +255,15 @@ class Home:
             The model.
         client : str
             Whose account is opened, if it is not open. See `reticent.home.answer_rows`.
+        first : callable or None, default=None
+            Called with the model before any account is opened, to check what is asked:
+            a mistake then leaves nothing behind.
         """
         self.model_path(name)  # refuses a name that is not there
         settings = self.settings()
         registry = open_registry(settings, name)
+        if first is not None:
+            first(registry.models[name])
         with settings.open_ledger() as ledger:
             open_accounts(ledger, registry, settings)
             open_client(ledger, settings.client_budget, client)

@@ -18,7 +18,14 @@ from reticent.schemas.encoder import Encoder
 from reticent.schemas.faults import Fault, FileCheck, check_file
 from reticent.schemas.file_format import ENCODINGS, FileFormat
 from reticent.schemas.files import open_records, read_batches, read_table
-from reticent.schemas.readings import PARTS, SPANS, DatePart, DateSpan, TextWords
+from reticent.schemas.readings import (
+    PARTS,
+    SPANS,
+    DatePart,
+    DateSpan,
+    TextWords,
+    checked_format,
+)
 from reticent.schemas.schema import Schema
 from reticent.schemas.table import Table
 from reticent.schemas.transformer import SchemaEncoder
@@ -43,6 +50,7 @@ __all__ = [
     "Table",
     "TextWords",
     "check_file",
+    "checked_format",
     "open_records",
     "plain_number",
     "read_batches",

@@ -1,0 +1,282 @@
+"""``reticent init``: a messy hospital file becomes a served model, in one sitting.
+
+The session runs in a pseudo-terminal, as a person would see it.
+"""
+
+import csv
+import json
+import os
+import pty
+import random
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from reticent.cli.main import main
+from reticent.schemas import Schema
+from tests.service.live_server import free_port
+
+HEAD = "pid;Geschlecht;Größe;Aufnahme;Gewicht;Gewicht;Notiz;Befund;krank"
+WORDS = ["hustet", "Fieber, hoch", "gut", "übel", ""]
+
+
+def patients(path, n=1500):
+    """Semicolons, Latin-1, dates, free text, gaps, decimal commas, a header twice."""
+    draw = random.Random(1)
+    lines = [HEAD]
+    for number in range(n):
+        height = draw.uniform(1.4, 2.0)
+        ill = "ja" if height + draw.gauss(0, 0.08) > 1.7 else "nein"
+        fields = [
+            f"P{number // 2}",  # two rows per person
+            draw.choice(["männlich", "weiblich"]),
+            f"{height:.2f}".replace(".", ","),
+            f"{draw.randint(1, 28):02d}.{draw.randint(1, 12):02d}.2024",
+            ""
+            if draw.random() < 0.1
+            else f"{draw.uniform(40, 120):.1f}".replace(".", ","),
+            "80",
+            draw.choice(WORDS),
+            "CANARY-731",
+            ill,
+        ]
+        lines.append(";".join(f'"{f}"' if "," in f and ";" in f else f for f in fields))
+    path.write_bytes(("\n".join(lines) + "\n").encode("latin-1"))
+
+
+class Terminal:
+    """A session of a person with a command, in a pseudo-terminal."""
+
+    def __init__(self, words, folder, environment):
+        self.said = ""
+        self._pid, self._line = pty.fork()
+        if self._pid == 0:
+            os.chdir(folder)
+            program = [sys.executable, "-m", "reticent.cli", *words]
+            os.execve(sys.executable, program, environment)
+
+    def wait_for(self, text, seconds=240):
+        """Read until a text has appeared after what was seen before."""
+        until = time.monotonic() + seconds
+        start = len(self.said)
+        while text not in self.said[start:]:
+            left = until - time.monotonic()
+            assert left > 0, f"no {text!r} after {self.said[start:]!r}"
+            ready, _, _ = select.select([self._line], [], [], left)
+            if ready:
+                try:
+                    data = os.read(self._line, 65536)
+                except OSError:
+                    data = b""
+                assert data, f"it ended without {text!r}: {self.said[-3000:]}"
+                self.said += data.decode("utf-8", "replace")
+
+    def answer(self, question, text):
+        self.wait_for(question)
+        os.write(self._line, text.encode() + b"\n")
+
+    def end(self):
+        """Read to the end; return the exit code."""
+        while True:
+            try:
+                data = os.read(self._line, 65536)
+            except OSError:
+                break
+            if not data:
+                break
+            self.said += data.decode("utf-8", "replace")
+        _, status = os.waitpid(self._pid, 0)
+        return os.waitstatus_to_exitcode(status)
+
+    def interrupt(self):
+        os.kill(self._pid, signal.SIGINT)
+        return self.end()
+
+
+@pytest.fixture
+def ward(tmp_path):
+    patients(tmp_path / "patients.csv")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    environment |= {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    environment |= {"RETICENT_PORT": str(free_port())}
+    environment.pop("RETICENT_HOME", None)
+    return tmp_path, environment
+
+
+def session(folder, environment):
+    """Answer every question, with some mistakes on the way."""
+    person = Terminal(["init", "patients.csv"], folder, environment)
+    person.answer("How are letters stored", "")  # it proposes cp1252
+    person.answer("between fields", "")  # it proposes ;
+    person.answer("before fractions", "")  # it proposes ,
+    person.answer("between thousands", "")
+    person.answer("to be predicted", "nosuch")
+    person.answer("answer with one of", "krank")
+    person.answer("one of a list, or a number", "list")
+    person.answer("All values that 'krank' can have", "nein, ja")
+    person.answer("whose row it is", "pid")
+    person.answer("Geschlecht: number", "category")
+    person.answer("all values", "männlich, weiblich")
+    person.answer("may values be missing", "")
+    person.answer("Größe: number", "number")
+    person.answer("smallest and largest", "tall")
+    person.answer("a range reads like", "1,0:2,5")
+    person.answer("may values be missing", "no")
+    person.answer("Aufnahme: number", "date")
+    person.answer("written as", "%d.%m")
+    person.answer("needs %Y", "%d.%m.%Y")
+    person.answer("parts to use", "month")
+    person.answer("Gewicht: number", "number")
+    person.answer("smallest and largest", "0:300")
+    person.answer("may values be missing", "yes")
+    person.answer("Gewicht (2): number", "ignore")
+    person.answer("Notiz: number", "text")
+    person.answer("how many buckets", "4")
+    person.answer("Befund: number", "ignore")
+    person.answer("not in the file?", "y")
+    person.answer("Epsilon:", "4")
+    person.answer("How many questions", "")
+    person.answer("Go on with it?", "y")
+    return person
+
+
+def test_a_messy_file_becomes_a_served_model_in_one_sitting(ward):
+    folder, environment = ward
+    person = session(folder, environment)
+    person.answer("Serve it now", "y")
+    person.wait_for("admin key, shown this once: ")
+    person.wait_for("\n")
+    told = person.said
+    assert "one person, with all rows of one 'pid'" in told
+    assert "times in 100" in told
+    assert "CANARY" not in told
+    key = re.search(r"shown this once: (rk_\S+)", told)[1]
+    address = re.search(r"at (http://\S+)", told)[1]
+    schema = Schema.read(folder / "patients.schema.json")
+    assert schema.unit == "pid"
+    assert schema.ignored == ("Gewicht (2)", "Befund")
+    row = {
+        "Geschlecht": "weiblich",
+        "Größe": 1.9,
+        "Aufnahme": "03.02.2024",
+        "Gewicht": None,
+        "Notiz": "hustet",
+    }
+    assert ask(address, key, row)["answers"][0] in ("nein", "ja")
+    person.interrupt()
+    questions = folder / "questions.csv"
+    questions.write_bytes(
+        "Geschlecht;Größe;Aufnahme;Gewicht;Notiz\n"
+        "weiblich;1,95;03.02.2024;;übel\nmännlich;1,41;04.02.2024;70,5;\n".encode(
+            "latin-1"
+        )
+    )
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "reticent.cli", "predict", "model"),
+            *("questions.csv", "--output", "answered.csv"),
+        ],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["ja", "nein"]  # far from the border of 1.7
+    with (folder / "answered.csv").open(encoding="cp1252", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter=";"))
+    assert [r["prediction"] for r in rows] == ["ja", "nein"]
+    assert rows[0]["Notiz"] == "übel"
+
+
+def ask(address, key, row):
+    request = urllib.request.Request(
+        f"{address}/v1/models/model/predict",
+        data=json.dumps({"rows": [row]}).encode(),
+        headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+    )
+    for _ in range(200):
+        try:
+            with urllib.request.urlopen(request, timeout=30) as reply:
+                return json.loads(reply.read())
+        except urllib.error.HTTPError as error:
+            raise AssertionError(error.read()) from None
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError("the service did not answer")
+
+
+FLAGS = [
+    *("--label", "krank", "--classes", "nein,ja", "--unit", "pid"),
+    *("--levels", "Geschlecht=männlich,weiblich", "--numeric", "Größe=1:2.5"),
+    *("--date", "Aufnahme=%d.%m.%Y", "--numeric", "Gewicht=0:300"),
+    *("--missing", "Gewicht", "--ignore", "Gewicht (2)", "--words", "Notiz=4"),
+    *("--ignore", "Befund", "--public-facts", "--epsilon", "4", "--yes"),
+]
+
+
+@pytest.fixture
+def run(capsys, ward, monkeypatch):
+    monkeypatch.chdir(ward[0])
+
+    def run(*words, code=0):
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        said = capsys.readouterr()
+        assert ended.value.code == code, said
+        return said
+
+    return run
+
+
+def test_in_a_pipe_options_say_everything(run):
+    said = run("init", "patients.csv", *FLAGS, "--json")
+    found = json.loads(said.out)
+    assert found["model"] == "model"
+    assert Path("patients.schema.json").exists()
+    row = {
+        "Geschlecht": "weiblich",
+        "Größe": 1.9,
+        "Aufnahme": "03.02.2024",
+        "Gewicht": 70,
+        "Notiz": "",
+    }
+    assert run("predict", "model", "--row", json.dumps(row)).out.strip() == "ja"
+
+
+@pytest.mark.parametrize(
+    ("left_out", "needed"),
+    [
+        ("--label", "--label"),
+        ("--classes", "--classes"),
+        ("--unit", "--unit"),
+        ("--numeric", "'Größe'"),
+        ("--levels", "'Geschlecht'"),
+        ("--public-facts", "--public-facts"),
+        ("--epsilon", "--epsilon"),
+    ],
+)
+def test_what_a_human_must_say_is_never_made_up(run, left_out, needed):
+    flags = list(FLAGS)
+    place = flags.index(left_out)
+    del flags[place : place + (1 if left_out == "--public-facts" else 2)]
+    said = run("init", "patients.csv", *flags, code=2).err
+    assert needed in said
+    assert not Path(".reticent").exists()
+    assert "CANARY" not in said
+
+
+def test_a_file_that_does_not_fit_is_told_by_line(run):
+    flags = [flag.replace("männlich,weiblich", "weiblich") for flag in FLAGS]
+    said = run("init", "patients.csv", *flags, code=2).err
+    assert re.search(r"Geschlecht: not one of the levels \(lines \d+", said)
+    assert "--schema patients.schema.json" in said
+    again = run("init", "patients.csv", *FLAGS, code=2).err
+    assert "is there already" in again
