@@ -52,6 +52,8 @@ COMMANDS = [
     "erase rows.csv --unit 7 --dataset apart",
     "ledger show",
     "ledger verify",
+    "init rows.csv --label sick --classes no,yes --unit row --numeric age=0:100 "
+    "--public-facts --epsilon 8 --yes --name started --dataset other",
     "models list",
     "models show asked",
     "models versions asked",
