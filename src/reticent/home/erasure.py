@@ -215,9 +215,11 @@ def _refit(
     shards = [members.shard_of(keyed_hash(key, each)) for each in _units(table)]
     rest = np.array([found == shard for found in shards]) & ~own
     fitted = _one_shard(stored, table.take(np.flatnonzero(rest).tolist()))
-    after = _save(home, name, stored, with_shard(stored, shard, fitted))
+    changed: Any = with_shard(stored, shard, fitted)
+    refitted = shard in changed.law_.ensemble.fusion.shards
+    after = _save(home, name, stored, changed)
     replace_members(home, folder, members.without(who))
-    action = "shard retired" if fitted is None else "shard refitted"
+    action = "shard refitted" if refitted else "shard retired"
     return Erasure(
         name,
         action,
@@ -225,7 +227,7 @@ def _refit(
         after,
         "The one model that had seen it was fitted again without it; all others are "
         "unchanged. Earlier answers keep their promise, and what they cost stays spent."
-        if fitted is not None
+        if refitted
         else "The one model that had seen it is gone and casts a fixed vote now; all "
         "others are unchanged. What earlier answers cost stays spent.",
     )
@@ -235,8 +237,10 @@ def _one_shard(stored: StoredModel, rows: Table) -> Any:
     """Fit the same kind of predictor on the rows of one shard; None if it cannot be."""
     if not len(rows):
         return None
-    family = stored.predictor.law_.ensemble.fusion.models  # type: ignore[attr-defined]
-    linear = type(family).__name__ == "FusedLinear"
+    fusion = stored.predictor.law_.ensemble.fusion  # type: ignore[attr-defined]
+    if fusion is None:
+        return None
+    linear = type(fusion.models).__name__ == "FusedLinear"
     options = FitOptions(
         name="one",
         dataset=stored.dataset.name,

@@ -42,6 +42,11 @@ def with_shard(
     """
     packed = _packed(stored)
     arrays = dict(packed.arrays)
+    if "shards" not in arrays:
+        raise ModelFileError(
+            "models that are not fused are stored as a whole; fit again without the "
+            "person."
+        )
     if fitted is not None:
         one = kind_of(fitted).pack(fitted, stored.encoder)
         if _same_form(packed, one):
