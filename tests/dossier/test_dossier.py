@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from reticent.audit import examine
 from reticent.cli.main import main
@@ -304,7 +305,13 @@ def test_a_dossier_is_derived_again(places, tmp_path):
         "dossier.md",
         "dossier.json",
         "registry.json",
+        "card.md",
     }
+    head, _, card = (
+        (tmp_path / "card.md").read_text().partition("---\n")[2].partition("---\n")
+    )
+    assert yaml.safe_load(head)["pipeline_tag"] == "tabular-classification"
+    assert dossier.sections[-1].fields[0].answer in card
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in files)
     document = tmp_path / "dossier.json"
     assert recheck_dossier(document, dossier) == []

@@ -42,6 +42,8 @@ class Dossier:
         The registry entry in the registry's format.
     derivation : str
         The certificate as a tree.
+    answers_with_numbers : bool
+        Whether the model predicts numbers, not labels.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Dossier:
     sections: tuple[Section, ...]
     entry: dict[str, Any]
     derivation: str
+    answers_with_numbers: bool = False
 
     @classmethod
     def of(cls, facts: ModelFacts) -> Dossier:
@@ -65,6 +68,7 @@ class Dossier:
             (registry, nist_section(facts), edpb_section(facts), card_section(facts)),
             registry_entry(registry, facts),
             str(facts.certificate),
+            facts.stored.classes is None,
         )
 
     def published(self) -> Dossier:
@@ -122,7 +126,7 @@ def _public(section: Section) -> Section:
 
 
 def write_dossier(dossier: Dossier, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write a dossier as HTML, Markdown, JSON, and the registry entry as JSON.
+    """Write a dossier as HTML, Markdown and JSON, with registry entry and model card.
 
     Files are readable by their owner alone: an attack's result may be among them.
 
@@ -133,7 +137,7 @@ def write_dossier(dossier: Dossier, folder: str | os.PathLike[str]) -> list[Path
     folder : path
         Where; made if it is not there.
     """
-    from reticent.dossier.rendering import as_html, as_markdown
+    from reticent.dossier.rendering import as_card, as_html, as_markdown
 
     place = Path(folder)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -141,6 +145,7 @@ def write_dossier(dossier: Dossier, folder: str | os.PathLike[str]) -> list[Path
         "dossier.html": as_html(dossier),
         "dossier.md": as_markdown(dossier),
         "dossier.json": dossier.to_json(),
+        "card.md": as_card(dossier, number=dossier.answers_with_numbers),
         "registry.json": json.dumps(dossier.entry, indent=1) + "\n",
     }
     written = []

@@ -31,6 +31,33 @@ def as_markdown(dossier: Dossier) -> str:
     return "\n".join(lines)
 
 
+def as_card(dossier: Dossier, *, number: bool) -> str:
+    """Return the model card alone, with the head that model hubs read.
+
+    Parameters
+    ----------
+    dossier : Dossier
+        The dossier.
+    number : bool
+        Whether the model answers with numbers.
+    """
+    task = "tabular-regression" if number else "tabular-classification"
+    lines = [
+        "---",
+        "library_name: reticent",
+        f"pipeline_tag: {task}",
+        "tags:",
+        "- differential-privacy",
+        "- tabular",
+        "---",
+        "",
+        f"# {dossier.name}",
+    ]
+    for field in dossier.sections[-1].fields:
+        lines += ["", f"## {field.question}", "", *_plain(field)]
+    return "\n".join([*lines, ""])
+
+
 def _subtitle(dossier: Dossier) -> str:
     open_fields = len(dossier.open_fields())
     return (
