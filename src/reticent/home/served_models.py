@@ -94,7 +94,7 @@ class ServedModel:
     consensus : ConsensusSession or None
         Answers by consensus, where that is configured.
     lasting : LastingSession or None
-        Answers without end, if one total covers all of them.
+        Answers any number of questions, if one total covers them.
     """
 
     name: str
@@ -134,7 +134,8 @@ class ServedModel:
 
         Only for models whose answers are charged.
         """
-        if self.price is None:
+        price = self.price
+        if price is None:
             raise NotDeployableError(f"answers of model {self.name!r} are free.")
         queries = tuple(self.stored.queries(table))
         accounts, memory = (*self.accounts, client_account(client)), self.memory
@@ -145,7 +146,7 @@ class ServedModel:
         return Request(
             key=key,
             accounts=accounts,
-            charge=self.price,
+            charge=price,
             queries=queries,
             memory=memory,
             # A key that we made occurs once; one that the client chose may come back.

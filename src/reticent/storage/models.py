@@ -147,7 +147,7 @@ class StoredModel:
         return [
             left[wide * row : wide * (row + 1)]
             + right[narrow * row : narrow * (row + 1)]
-            for row in range(len(table))
+            for row in range(len(numbers))
         ]
 
     def _predicted(self, table: Table) -> NDArray[Any]:
