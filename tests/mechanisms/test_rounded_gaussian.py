@@ -67,6 +67,28 @@ def test_floats_and_whole_numbers_give_the_same_size(scale, seed):
         assert settled == size[index]
 
 
+@pytest.mark.parametrize("scale", [2.0**-20, 0.6, 2.3, 1000.25, 2.0**33])
+def test_few_draws_are_those_of_many(scale, seed):
+    noise = rounded_gaussian._rounded_gaussian(scale)
+    words = SeededSource(seed).words(400) >> np.uint64(1)
+    low, high = rounded_gaussian._tail(1, scale, 63)
+    beside = np.arange(max(low - 5, 0), min(high + 5, 2**63 - 1)).astype(np.uint64)
+    head = np.concatenate(
+        [words, words[:60] >> np.uint64(20), beside, np.arange(20, dtype=np.uint64)]
+    ).astype(np.int64)
+    size, unsure = noise.sizes(head)
+    found = [noise._one_size(int(each)) for each in head]
+    expected = [None if k in set(unsure.tolist()) else int(size[k]) for k in range(len(head))]
+    assert found == expected
+    assert None in found
+    assert sum(each is not None for each in found) > 300
+    # Signs too, and draws that take further words.
+    one, other = SeededSource(seed), SeededSource(seed)
+    zeros = np.zeros(1, dtype=int)
+    singly = [int(draw_rounded_gaussian(zeros, scale, one)[0]) for _ in range(200)]
+    assert singly == draw_rounded_gaussian(np.zeros(200, int), scale, other).tolist()
+
+
 @pytest.mark.parametrize("scale", [0.6, 2.3, 1000.25])
 def test_starts_beside_a_threshold_are_unsure_or_right(scale):
     for size in range(1, 4):

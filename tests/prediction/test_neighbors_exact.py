@@ -122,7 +122,7 @@ class Forgetful(UnitFilter):
     def affords(self, units, squares, price, reserve):
         return self.spent[units] < FULL
 
-    def admit(self, units, squares, price):
+    def admit(self, units, squares, price, reserve=0.0):
         speaks = self.spent[units] < FULL
         after = self.spent[units].astype(np.int64) + _steps(squares, price)
         self.spent[units] = np.where(speaks, np.minimum(after, FULL), FULL)

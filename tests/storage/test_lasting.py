@@ -12,6 +12,7 @@ from reticent.guarantees import Budget
 from reticent.home import charge_release, dataset_account
 from reticent.ledger import Cap, MemoryLedger
 from reticent.prediction import (
+    begin_log,
     LastingInterface,
     PrivateNeighborsClassifier,
     PrivateNeighborsRegressor,
@@ -143,6 +144,21 @@ def test_a_model_with_a_log_does_not_answer_in_memory():
     LastingInterface(model)
     with pytest.raises(NotDeployableError, match="log of a ledger"):
         model.predict(ROWS[:1])
+
+
+def test_a_model_whose_log_was_begun_does_not_answer_in_memory(tmp_path):
+    model = fitted("2")
+    ledger = paid(stored(tmp_path / "model", model))
+    with pytest.raises(NotDeployableError, match="log of a ledger"):
+        model.predict(ROWS[:1])
+    # With nothing stored in between, too.
+    model, other = fitted("2"), fitted("2")
+    begin_log(model.law_, ledger)
+    with pytest.raises(NotDeployableError, match="log of a ledger"):
+        model.predict(ROWS[:1])
+    other.predict(ROWS[:1])
+    with pytest.raises(NotDeployableError, match="in memory"):
+        begin_log(other.law_, ledger)
 
 
 def test_a_second_charge_elsewhere_is_seen_by_who_has_used_the_first(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 
@@ -71,7 +72,13 @@ class UnitFilter:
         """
         return _price(positive("UnitFilter", "scale", scale), weight, self.cap)
 
-    def admit(self, units: Ints | slice, squares: Floats, price: float) -> Bools:
+    def admit(
+        self,
+        units: Ints | slice,
+        squares: Floats,
+        price: float,
+        reserve: float = 0.0,
+    ) -> Bools:
         """Charge one round; return who may speak in it.
 
         Parameters
@@ -82,6 +89,8 @@ class UnitFilter:
             The square norm of each one's contribution, not below the true one.
         price : float
             Steps for a square norm of one, from `price`.
+        reserve : float, default=0.0
+            Steps that must be left afterwards.
 
         Returns
         -------
@@ -90,7 +99,7 @@ class UnitFilter:
         """
         before = self.spent[units].astype(np.int64)
         after = before + _steps(squares, price)
-        speaks = after <= FULL
+        speaks = after <= FULL - math.ceil(reserve)
         self.spent[units] = np.where(speaks, after, before)
         return np.asarray(speaks)
 
@@ -105,13 +114,11 @@ class UnitFilter:
 
         Parameters
         ----------
-        units, squares, price
+        units, squares, price, reserve
             As for `admit`.
-        reserve : float
-            Steps that must be left afterwards.
         """
         after = self.spent[units].astype(np.int64) + _steps(squares, price)
-        return np.asarray(after + np.ceil(reserve) <= FULL)
+        return np.asarray(after <= FULL - math.ceil(reserve))
 
 
 @lru_cache(maxsize=256)

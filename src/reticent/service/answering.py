@@ -51,7 +51,8 @@ class Answering:
             reply = await asyncio.to_thread(model.lasting.answer, table, client)
             self._count(model.name, "drawn", len(reply.answers) - reply.remembered)
             self._count(model.name, "remembered", reply.remembered)
-            seen = sum(max(0.0, evidence) for evidence in reply.evidence or ())
+            # A counter cannot fall; noise makes single values negative.
+            seen = max(0.0, sum(reply.evidence or ()))
             self._metrics.evidence.labels(model.name).inc(seen)
             return reply
         if model.charge is None:

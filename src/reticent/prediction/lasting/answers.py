@@ -31,7 +31,8 @@ class LastingReply:
     answers : ndarray of shape (n_queries,)
         Labels or numbers.
     evidence : ndarray of float of shape (n_queries,)
-        The noisy number of records that spoke for or against the answer.
+        A noisy number of units near the question that could still speak. The noise
+        has mean zero, so it may be negative.
     n_new : int
         How many questions were new; the others were answered from memory.
     """

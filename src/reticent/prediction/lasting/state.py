@@ -80,8 +80,11 @@ def begin_log(law: LastingLaw, ledger: Ledger) -> None:
     """Begin the log of a model, once however often this is called.
 
     Only when its total is charged, and in one ledger: a second log would let units
-    spend again what they have spent.
+    spend again what they have spent. From here on the model answers through it alone.
     """
+    if answered_in_memory(law.identity):
+        raise _answered_outside()
+    only_continue(law.identity)
     _log_of(law, ledger).post(0, QuestionRecord.first(_opening(law)).to_bytes())
 
 
@@ -220,11 +223,7 @@ class LastingState:
         """Open the log, or check that it is this model's; return its first mark."""
         law, opening = self._law, _opening(self._law)
         if answered_in_memory(law.identity):
-            raise NotDeployableError(
-                "this model has answered questions in memory, outside of a ledger, and "
-                "its records would spend again what they spent on them. Fit it again, "
-                "and ask through the interface from the first question."
-            )
+            raise _answered_outside()
         if len(self._log):
             stored = self._log.read(0)
         else:
@@ -298,6 +297,14 @@ def _rolled_back(name: str) -> LedgerError:
         "put back from a copy, so what units have spent is not in it. Restore the "
         "newest ledger. If it is lost, the model must not answer any more; fit "
         "another one on data that nobody has used."
+    )
+
+
+def _answered_outside() -> NotDeployableError:
+    return NotDeployableError(
+        "this model has answered questions in memory, outside of a ledger, and "
+        "its records would spend again what they spent on them. Fit it again, "
+        "and ask through the interface from the first question."
     )
 
 

@@ -62,8 +62,8 @@ class LocalAnswers:
     answers : ndarray
         Labels or numbers.
     evidence : ndarray of float
-        A noisy count of the units near each question that could still speak, at most
-        the number that a question looks for.
+        A noisy count of the units that could still speak, in the shells that were
+        searched; at most the number that a question looks for. It may be negative.
     trace : ndarray of int, of shape (n_queries, width)
         Released numbers from which `LocalLaw.replay` charges the same again.
     """
@@ -220,14 +220,17 @@ class LocalLaw(AnswerLaw):
                 break
             before = max(before, total)
         radius = self._radius(start, shell, before, max(total, before))
-        seen = round(16 * min(max(total, _LEAST_SEEN), wanted))
+        # A noisy sum at a stopping time is not biased, and the least of it and a
+        # constant is not biased upwards. Only what votes are divided by is positive.
+        evidence = min(total, wanted)
+        seen = round(16 * max(evidence, _LEAST_SEEN))
         here = self.votes.here(prior)
         sums = self._speak(near, radius, here, spending, client)
         rounds = Rounds(self.budget, spending.account, self.source)
         released = rounds.noisy(sums, self.plan.vote_scale)
         answer = self._learn(spending.lessons, radius, seen / 16, released, prior)
         trace = [start, shell + 1, radius, seen, here, *released.tolist()]
-        return answer, seen / 16, trace
+        return answer, evidence, trace
 
     def _learn(
         self,
@@ -306,12 +309,18 @@ class LocalLaw(AnswerLaw):
         if shell:
             inside &= squares > start * SHELLS[shell - 1] // 64
         units = units[inside]
-        price = spending.account.price(self.plan.count_scale, 1)
-        vote = spending.account.price(self.plan.vote_scale, 1)
-        # Only units that could also pay for a usual vote are counted.
-        reserve = np.ceil(vote * self.votes.usual_square(self.budget))
+        price, reserve = self._prices
         costs = np.ones(len(units))
-        return int(self._pay(units, costs, price, spending, client, reserve).sum())
+        able = self._pay(units, costs, price, spending, client, reserve)
+        return int(np.count_nonzero(able))
+
+    @cached_property
+    def _prices(self) -> tuple[float, float]:
+        """What being counted costs, and what must be left then: a usual vote."""
+        price = UnitFilter(1, self.budget.cap).price
+        usual = self.votes.usual_square(self.budget)
+        vote = price(self.plan.vote_scale, 1) * usual
+        return price(self.plan.count_scale, 1), math.ceil(vote)
 
     def _speak(
         self,
@@ -342,14 +351,15 @@ class LocalLaw(AnswerLaw):
         reserve: float,
     ) -> NDArray[np.bool_]:
         """Charge units that can pay, from their own budget and the client's share."""
-        own: UnitFilter | None = None
-        able = spending.account.affords(units, costs, price, reserve)
-        if client is not None and self.client_share < 1:
-            own = spending.client(client, self.client_share)
-            ratio = price / self.client_share
-            able &= own.affords(units, costs, ratio, reserve / self.client_share)
-            own.admit(units[able], costs[able], ratio)
-        spending.account.admit(units[able], costs[able], price)
+        account = spending.account
+        if client is None or not self.client_share < 1:
+            return account.admit(units, costs, price, reserve)
+        own = spending.client(client, self.client_share)
+        ratio = price / self.client_share
+        able = account.affords(units, costs, price, reserve)
+        able &= own.affords(units, costs, ratio, reserve / self.client_share)
+        own.admit(units[able], costs[able], ratio)
+        account.admit(units[able], costs[able], price)
         return able
 
     def _radius(self, start: int, shell: int, before: float, total: float) -> int:

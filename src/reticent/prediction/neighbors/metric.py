@@ -51,7 +51,8 @@ class Metric:
 
     def tables(self, query: NDArray[np.int16]) -> list[NDArray[np.int32]]:
         """Return for each column the square of the distance from a query's code."""
-        unit = _LARGEST / float(self.squares.sum())
+        # Rounded once, so that every processor finds the same distances.
+        unit = _LARGEST / math.fsum(self.squares.tolist())
         found = []
         for column, square, at in zip(
             self.columns.columns, self.squares, query.tolist(), strict=True
