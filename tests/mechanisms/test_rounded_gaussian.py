@@ -78,7 +78,9 @@ def test_few_draws_are_those_of_many(scale, seed):
     ).astype(np.int64)
     size, unsure = noise.sizes(head)
     found = [noise._one_size(int(each)) for each in head]
-    expected = [None if k in set(unsure.tolist()) else int(size[k]) for k in range(len(head))]
+    expected = [
+        None if k in set(unsure.tolist()) else int(size[k]) for k in range(len(head))
+    ]
     assert found == expected
     assert None in found
     assert sum(each is not None for each in found) > 300

@@ -18,7 +18,7 @@ from reticent.guarantees.gaussian_curve import gaussian_delta
 from reticent.mechanisms import noise_source
 from reticent.mechanisms.individual import FULL
 from reticent.prediction import LocalLaw
-from reticent.prediction.neighbors.law import SHELLS, QuestionPlan
+from reticent.prediction.neighbors.crowd import SHELLS, QuestionPlan
 from reticent.prediction.neighbors.metric import plain_metric
 from reticent.prediction.neighbors.spending import Lessons
 from reticent.prediction.neighbors.votes import ONE, ManyLabels, Numbers, TwoLabels
@@ -110,13 +110,13 @@ class Rules:
         query = np.array([place], np.int16)
         if kind == "count":
             start, shell = rest
-            near = law._near(law.metric.tables(query), start * SHELLS[shell] // 64)
-            sums = [10 * law._count(near, start, shell, spending, None)]
+            near = law.near(law.around(query), start * SHELLS[shell] // 64)
+            sums = [10 * law.count(near, start, shell, spending, None)]
             scale = self.plan.count_scale * 10
         else:
             radius = self.radius(law, place, *rest)
-            near = law._near(law.metric.tables(query), radius)
-            sums = law._speak(near, radius, ONE // 2, spending, None).tolist()
+            near = law.near(law.around(query), radius)
+            sums = law.speak(near, radius, ONE // 2, spending, None).tolist()
             scale = self.plan.vote_scale
         return tuple(sums), scale, self.told(spending)
 

@@ -105,8 +105,8 @@ def test_counts_alone_reach_the_certificate(relation):
 class KNearest(LocalLaw):
     """The nearest unit speaks, so that one unit pushes another out."""
 
-    def _near(self, tables, radius):
-        units, squares, rows = super()._near(tables, 1 << 30)
+    def near(self, around, radius):
+        units, squares, rows = super().near(around, 1 << 30)
         order = np.lexsort((units, squares))
         first = order[self.fitted[units[order]] < FULL][:1]
         return units[first], squares[first], rows[first]

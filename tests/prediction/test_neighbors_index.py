@@ -27,11 +27,8 @@ def coded_rows(count):
     return COLUMNS.encode(X)
 
 
-@pytest.mark.parametrize("constant_time", [False, True])
 @pytest.mark.parametrize(("spread_known", "n_units"), [(False, 800), (True, 10**6)])
-def test_the_index_finds_exactly_the_rows_within_a_radius(
-    constant_time, spread_known, n_units
-):
+def test_the_index_finds_exactly_the_rows_within_a_radius(spread_known, n_units):
     codes = coded_rows(800)
     shares = [None] * 5
     if spread_known:
@@ -40,7 +37,7 @@ def test_the_index_finds_exactly_the_rows_within_a_radius(
             shares[place] = np.cumsum(counts) / counts.sum()
     metric = plain_metric(COLUMNS)
     axes = grid_axes(COLUMNS, tuple(shares), spread_of(metric, tuple(shares)), n_units)
-    index = BallIndex(codes, axes, constant_time=constant_time)
+    index = BallIndex(codes, axes)
     found_some = 0
     for query in coded_rows(40):
         tables = metric.tables(query)

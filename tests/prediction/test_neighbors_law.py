@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +17,9 @@ from reticent.mechanisms.sampling.listening import Listener, listen
 from reticent.prediction import PrivateNeighborsClassifier, PrivateNeighborsRegressor
 from reticent.prediction.neighbors.index import BallIndex, grid_axes
 from reticent.prediction.neighbors.metric import Metric
+from reticent.prediction.neighbors.spending import Lessons
 from reticent.prediction.neighbors.votes import LOUDEST, ONE
+from tests.stats import ALPHA
 
 RNG = np.random.default_rng(11)
 N = 400
@@ -64,11 +67,9 @@ def test_the_index_finds_what_a_search_of_all_rows_finds(search):
     for column, table in enumerate(tables):
         squares += table[codes[:, column]]
     expected = {(row, squares[row]) for row in np.flatnonzero(squares <= radius)}
-    for constant_time in (False, True):
-        index = BallIndex(codes, axes, constant_time=constant_time)
-        rows, found = index.within(tables, radius)
-        assert set(zip(rows.tolist(), found.tolist(), strict=True)) == expected
-        assert len(rows) == len(expected)
+    rows, found = BallIndex(codes, axes).within(tables, radius)
+    assert set(zip(rows.tolist(), found.tolist(), strict=True)) == expected
+    assert len(rows) == len(expected)
     assert squares.max() <= (1 << 30) + len(tables)
 
 
@@ -112,14 +113,12 @@ def test_sums_are_whole_and_agree_with_the_definition(kind, prior):
     query = law.encode(ROWS[3:4])[0]
     radius = 1 << 26
     here = law.votes.here(law._prior(query[None])[0])
-    sums = law._speak(
-        law._near(law.metric.tables(query), radius), radius, here, spending, None
-    )
+    sums = law.speak(law.near(law.around(query), radius), radius, here, spending, None)
     total = [0] * law.votes.width
     tables = law.metric.tables(query)
     for row, codes in enumerate(law.codes):
         square = sum(int(t[c]) for t, c in zip(tables, codes, strict=True))
-        loud = LOUDEST * (radius - square) // radius
+        loud = min(2 * LOUDEST * (radius - square) // radius, LOUDEST)
         if square >= radius:
             continue
         if kind == "two":
@@ -230,3 +229,34 @@ def test_no_unit_says_more_than_its_budget_over_many_questions(
     fit = [Fraction(int(each), FULL) * cap for each in law.fitted]
     assert max(a + b for a, b in zip(fit, paid, strict=True)) <= cap
     assert max(paid) > cap * Fraction(1, 2)
+
+
+def test_in_constant_time_everybody_is_looked_at():
+    law = dataclasses.replace(fitted("two").law_, constant_time=True)
+    for radius in (1, 1 << 20, 1 << 30):
+        units, _, _ = law.near(law.around(law.encode(ROWS[:1])[0]), radius)
+        assert np.array_equal(units, np.arange(len(law.fitted)))
+
+
+def mean_evidence(law, spent, count):
+    """Return the mean evidence of questions to units that have spent this."""
+    settled = Lessons(50, math.log(1 << 27), *[0.0] * 9)
+    fitted = np.full_like(law.fitted, spent)
+    law = dataclasses.replace(law, fitted=fitted, lessons=settled)
+    codes = law.encode(RNG.uniform(-1, 1, (count, 3)))
+    # Each question finds the units as they were at first.
+    return np.mean([law.ask(each[None], law.start()).evidence[0] for each in codes])
+
+
+def test_evidence_is_not_biased_upwards_where_units_are_spent():
+    law, count = fitted("two").law_, 1_000
+    # Noise of at most four shells, where we stop by what was seen, is sub-Gaussian.
+    widest = 2 * law.plan.count_scale
+    slack = widest * math.sqrt(2 * math.log(1 / ALPHA) / count)
+    assert slack < 0.5 * law.plan.count_scale
+    spent = mean_evidence(law, FULL, count)
+    assert spent < slack
+    # Counts that are shown as if they were positive are biased, and found out.
+    floored = widest / math.sqrt(2 * math.pi)
+    assert floored > slack
+    assert mean_evidence(law, 0, count) > spent + slack

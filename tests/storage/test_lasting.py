@@ -12,10 +12,10 @@ from reticent.guarantees import Budget
 from reticent.home import charge_release, dataset_account
 from reticent.ledger import Cap, MemoryLedger
 from reticent.prediction import (
-    begin_log,
     LastingInterface,
     PrivateNeighborsClassifier,
     PrivateNeighborsRegressor,
+    begin_log,
 )
 from reticent.prediction.lasting import state as states
 from reticent.schemas import (

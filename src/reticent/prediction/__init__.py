@@ -50,12 +50,15 @@ from reticent.prediction.linear.stable_linear import (
 )
 from reticent.prediction.neighbors.base import LocalPredictor
 from reticent.prediction.neighbors.classifier import PrivateNeighborsClassifier
+from reticent.prediction.neighbors.crowd import QuestionPlan
 from reticent.prediction.neighbors.index import Axis
-from reticent.prediction.neighbors.law import LocalAnswers, LocalLaw, QuestionPlan
+from reticent.prediction.neighbors.law import LocalAnswers, LocalLaw
 from reticent.prediction.neighbors.metric import Metric
 from reticent.prediction.neighbors.regressor import PrivateNeighborsRegressor
 from reticent.prediction.neighbors.spending import Lessons, Spending
+from reticent.prediction.neighbors.split import SplitLaw, split_over
 from reticent.prediction.neighbors.votes import ManyLabels, Numbers, TwoLabels, Votes
+from reticent.prediction.neighbors.workers import DaskWorkers, RayWorkers, Workers
 from reticent.prediction.queries import canonical_rows
 from reticent.prediction.selection.relabeling import RelabelingClassifier
 from reticent.prediction.selection.relabeling_rules import (
@@ -94,6 +97,7 @@ __all__ = [
     "Axis",
     "BoundedAnswers",
     "ConsensusInterface",
+    "DaskWorkers",
     "DrawAt",
     "EvidencePoint",
     "Expectation",
@@ -118,6 +122,7 @@ __all__ = [
     "PrivateVotingClassifier",
     "ProjectedWalkClassifier",
     "QuestionPlan",
+    "RayWorkers",
     "RelabelingClassifier",
     "ShardChoice",
     "ShardConsensus",
@@ -125,6 +130,7 @@ __all__ = [
     "Snapshot",
     "SnapshotFile",
     "Spending",
+    "SplitLaw",
     "StableLinearClassifier",
     "StableLinearRegressor",
     "StableSelectionClassifier",
@@ -135,6 +141,7 @@ __all__ = [
     "VoteRule",
     "Votes",
     "VotingLaw",
+    "Workers",
     "answer",
     "answer_async",
     "answered_in_memory",
@@ -152,5 +159,6 @@ __all__ = [
     "selection_excess",
     "shards_for_consensus",
     "spent_so_far",
+    "split_over",
     "total_key",
 ]

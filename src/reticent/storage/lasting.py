@@ -31,6 +31,7 @@ from reticent.prediction import (
     PrivateNeighborsClassifier,
     PrivateNeighborsRegressor,
     QuestionPlan,
+    SplitLaw,
     TwoLabels,
     Votes,
     answered_in_memory,
@@ -83,6 +84,11 @@ class NeighborsKind:
     def pack(self, fitted: Any, encoder: Encoder) -> Packed:
         """Take it apart, unless it has answered outside a ledger."""
         law: LocalLaw = fitted.law_
+        if isinstance(law, SplitLaw):
+            raise InvalidParameterError(
+                "the rows of this model are with workers. Store the model that was "
+                "split; it keeps its rows."
+            )
         if answered_in_memory(law.identity):
             raise InvalidParameterError(
                 "this model has answered questions in memory, and what its records "
@@ -260,6 +266,12 @@ def _within(values: NDArray[Any], n: int) -> bool:
     return not len(values) or bool(values.min() >= 0 and values.max() < n)
 
 
+def _unit_after_unit(unit: NDArray[Any], n_units: int) -> bool:
+    """Whether every unit has rows, and they stand together in order."""
+    steps = np.diff(unit, prepend=-1, append=n_units)
+    return bool(((steps == 0) | (steps == 1)).all())
+
+
 def _check_rows(arrays: Mapping[str, NDArray[Any]], columns: CodedColumns) -> None:
     """Refuse records that do not fit each other, or the columns."""
     codes, unit, fitted = arrays["codes"], arrays["unit"], arrays["fitted"]
@@ -273,7 +285,7 @@ def _check_rows(arrays: Mapping[str, NDArray[Any]], columns: CodedColumns) -> No
         and arrays["expected"].shape in ((n_rows,), (0,))
         and fitted.ndim == 1
         and len(fitted) >= 1
-        and _within(unit, len(fitted))
+        and _unit_after_unit(unit, len(fitted))
         and all(
             _within(codes[:, place], column.n_codes)
             for place, column in enumerate(columns.columns)

@@ -260,7 +260,7 @@ class LastingState:
             raise _rolled_back(self._log.name)
         if self.record(found.version - 1).mark != found.mark:
             raise _rolled_back(self._log.name)
-        self.spending = type(self.spending).from_bytes(found.spending)
+        self.spending = self.spending.from_bytes(found.spending)
         self.index = QuestionIndex(found.keys, found.places)
         self.evidence = found.evidence
         self.version = self._kept = found.version

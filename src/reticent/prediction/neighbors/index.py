@@ -92,9 +92,6 @@ class BallIndex:
         The rows.
     axes : tuple of Axis
         The grid.
-    constant_time : bool, default=False
-        Whether every search looks at all rows in the same way, so that its time does
-        not depend on where they are.
 
     Guarantee
     ---------
@@ -102,11 +99,8 @@ class BallIndex:
     time depends on the grid and on where rows are.
     """
 
-    def __init__(
-        self, codes: Codes, axes: tuple[Axis, ...], *, constant_time: bool = False
-    ) -> None:
-        self.axes = () if constant_time else axes
-        self.constant_time = constant_time
+    def __init__(self, codes: Codes, axes: tuple[Axis, ...]) -> None:
+        self.axes = axes
         cell = np.zeros(len(codes), dtype=np.int64)
         self._n_cells = 1
         for axis in self.axes:
@@ -127,12 +121,6 @@ class BallIndex:
         radius : int
             Square of the radius; rows at this distance are within.
         """
-        if self.constant_time:
-            total = np.zeros(self._columns.shape[1], dtype=np.int64)
-            for column, table in zip(self._columns, tables, strict=True):
-                total += np.take(table, column)
-            inside = np.flatnonzero(total <= radius)
-            return self._order[inside], total[inside]
         places = self._candidates(tables, radius)
         order = self._by_width(tables)
         total = np.zeros(len(places), dtype=np.int64)

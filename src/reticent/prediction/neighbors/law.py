@@ -4,53 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reticent._sklearn import MatrixLike
 from reticent.errors import InvalidParameterError
-from reticent.estimators import CodedColumns, Codes, PartitionModel, RoundBudget, Rounds
-from reticent.mechanisms import UnitFilter
+from reticent.estimators import CodedColumns, Codes, PartitionModel
+from reticent.mechanisms import draw_rounded_gaussian
 from reticent.prediction.law import AnswerLaw
-from reticent.prediction.neighbors.index import Axis, BallIndex
-from reticent.prediction.neighbors.metric import Metric
+from reticent.prediction.neighbors.crowd import SHELLS, Crowd, Near
 from reticent.prediction.neighbors.spending import Lessons, Spending
-from reticent.prediction.neighbors.votes import Trust, Votes
+from reticent.prediction.neighbors.votes import Trust
 
 Int = NDArray[np.int64]
-#: Units, squares of their distances, and their nearest rows.
-Near: TypeAlias = tuple[Int, Int, Int]
 
-#: Squares of the radii of shells, relative to that of a usual question, in 64ths.
-SHELLS = (36, 70, 134, 256)
 # Rows lie in space as if it had this many dimensions; a first guess is enough.
 _DIMENSION = 4.0
 # A noisy count may be negative; the released model then answers alone.
 _LEAST_SEEN = 0.125
 # Usual questions have no larger radius than this.
 _LARGEST_START = (1 << 30) // (SHELLS[-1] // 64)
-
-
-@dataclass(frozen=True)
-class QuestionPlan:
-    """The noise of a question, from public facts.
-
-    Attributes
-    ----------
-    wanted : float
-        How many units a question should reach.
-    vote_scale : float
-        Noise of the votes, in the unit of `Votes`.
-    count_scale : float
-        Noise of the counts, in units.
-    """
-
-    wanted: float
-    vote_scale: float
-    count_scale: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,60 +49,23 @@ class LocalAnswers:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class LocalLaw(AnswerLaw):
+class LocalLaw(Crowd, AnswerLaw):
     """What answers questions locally, with the certificate of all answers together.
 
     Attributes
     ----------
     columns : CodedColumns
         How rows become whole numbers.
-    codes : ndarray of shape (n_rows, n_columns)
-        The rows, unit after unit. Secret.
-    unit : ndarray of int
-        The unit of each row. Secret.
-    votes : Votes
-        What units say. Secret.
-    metric : Metric
-        How far rows are apart; released.
-    axes : tuple of Axis
-        The grid of the index; released.
     model : PartitionModel or None
         The released model, if there is one.
-    budget : RoundBudget
-        What a unit may spend, and for which relation.
-    plan : QuestionPlan
-        The noise of a question; public.
-    fitted : ndarray of uint32
-        What each unit had spent when the fit was over. Secret.
-    lessons : Lessons
-        What released numbers had taught by then.
-    client_share : float
-        The share of a unit's budget that one client's questions may use.
-    constant_time : bool
-        Whether every search looks at all rows.
     """
 
     columns: CodedColumns
-    codes: Codes
-    unit: Int
-    votes: Votes
-    metric: Metric
-    axes: tuple[Axis, ...]
     model: PartitionModel | None
-    budget: RoundBudget
-    plan: QuestionPlan
-    fitted: NDArray[np.uint32]
-    lessons: Lessons
-    client_share: float = 1.0
-    constant_time: bool = False
 
     def encode(self, X: MatrixLike) -> Codes:
         """Return the codes of queries: rows with equal codes are the same question."""
         return self.columns.encode(X)
-
-    def start(self) -> Spending:
-        """Return what was spent and learnt when the fit was over."""
-        return Spending(self.fitted.copy(), self.budget.cap, self.lessons.copy())
 
     def response(self, X: MatrixLike) -> Any:
         """Refuse: an answer's law depends on what was asked before."""
@@ -183,11 +121,11 @@ class LocalLaw(AnswerLaw):
         prior = self._prior(codes)
         for query, own, row in zip(codes, prior, trace, strict=True):
             start, shells, radius, seen, here = (int(number) for number in row[:5])
-            tables = self.metric.tables(query)
-            near = self._near(tables, start * SHELLS[shells - 1] // 64)
+            around = self.around(query)
+            near = self.near(around, start * SHELLS[shells - 1] // 64)
             for shell in range(shells):
-                self._count(near, start, shell, spending, client)
-            self._speak(near, radius, here, spending, client)
+                self.count(near, start, shell, spending, client)
+            self.speak(near, radius, here, spending, client)
             self._learn(spending.lessons, radius, seen / 16, row[5:], own)
 
     def _noisy_count(
@@ -198,9 +136,9 @@ class LocalLaw(AnswerLaw):
         spending: Spending,
         client: str | None,
     ) -> float:
-        count = self._count(near, start, shell, spending, client)
-        rounds = Rounds(self.budget, spending.account, self.source)
-        return float(rounds.noisy(np.array([count]), self.plan.count_scale)[0])
+        count = self.count(near, start, shell, spending, client)
+        scale = self.plan.count_scale
+        return float(draw_rounded_gaussian([count], scale, self.source)[0])
 
     def _ask_one(
         self,
@@ -211,10 +149,10 @@ class LocalLaw(AnswerLaw):
     ) -> tuple[float, float, list[int]]:
         start = self.start_radius(spending.lessons)
         wanted, before, total = self.plan.wanted, 0.0, 0.0
-        tables = self.metric.tables(query)
+        around = self.around(query)
         for shell in range(len(SHELLS)):
             if shell != 1:  # the first search is for two shells: most need both
-                near = self._near(tables, start * SHELLS[max(shell, 1)] // 64)
+                near = self.near(around, start * SHELLS[max(shell, 1)] // 64)
             total += self._noisy_count(near, start, shell, spending, client)
             if total >= wanted:
                 break
@@ -225,9 +163,8 @@ class LocalLaw(AnswerLaw):
         evidence = min(total, wanted)
         seen = round(16 * max(evidence, _LEAST_SEEN))
         here = self.votes.here(prior)
-        sums = self._speak(near, radius, here, spending, client)
-        rounds = Rounds(self.budget, spending.account, self.source)
-        released = rounds.noisy(sums, self.plan.vote_scale)
+        sums = self.speak(near, radius, here, spending, client)
+        released = draw_rounded_gaussian(sums, self.plan.vote_scale, self.source)
         answer = self._learn(spending.lessons, radius, seen / 16, released, prior)
         trace = [start, shell + 1, radius, seen, here, *released.tolist()]
         return answer, evidence, trace
@@ -274,93 +211,6 @@ class LocalLaw(AnswerLaw):
     def _prior(self, codes: Codes) -> NDArray[np.float64]:
         """Return what the released model says, of shape (n_queries, n_scores)."""
         return self.votes.prior_of(self.model, codes)
-
-    @cached_property
-    def _index(self) -> BallIndex:
-        return BallIndex(self.codes, self.axes, constant_time=self.constant_time)
-
-    @cached_property
-    def _one_row_per_unit(self) -> bool:
-        # Both ways find the same units; with several rows per unit it takes longer.
-        return len(self.unit) == len(self.fitted)
-
-    def _near(self, tables: list[NDArray[np.int32]], radius: int) -> Near:
-        """Return the units within a radius, with their nearest rows' distances."""
-        rows, squares = self._index.within(tables, radius)
-        units = self.unit[rows]
-        if not self._one_row_per_unit:
-            order = np.lexsort((rows, squares, units))
-            units, squares, rows = units[order], squares[order], rows[order]
-            first = np.concatenate([[True], units[1:] != units[:-1]])[: len(units)]
-            units, squares, rows = units[first], squares[first], rows[first]
-        return units, squares, rows
-
-    def _count(
-        self,
-        near: Near,
-        start: int,
-        shell: int,
-        spending: Spending,
-        client: str | None,
-    ) -> int:
-        """Charge units of a shell that can still speak for being counted."""
-        units, squares, _ = near
-        inside = squares <= start * SHELLS[shell] // 64
-        if shell:
-            inside &= squares > start * SHELLS[shell - 1] // 64
-        units = units[inside]
-        price, reserve = self._prices
-        costs = np.ones(len(units))
-        able = self._pay(units, costs, price, spending, client, reserve)
-        return int(np.count_nonzero(able))
-
-    @cached_property
-    def _prices(self) -> tuple[float, float]:
-        """What being counted costs, and what must be left then: a usual vote."""
-        price = UnitFilter(1, self.budget.cap).price
-        usual = self.votes.usual_square(self.budget)
-        vote = price(self.plan.vote_scale, 1) * usual
-        return price(self.plan.count_scale, 1), math.ceil(vote)
-
-    def _speak(
-        self,
-        near: Near,
-        radius: int,
-        here: int,
-        spending: Spending,
-        client: str | None,
-    ) -> Int:
-        """Charge units within the radius for their votes; return the sums."""
-        units, squares, rows = near
-        inside = squares < radius
-        units, rows = units[inside], rows[inside]
-        loud = self.votes.loudness(squares[inside], radius)
-        said = self.votes.said(rows, loud, here)
-        costs = self.votes.squares(said, self.budget)
-        price = spending.account.price(self.plan.vote_scale, 1)
-        able = self._pay(units, costs, price, spending, client, 0.0)
-        return np.asarray(said[able].sum(axis=0).astype(np.int64))
-
-    def _pay(
-        self,
-        units: Int,
-        costs: NDArray[np.float64],
-        price: float,
-        spending: Spending,
-        client: str | None,
-        reserve: float,
-    ) -> NDArray[np.bool_]:
-        """Charge units that can pay, from their own budget and the client's share."""
-        account = spending.account
-        if client is None or not self.client_share < 1:
-            return account.admit(units, costs, price, reserve)
-        own = spending.client(client, self.client_share)
-        ratio = price / self.client_share
-        able = account.affords(units, costs, price, reserve)
-        able &= own.affords(units, costs, ratio, reserve / self.client_share)
-        own.admit(units[able], costs[able], ratio)
-        account.admit(units[able], costs[able], price)
-        return able
 
     def _radius(self, start: int, shell: int, before: float, total: float) -> int:
         """Return the square of the radius that reaches enough units."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from reticent.estimators import RoundBudget
-from reticent.prediction.neighbors.law import QuestionPlan
-from reticent.prediction.neighbors.votes import LOUDEST, ONE
+from reticent.prediction.neighbors.crowd import QuestionPlan
+from reticent.prediction.neighbors.votes import LOUDEST, MEAN_WEIGHT, ONE
 
 # Defaults, settled on public tables; none depends on the rows.
 #: Shares of a unit's budget for the spread of columns, and for the metric.
@@ -55,7 +55,7 @@ def question_plan(
     while True:
         times = questions * wanted / n_units
         noise = max(1.1, _REPEATED * math.sqrt(times)) * vote / left
-        if noise * 3 / wanted <= _NOISE or wanted >= most:
+        if noise / (MEAN_WEIGHT * wanted) <= _NOISE or wanted >= most:
             break
         wanted = min(wanted * 1.1, most)
     count = wanted * min(max(0.3 * times**0.25, 0.2), 0.4)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from reticent.errors import InvalidParameterError, NotDeployableError
 from reticent.mechanisms import UnitFilter
+from reticent.prediction.neighbors.votes import MEAN_WEIGHT
 
 
 class Spending:
@@ -182,7 +183,7 @@ class Lessons:
     def usual_weight(self, wanted: float) -> float:
         """Return the weight of a counted unit, at first a guess."""
         guess = 8 * wanted
-        found = (self.spoke + guess / 3) / (self.counted + guess)
+        found = (self.spoke + MEAN_WEIGHT * guess) / (self.counted + guess)
         return min(max(found, 0.05), 1.0)
 
     def saw_radius(self, radius: int, *, enough: bool) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,12 @@ Float = NDArray[np.float64]
 #: A vote of one, in whole numbers, and the loudest weight that it is multiplied by.
 ONE = 1024
 LOUDEST = 64
+# Units speak as loudly as they can up to a part of the radius. A unit must be able to
+# pay for its loudest vote, so a weight that falls from the middle on would leave most
+# of what it can pay unused.
+_FLAT = 2
+#: The weight of a unit within the radius, on average in four dimensions.
+MEAN_WEIGHT = 0.58
 # Beside its vote a unit tells its weight, this loudly: it costs little, and the sum
 # over many questions says how much weight a counted unit has.
 _QUIET = ONE // 8
@@ -70,6 +76,10 @@ class Votes(Locked, ABC):
     said_by: NDArray[Any]
     expected: Int
 
+    def part(self, rows: slice) -> Self:
+        """Return what these rows say."""
+        return replace(self, said_by=self.said_by[rows], expected=self.expected[rows])
+
     @property
     @abstractmethod
     def width(self) -> int:
@@ -117,8 +127,8 @@ class Votes(Locked, ABC):
         return 0.0, 0.0
 
     def loudness(self, squares: Int, radius: int) -> Int:
-        """Return weights that fall to zero at the radius."""
-        return (LOUDEST * (radius - squares)) // radius
+        """Return weights that fall to zero at the radius, from half its square on."""
+        return np.clip((_FLAT * LOUDEST * (radius - squares)) // radius, 0, LOUDEST)
 
     def prior_of(self, model: PartitionModel | None, codes: Codes) -> Float:
         """Return what the model expects at queries, of shape (n_queries, n_scores)."""

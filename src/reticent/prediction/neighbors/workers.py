@@ -1,0 +1,174 @@
+"""Rows that lie with several workers, each with what its own units have spent (P10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent._numbers import whole
+from reticent.prediction.neighbors.crowd import Crowd, Near
+from reticent.prediction.neighbors.spending import Spending
+
+
+class CrowdWorker:
+    """What runs on a worker: some units, and copies of what they have spent.
+
+    Parameters
+    ----------
+    crowd : Crowd
+        The units.
+
+    Guarantee
+    ---------
+    What leaves are sums over its units, without noise. They go to the process that
+    adds them up and draws one noise for all, and nowhere else.
+    """
+
+    def __init__(self, crowd: Crowd) -> None:
+        self._crowd = crowd
+        self._states: dict[str, Spending] = {}
+        self._last: tuple[Any, Near] | None = None
+
+    def start(self, state: str) -> None:
+        """Begin a state as it was when the fit was over."""
+        self._states[state] = self._crowd.start()
+
+    def copy(self, state: str, other: str) -> None:
+        """Copy a state under another name."""
+        self._states[other] = self._states[state].copy()
+
+    def drop(self, state: str) -> None:
+        """Forget a state that nobody uses any more."""
+        self._states.pop(state, None)
+
+    def read(self, state: str) -> bytes:
+        """Return a state as bytes."""
+        return self._states[state].to_bytes()
+
+    def write(self, state: str, content: bytes) -> None:
+        """Replace a state."""
+        self._states[state] = Spending.from_bytes(content)
+
+    def count(
+        self,
+        state: str,
+        query: NDArray[np.int16],
+        reach: int,
+        start: int,
+        shell: int,
+        client: str | None,
+    ) -> int:
+        """Charge own units for being counted; return how many there are."""
+        near = self._near(query, reach)
+        return self._crowd.count(near, start, shell, self._states[state], client)
+
+    def speak(
+        self,
+        state: str,
+        query: NDArray[np.int16],
+        reach: int,
+        radius: int,
+        here: int,
+        client: str | None,
+    ) -> list[int]:
+        """Charge own units for their votes; return the sums."""
+        near = self._near(query, reach)
+        sums = self._crowd.speak(near, radius, here, self._states[state], client)
+        return [int(number) for number in sums]
+
+    def _near(self, query: NDArray[np.int16], reach: int) -> Near:
+        """Search, or return what the last search found if it was the same."""
+        key = (np.asarray(query).tobytes(), reach)
+        if self._last is None or self._last[0] != key:
+            self._last = (key, self._crowd.near(self._crowd.around(query), reach))
+        return self._last[1]
+
+
+class Workers(Protocol):
+    """Where crowds live: each in a process of its own, for as long as it is asked."""
+
+    @property
+    def count(self) -> int:
+        """How many workers there are."""
+        ...
+
+    def start(self, crowds: Sequence[Crowd]) -> None:
+        """Make a `CrowdWorker` of each crowd."""
+        ...
+
+    def call(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call a method of all of them at once; return the results in their order."""
+        ...
+
+
+class RayWorkers:
+    """Workers that are actors of Ray; call ``ray.init()`` first.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    **options
+        For ``ray.remote``, such as ``num_cpus``.
+    """
+
+    def __init__(self, count: int, **options: Any) -> None:
+        self.count = whole("RayWorkers", "count", count)
+        self._options = options
+        self._actors: list[Any] = []
+
+    def start(self, crowds: Sequence[Crowd]) -> None:
+        """Make an actor of each crowd."""
+        import ray
+
+        actor: Any = ray.remote(CrowdWorker)
+        if self._options:
+            actor = actor.options(**self._options)
+        self._actors = [actor.remote(crowd) for crowd in crowds]
+
+    def call(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call a method of all actors at once."""
+        import ray
+
+        waiting = [
+            getattr(actor, method).remote(*own)
+            for actor, own in zip(self._actors, given, strict=True)
+        ]
+        return list(ray.get(waiting))
+
+
+class DaskWorkers:
+    """Workers that are actors of Dask.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of the cluster.
+    count : int
+        How many.
+    """
+
+    def __init__(self, client: Any, count: int) -> None:
+        self.count = whole("DaskWorkers", "count", count)
+        self._client = client
+        self._actors: list[Any] = []
+
+    def start(self, crowds: Sequence[Crowd]) -> None:
+        """Make an actor of each crowd."""
+        made = [
+            # A key of its own: equal tasks would share one actor, and one state.
+            self._client.submit(CrowdWorker, crowd, actor=True, pure=False)
+            for crowd in crowds
+        ]
+        self._actors = [each.result() for each in made]
+
+    def call(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call a method of all actors at once."""
+        waiting = [
+            getattr(actor, method)(*own)
+            for actor, own in zip(self._actors, given, strict=True)
+        ]
+        return [each.result() for each in waiting]
