@@ -111,7 +111,7 @@ class Rules:
         if kind == "count":
             start, shell = rest
             near = law.near(law.around(query), start * SHELLS[shell] // 64)
-            sums = [10 * law.count(near, start, shell, spending, None)]
+            sums = [10 * law.count(near, start, shell, ONE // 2, spending, None)]
             scale = self.plan.count_scale * 10
         else:
             radius = self.radius(law, place, *rest)

@@ -447,7 +447,7 @@ def test_a_client_with_a_share_cannot_wear_a_region_out_alone():
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (400, 2))
     model = PrivateNeighborsClassifier(
-        2.0, delta=1e-5, classes=[0, 1], client_share=0.25
+        2.0, delta=1e-5, classes=[0, 1], client_share=0.25, local="always"
     )
     model.fit(X, (X[:, 0] > 0).astype(int))
     interface = LastingInterface(model)

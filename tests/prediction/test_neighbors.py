@@ -31,6 +31,7 @@ from reticent.prediction import (
     PrivateNeighborsRegressor,
 )
 from reticent.prediction.neighbors.base import spending_of
+from reticent.prediction.neighbors.planning import enough_for_votes
 from reticent.schemas import Categorical, Numeric
 
 RNG = np.random.default_rng(3)
@@ -40,6 +41,7 @@ Y = (X[:, 0] > 0).astype(int)
 
 def fitted(**given):
     given = {"classes": [0, 1], "prior": False, "questions": 100, **given}
+    given = {"local": "always", **given}
     return PrivateNeighborsClassifier(2.0, **given).fit(X, Y)
 
 
@@ -243,7 +245,7 @@ def test_missing_values_unseen_levels_and_wide_numbers_are_answered():
         warnings.simplefilter("error")
         answers = model.ask(asked)
     assert set(answers.answers) <= {0, 1}
-    assert (answers.evidence > 0).all()
+    assert np.isfinite(answers.evidence).all()
     codes = model.law_.encode(asked)
     assert codes.min() >= 0
     for place, column in enumerate(model.law_.columns.columns):
@@ -331,3 +333,45 @@ EXPECTED_FAILURES = {
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+def test_with_few_units_the_released_model_answers_and_says_so():
+    model = fitted(prior=True, local="auto")
+    assert not model.local_
+    law, spending = model.law_, model.law_.start()
+    codes = law.encode(RNG.uniform(-1, 1, (40, 2)))
+    found = law.ask(codes, spending)
+    expected = (law.model.mean(codes)[0] > 0.5).astype(int)
+    assert found.answers.tolist() == expected.tolist()
+    assert not found.evidence.any()
+    assert np.array_equal(spending.spent, law.fitted)  # Nobody paid.
+    law.replay(codes, found.trace, spending)
+    assert np.array_equal(spending.spent, law.fitted)
+    assert fitted(prior=True).local_
+    with pytest.raises(InvalidParameterError, match="could not answer"):
+        fitted(local="never")
+
+
+def test_with_many_units_those_near_a_question_vote():
+    assert not enough_for_votes(30_000, 0.2)
+    assert enough_for_votes(300_000, 0.2)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_rows_in_a_mapped_file_are_not_copied(tmp_path, kind):
+    shape = (60_000, 40)
+    rows = np.lib.format.open_memmap(tmp_path / "rows.npy", "w+", kind, shape)
+    rows[:] = np.random.default_rng(0).uniform(-1, 1, shape)
+    rows.flush()
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    y = (mapped[:, 0] > 0).astype(int)
+    model = PrivateNeighborsClassifier(1.0, classes=[0, 1], prior=False)
+    tracemalloc.start()
+    try:
+        law = model.fit(mapped, y).law_
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The codes twice, in the order of the file and by unit, and some columns of one
+    # number per row; all rows as floats would be more.
+    assert most < 2 * law.codes.nbytes + 100 * len(mapped) < 8 * mapped.size

@@ -118,7 +118,7 @@ def test_sums_are_whole_and_agree_with_the_definition(kind, prior):
     tables = law.metric.tables(query)
     for row, codes in enumerate(law.codes):
         square = sum(int(t[c]) for t, c in zip(tables, codes, strict=True))
-        loud = min(2 * LOUDEST * (radius - square) // radius, LOUDEST)
+        loud = LOUDEST * (radius - square) // radius
         if square >= radius:
             continue
         if kind == "two":
@@ -196,10 +196,10 @@ def test_no_unit_says_more_than_its_budget_over_many_questions(
 
     def pay(self, units, costs, price, spending, client, reserve):
         able = real_pay(self, units, costs, price, spending, client, reserve)
-        if reserve:  # A count, whose cost is the square of what is said.
+        said = said_now.pop()[able]
+        if reserve.any():  # A count, whose cost is the square of what is said.
             counted[units[able]] += costs[able].astype(np.int64)
         else:
-            said = said_now.pop()[able]
             width = said.shape[1]
             voted[units[able]] += (said**2 * weights[:width]).sum(axis=1)
         return able
@@ -240,7 +240,8 @@ def test_in_constant_time_everybody_is_looked_at():
 
 def mean_evidence(law, spent, count):
     """Return the mean evidence of questions to units that have spent this."""
-    settled = Lessons(50, math.log(1 << 27), *[0.0] * 9)
+    settled = Lessons()
+    settled.asked, settled.start = 50.0, math.log(1 << 27)
     fitted = np.full_like(law.fitted, spent)
     law = dataclasses.replace(law, fitted=fitted, lessons=settled)
     codes = law.encode(RNG.uniform(-1, 1, (count, 3)))

@@ -66,14 +66,15 @@ class Silencing:
 class Session:
     """Fit and ask, and remember who spent what."""
 
-    def __init__(self, kind, relation, *, units=None, prior=True, questions=30):
+    def __init__(self, kind, relation, *, units=None, prior=True, local="always"):
         self.maker, self.given, self.labels, _ = KINDS[kind]
         self.given = {
             **self.given,
             "relation": relation,
             "columns": COLUMNS,
             "prior": prior,
-            "questions": questions,
+            "local": local,
+            "questions": 30,
         }
         self.units = units
 
@@ -111,9 +112,12 @@ def replaced(y, label, hostile, rng):
     return X, changed
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_replacing_a_unit_moves_no_transcript_by_more_than_is_certified(kind):
-    session, rng = Session(kind, "replace-one"), np.random.default_rng(0)
+@pytest.mark.parametrize(
+    ("kind", "local"), [*((kind, "always") for kind in KINDS), ("two", "never")]
+)
+def test_replacing_a_unit_moves_no_transcript_by_more_than_is_certified(kind, local):
+    session = Session(kind, "replace-one", local=local)
+    rng = np.random.default_rng(0)
     y, ends = KINDS[kind][2], KINDS[kind][3]
     (answers, heard) = session.run(ROWS, y)
     mu = Fraction(session.model.law_.budget.mu)

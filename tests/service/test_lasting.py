@@ -105,7 +105,7 @@ def test_answers_are_free_and_come_with_evidence(tmp_path):
             )
             assert found == 2
         # So few records may leave no evidence at all.
-        evidence = sum(max(0, seen) for seen in first["evidence"] + again["evidence"])
+        evidence = sum(max(0, sum(each["evidence"])) for each in (first, again))
         found = counted.get_sample_value("reticent_evidence_total", names)
         assert found == pytest.approx(evidence)
         ledger.verify()

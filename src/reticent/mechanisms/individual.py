@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from functools import lru_cache
 
@@ -77,7 +76,7 @@ class UnitFilter:
         units: Ints | slice,
         squares: Floats,
         price: float,
-        reserve: float = 0.0,
+        reserve: Floats | float = 0.0,
     ) -> Bools:
         """Charge one round; return who may speak in it.
 
@@ -89,8 +88,8 @@ class UnitFilter:
             The square norm of each one's contribution, not below the true one.
         price : float
             Steps for a square norm of one, from `price`.
-        reserve : float, default=0.0
-            Steps that must be left afterwards.
+        reserve : float or ndarray of float, default=0.0
+            Steps that must be left afterwards, for all or for each.
 
         Returns
         -------
@@ -99,7 +98,7 @@ class UnitFilter:
         """
         before = self.spent[units].astype(np.int64)
         after = before + _steps(squares, price)
-        speaks = after <= FULL - math.ceil(reserve)
+        speaks = after <= FULL - np.ceil(reserve)
         self.spent[units] = np.where(speaks, after, before)
         return np.asarray(speaks)
 
@@ -108,7 +107,7 @@ class UnitFilter:
         units: NDArray[np.int64],
         squares: NDArray[np.float64],
         price: float,
-        reserve: float,
+        reserve: Floats | float,
     ) -> NDArray[np.bool_]:
         """Return who could pay for a round and have enough left; charge nobody.
 
@@ -118,7 +117,7 @@ class UnitFilter:
             As for `admit`.
         """
         after = self.spent[units].astype(np.int64) + _steps(squares, price)
-        return np.asarray(after <= FULL - math.ceil(reserve))
+        return np.asarray(after <= FULL - np.ceil(reserve))
 
 
 @lru_cache(maxsize=256)

@@ -6,6 +6,7 @@ of a file therefore goes on with its log, and never begins one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import astuple, fields
 from typing import Any, ClassVar
@@ -172,7 +173,7 @@ class NeighborsKind:
             axes=_unpacked_grid(arrays, columns),
             model=model,
             budget=budget,
-            plan=QuestionPlan(*_numbers(given, "plan", len(fields(QuestionPlan)))),
+            plan=_plan(given, alone=model is not None),
             fitted=fitted,
             lessons=_lessons(given),
             client_share=read.number(given, "client_share"),
@@ -321,11 +322,18 @@ def _unpacked_grid(
     )
 
 
-def _numbers(given: Mapping[str, Any], name: str, count: int) -> list[float]:
-    found = given[name]
-    if not (isinstance(found, list) and len(found) == count):
-        raise ModelFileError(f"parameter {name!r} must have {count} numbers.")
-    return [read.number({name: value}, name) for value in found]
+def _plan(given: Mapping[str, Any], *, alone: bool) -> QuestionPlan:
+    """Return the plan; only where a model can answer alone is nobody asked."""
+    found = given["plan"]
+    if not (isinstance(found, list) and len(found) == len(fields(QuestionPlan))):
+        raise ModelFileError("parameter 'plan' does not plan a question.")
+    wanted, vote, count = ({"plan": value} for value in found)
+    least = -math.ulp(0.0) if alone else 0.0
+    return QuestionPlan(
+        wanted=read.number(wanted, "plan", above=least),
+        vote_scale=read.number(vote, "plan"),
+        count_scale=read.number(count, "plan"),
+    )
 
 
 def _lessons(given: Mapping[str, Any]) -> Lessons:

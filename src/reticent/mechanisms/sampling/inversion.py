@@ -96,7 +96,7 @@ class Inversion:
 
     def _one_size(self, head: int) -> int | None:
         """Return what `sizes` makes of the first bits of one V; None if unsure."""
-        near = float(self.place(np.float64(max(head, 1) * 2.0**-_V_BITS)))
+        near = float(self.place(np.asarray(max(head, 1) * 2.0**-_V_BITS)))
         whole = math.floor(near)
         rest, wide = near - whole, 4 * self.scale * self.error
         if head < _DEEP:

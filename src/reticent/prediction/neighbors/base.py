@@ -14,10 +14,15 @@ from sklearn.utils.validation import validate_data
 
 from reticent._numbers import positive, whole
 from reticent._sklearn import Interval, MatrixLike, StrOptions
-from reticent.errors import NotDeployableError, TooFewRecordsError
+from reticent.errors import (
+    InvalidParameterError,
+    NotDeployableError,
+    TooFewRecordsError,
+)
 from reticent.estimators import (
     RELATIONS,
     CodedColumns,
+    Codes,
     ColumnFacts,
     PartitionModel,
     PartitionPlan,
@@ -33,6 +38,7 @@ from reticent.estimators import (
 from reticent.mechanisms import UnitFilter, noise_source
 from reticent.prediction.lasting.state import answer_in_memory, fitted_here
 from reticent.prediction.law import LawfulPredictor
+from reticent.prediction.neighbors.crowd import QuestionPlan
 from reticent.prediction.neighbors.index import grid_axes
 from reticent.prediction.neighbors.law import LocalAnswers, LocalLaw
 from reticent.prediction.neighbors.metric import (
@@ -43,14 +49,20 @@ from reticent.prediction.neighbors.metric import (
 )
 from reticent.prediction.neighbors.planning import (
     METRIC_SHARE,
+    PRIOR_SHARE,
+    RELEASE_SHARE,
     SPREAD_SHARE,
-    prior_share,
+    enough_for_votes,
     question_plan,
 )
 from reticent.prediction.neighbors.spending import Lessons, Spending
 from reticent.prediction.neighbors.votes import Votes
 
+#: Rows of these types are read where they lie.
+FLOATS = (np.float64, np.float32)
 _FEWEST_UNITS = 20
+# Rows that are encoded at a time.
+_BLOCK = 1 << 13
 
 # What the units of each fitted model have spent, by the model's identity. It lives as
 # long as the process: a state that is forgotten is a budget spent again.
@@ -69,6 +81,7 @@ class LocalPredictor(LawfulPredictor):
         "relation": [StrOptions(set(RELATIONS))],
         "questions": [Interval(Integral, 1, None, closed="left")],
         "prior": ["boolean"],
+        "local": [StrOptions({"auto", "always", "never"})],
         "client_share": [Interval(Real, 0, 1, closed="right")],
         "constant_time": ["boolean"],
     }
@@ -79,6 +92,7 @@ class LocalPredictor(LawfulPredictor):
     relation: str = "replace-one"
     questions: int = 10_000
     prior: bool = True
+    local: str = "auto"
     client_share: float = 1.0
     constant_time: bool = False
     random_state: Any = None
@@ -105,6 +119,14 @@ class LocalPredictor(LawfulPredictor):
         """Return one private answer per row; all of them are one certificate."""
         return self.ask(X).answers
 
+    def plan_for(self, questions: int) -> QuestionPlan:
+        """Return the noise that another number of questions would have.
+
+        For studies: it follows from public facts, and changes nothing.
+        """
+        law = self._fitted_law()
+        return self._plan(len(law.fitted), law.budget, questions, law.classes)
+
     def _fitted_law(self) -> LocalLaw:
         law = super()._fitted_law()
         assert isinstance(law, LocalLaw)  # noqa: S101 - for the type checker
@@ -122,6 +144,11 @@ class LocalPredictor(LawfulPredictor):
     ) -> None:
         """Release what shapes the questions, and make the law."""
         owner = type(self).__name__
+        if self.local == "never" and not self.prior:
+            raise InvalidParameterError(
+                f"{owner}(prior=False, local='never') could not answer: without a "
+                "released model, units near a question must vote."
+            )
         epsilon = positive(owner, "epsilon", self.epsilon)
         budget = RoundBudget.of(owner, epsilon, float(self.delta), str(self.relation))
         questions = whole(owner, "questions", self.questions)
@@ -131,7 +158,7 @@ class LocalPredictor(LawfulPredictor):
             raise TooFewRecordsError(
                 f"{owner} needs at least {_FEWEST_UNITS} units; got n_units={n_units}."
             )
-        rows = UnitRows.of(codes.encode(X), targets, positions, n_units, source)
+        rows = UnitRows.of(_encoded(codes, X), targets, positions, n_units, source)
         account = UnitFilter(n_units, budget.cap)
         rounds = Rounds(budget, account, source)
         shares = noisy_shares(rows, codes, rounds, share=SPREAD_SHARE)
@@ -155,7 +182,7 @@ class LocalPredictor(LawfulPredictor):
             axes=grid_axes(codes, shares, spread_of(metric, shares), n_units),
             model=model,
             budget=budget,
-            plan=question_plan(n_units, budget, questions, **self._usual_vote(classes)),
+            plan=self._plan(n_units, budget, questions, classes),
             fitted=account.spent.copy(),
             lessons=Lessons(),
             client_share=float(self.client_share),
@@ -167,6 +194,7 @@ class LocalPredictor(LawfulPredictor):
             _states[self.law_.identity] = self.law_.start()
         fitted_here(self.law_.identity)
         self.n_units_ = n_units
+        self.local_ = self.law_.plan.wanted > 0
 
     def _released(
         self, rows: UnitRows, codes: CodedColumns, shares: Shares, rounds: Rounds
@@ -174,12 +202,30 @@ class LocalPredictor(LawfulPredictor):
         """Release a model and the metric that follows from it, if they are wanted."""
         if not self.prior:
             return None, plain_metric(codes)
-        share = prior_share(rows.n_units, rounds.budget.mu)
+        local = self._is_local(rows.n_units, rounds.budget)
+        share = PRIOR_SHARE if local else RELEASE_SHARE
         plan = PartitionPlan.of(
             codes, shares, rounds, n_units=rows.n_units, share=share
         )
         model = fit_prior(rows, plan, rounds, logistic=self._logistic, share=share)
+        if not local:
+            return model, plain_metric(codes)
         return model, released_metric(rows, codes, model, rounds, share=METRIC_SHARE)
+
+    def _is_local(self, n_units: int, budget: RoundBudget) -> bool:
+        """Return whether units near a question vote, by public facts."""
+        if self.local == "auto" and self.prior:
+            return enough_for_votes(n_units, budget.mu)
+        return self.local != "never"
+
+    def _plan(
+        self, n_units: int, budget: RoundBudget, questions: int, classes: Any
+    ) -> QuestionPlan:
+        """Return the noise of a question, by public facts."""
+        if not self._is_local(n_units, budget):
+            return QuestionPlan(wanted=0.0, vote_scale=1.0, count_scale=1.0)
+        usual = self._usual_vote(classes) | {"client_share": float(self.client_share)}
+        return question_plan(n_units, budget, questions, **usual)
 
     _logistic: ClassVar[bool] = True
 
@@ -196,6 +242,15 @@ class LocalPredictor(LawfulPredictor):
         tags.non_deterministic = True  # every answer draws fresh noise
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _encoded(codes: CodedColumns, X: NDArray[np.float64]) -> Codes:
+    """Return the codes of rows, which may lie in a file that is mapped into memory."""
+    found = np.empty(X.shape, dtype=np.int16)
+    for start in range(0, len(X), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        found[block] = codes.encode(X[block])
+    return found
 
 
 def spending_of(law: LocalLaw) -> Spending:

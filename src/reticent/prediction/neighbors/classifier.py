@@ -18,7 +18,7 @@ from reticent.estimators import (
     UnitRows,
     checked_labels,
 )
-from reticent.prediction.neighbors.base import LocalPredictor
+from reticent.prediction.neighbors.base import FLOATS, LocalPredictor
 from reticent.prediction.neighbors.votes import ONE, ManyLabels, TwoLabels, Votes
 
 
@@ -49,6 +49,11 @@ class PrivateNeighborsClassifier(ClassifierMixin, LocalPredictor):
     prior : bool, default=True
         Whether a model is released first, from the same budget. Votes are then
         corrected by it, and it answers where evidence is missing.
+    local : {"auto", "always", "never"}, default="auto"
+        Whether units near a question vote. "auto" lets them if `n_units` times the mu
+        of the budget is at least 20,000; a model that is released from nearly the
+        whole budget is better with fewer. If they do not vote, it answers, and the
+        evidence is 0.
     client_share : float, default=1.0
         The share of a unit's budget that questions of one client may use.
     constant_time : bool, default=False
@@ -64,6 +69,8 @@ class PrivateNeighborsClassifier(ClassifierMixin, LocalPredictor):
         The public labels.
     n_units_ : int
         Number of privacy units.
+    local_ : bool
+        Whether units near a question vote; if not, the released model answers.
 
     Guarantee
     ---------
@@ -113,14 +120,16 @@ class PrivateNeighborsClassifier(ClassifierMixin, LocalPredictor):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Numbers and codes of levels; NaN is a missing value.
+            Numbers and codes of levels; NaN is a missing value. Floats may lie in a
+            file that is mapped into memory: only their codes, two bytes each, are
+            kept.
         y : array-like of shape (n_rows,)
             Labels.
         units : array-like of shape (n_rows,), default=None
             The id of the unit that each row belongs to. None makes each row a unit.
         """
         X = validate_data(
-            self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=True
+            self, X, dtype=FLOATS, ensure_all_finite="allow-nan", reset=True
         )
         labels, y = checked_labels(self.classes, y)
         places = labels.indices(y)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,7 +16,7 @@ from reticent.prediction.law import Locked
 from reticent.prediction.neighbors.index import Axis, BallIndex
 from reticent.prediction.neighbors.metric import Metric
 from reticent.prediction.neighbors.spending import Lessons, Spending
-from reticent.prediction.neighbors.votes import Votes
+from reticent.prediction.neighbors.votes import LOUDEST, Votes
 
 Int = NDArray[np.int64]
 #: The square of the distance from a question, by column and code.
@@ -36,7 +35,8 @@ class QuestionPlan:
     Attributes
     ----------
     wanted : float
-        How many units a question should reach.
+        How many units a question should reach; 0 if none is asked, and the released
+        model answers alone.
     vote_scale : float
         Noise of the votes, in the unit of `Votes`.
     count_scale : float
@@ -147,15 +147,22 @@ class Crowd(Locked):
         near: Near,
         start: int,
         shell: int,
+        here: int,
         spending: Spending,
         client: str | None,
     ) -> int:
-        """Charge units of a shell that can still speak for being counted."""
-        units, squares, _ = near
+        """Charge units of a shell that can still speak for being counted.
+
+        Only those are counted who could also pay for their vote, at its loudest: what
+        is counted is who will speak.
+        """
+        units, squares, rows = near
         inside = squares <= start * SHELLS[shell] // 64
         if shell:
             inside &= squares > start * SHELLS[shell - 1] // 64
-        price, reserve = self._prices
+        price, vote = self._prices
+        loudest = self.votes.said(rows, np.full(len(rows), LOUDEST), here)
+        reserve = np.ceil(vote * self.votes.squares(loudest, self.budget)) + 1.0
         # Units outside stay in the arrays and pay nothing: the work does not depend
         # on who is where.
         costs = inside.astype(np.float64)
@@ -175,8 +182,8 @@ class Crowd(Locked):
         loud = self.votes.loudness(squares, radius)
         said = self.votes.said(rows, loud, here)
         costs = self.votes.squares(said, self.budget)
-        price = spending.account.price(self.plan.vote_scale, 1)
-        able = self._pay(units, costs, price, spending, client, 0.0)
+        _, price = self._prices
+        able = self._pay(units, costs, price, spending, client, np.zeros(1))
         return np.asarray((said * able[:, None]).sum(axis=0).astype(np.int64))
 
     @cached_property
@@ -209,11 +216,9 @@ class Crowd(Locked):
 
     @cached_property
     def _prices(self) -> tuple[float, float]:
-        """What being counted costs, and what must be left then: a usual vote."""
+        """What a norm of one costs, in counts and in votes."""
         price = UnitFilter(1, self.budget.cap).price
-        usual = self.votes.usual_square(self.budget)
-        vote = price(self.plan.vote_scale, 1) * usual
-        return price(self.plan.count_scale, 1), math.ceil(vote)
+        return price(self.plan.count_scale, 1), price(self.plan.vote_scale, 1)
 
     def _pay(
         self,
@@ -222,7 +227,7 @@ class Crowd(Locked):
         price: float,
         spending: Spending,
         client: str | None,
-        reserve: float,
+        reserve: NDArray[np.float64],
     ) -> NDArray[np.bool_]:
         """Charge units that can pay, from their own budget and the client's share."""
         account = spending.account

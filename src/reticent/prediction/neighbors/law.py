@@ -118,13 +118,15 @@ class LocalLaw(Crowd, AnswerLaw):
         client: str | None = None,
     ) -> None:
         """Charge for questions exactly as `ask` did; nothing is drawn."""
+        if not self.plan.wanted:
+            return
         prior = self._prior(codes)
         for query, own, row in zip(codes, prior, trace, strict=True):
             start, shells, radius, seen, here = (int(number) for number in row[:5])
             around = self.around(query)
             near = self.near(around, start * SHELLS[shells - 1] // 64)
             for shell in range(shells):
-                self.count(near, start, shell, spending, client)
+                self.count(near, start, shell, here, spending, client)
             self.speak(near, radius, here, spending, client)
             self._learn(spending.lessons, radius, seen / 16, row[5:], own)
 
@@ -133,10 +135,11 @@ class LocalLaw(Crowd, AnswerLaw):
         near: Near,
         start: int,
         shell: int,
+        here: int,
         spending: Spending,
         client: str | None,
     ) -> float:
-        count = self.count(near, start, shell, spending, client)
+        count = self.count(near, start, shell, here, spending, client)
         scale = self.plan.count_scale
         return float(draw_rounded_gaussian([count], scale, self.source)[0])
 
@@ -147,13 +150,15 @@ class LocalLaw(Crowd, AnswerLaw):
         spending: Spending,
         client: str | None,
     ) -> tuple[float, float, list[int]]:
+        if not self.plan.wanted:  # Nobody is asked, nobody pays.
+            return self.votes.alone(prior), 0.0, [0] * (5 + self.votes.width)
         start = self.start_radius(spending.lessons)
         wanted, before, total = self.plan.wanted, 0.0, 0.0
-        around = self.around(query)
+        around, here = self.around(query), self.votes.here(prior)
         for shell in range(len(SHELLS)):
             if shell != 1:  # the first search is for two shells: most need both
                 near = self.near(around, start * SHELLS[max(shell, 1)] // 64)
-            total += self._noisy_count(near, start, shell, spending, client)
+            total += self._noisy_count(near, start, shell, here, spending, client)
             if total >= wanted:
                 break
             before = max(before, total)
@@ -162,7 +167,6 @@ class LocalLaw(Crowd, AnswerLaw):
         # constant is not biased upwards. Only what votes are divided by is positive.
         evidence = min(total, wanted)
         seen = round(16 * max(evidence, _LEAST_SEEN))
-        here = self.votes.here(prior)
         sums = self.speak(near, radius, here, spending, client)
         released = draw_rounded_gaussian(sums, self.plan.vote_scale, self.source)
         answer = self._learn(spending.lessons, radius, seen / 16, released, prior)
@@ -179,18 +183,16 @@ class LocalLaw(Crowd, AnswerLaw):
     ) -> float:
         """Return the answer that released numbers lead to, and learn from them."""
         votes, released = self.votes, np.asarray(released)
+        lessons.saw_radius(radius, enough=seen >= 0.999 * self.plan.wanted)
         weight = seen * lessons.usual_weight(self.plan.wanted)
         rates, expected = votes.rates(released, prior, weight)
         noise = votes.noise(self.plan.vote_scale, weight)
-        trust = Trust(lessons.slope, lessons.strength, noise)
+        strength = lessons.contradiction if votes.expects else lessons.strength
+        trust = Trust(lessons.slope, strength, noise)
         answer = votes.answer(rates, expected, prior, trust)
-        lessons.saw_radius(radius, enough=seen >= 0.999 * self.plan.wanted)
-        lessons.saw_rates(
-            float(rates @ rates),
-            float(expected @ expected),
-            float(rates @ expected),
-            noise * len(rates),
-        )
+        lessons.saw_rates(rates, expected, noise)
+        if votes.expects:
+            lessons.saw_sign(*votes.contrast(rates, expected, prior), noise)
         lessons.saw_weight(*votes.spoken(seen, released))
         return answer
 

@@ -8,22 +8,36 @@ from reticent.estimators import RoundBudget
 from reticent.prediction.neighbors.crowd import QuestionPlan
 from reticent.prediction.neighbors.votes import LOUDEST, MEAN_WEIGHT, ONE
 
-# Defaults, settled on public tables; none depends on the rows.
+# Defaults, settled on generated tables and on parts of the training rows of public
+# ones; none depends on the rows.
 #: Shares of a unit's budget for the spread of columns, and for the metric.
 SPREAD_SHARE, METRIC_SHARE = 0.03, 0.02
-# The share that a unit, fitted as usual, has left for questions.
-_LEFT = 0.75
+#: The share that learning the prior may use. Whoever it fits worst pays all of it, and
+#: must be able to vote nevertheless: silent minorities would bias all answers.
+PRIOR_SHARE = 0.3
+#: The share of a model that answers alone: all but the spread of columns, and a little
+#: because costs are rounded up.
+RELEASE_SHARE = 1 - SPREAD_SHARE - 0.005
+# The most that being counted once may cost, as a share.
+_COUNT = 0.06
+# The share that the worst fitted unit has left for its first vote, and a usual one for
+# all its votes.
+_LEAST_LEFT = 1 - SPREAD_SHARE - METRIC_SHARE - PRIOR_SHARE - _COUNT
+_LEFT = 0.8
 # The noise of votes, as a part of the weight of who is expected to speak.
 _NOISE = 0.16
 # A unit that is asked several times needs more noise by the root of their number. Far
 # units say less, so a part of that is enough.
-_REPEATED = 0.85
+_REPEATED = 0.9
 _FEWEST = 10.0
+# With fewer units than this over mu, a vote of those near a question says less than a
+# model that all of them pay for with all they have.
+_FEWEST_LOCAL = 20_000.0
 
 
-def prior_share(n_units: int, mu: float) -> float:
-    """Return the share of a unit's budget that learning a prior may use at most."""
-    return min(max(math.sqrt(6_000 / (n_units * mu)), 0.3), 0.9)
+def enough_for_votes(n_units: int, mu: float) -> bool:
+    """Return whether there are units enough to ask those near a question."""
+    return n_units * mu >= _FEWEST_LOCAL
 
 
 def question_plan(
@@ -33,6 +47,7 @@ def question_plan(
     *,
     vote: float,
     acute: bool,
+    client_share: float = 1.0,
 ) -> QuestionPlan:
     """Return the noise of a question, if about this many are asked in all.
 
@@ -48,17 +63,21 @@ def question_plan(
         The size of a usual vote.
     acute : bool
         Whether votes never point apart.
+    client_share : float, default=1.0
+        What one client may use of a unit's budget: enough to be counted and to vote.
     """
-    left = math.sqrt(_LEFT * budget.cap / budget.weight(acute))
+    steps = budget.cap / budget.weight(acute)
     most = max(n_units / 50, _FEWEST)
     wanted = _FEWEST
     while True:
         times = questions * wanted / n_units
-        noise = max(1.1, _REPEATED * math.sqrt(times)) * vote / left
+        once = vote / math.sqrt(min(_LEAST_LEFT, (1 - _COUNT) * client_share) * steps)
+        noise = max(once, _REPEATED * vote * math.sqrt(times / (_LEFT * steps)))
         if noise / (MEAN_WEIGHT * wanted) <= _NOISE or wanted >= most:
             break
         wanted = min(wanted * 1.1, most)
     count = wanted * min(max(0.3 * times**0.25, 0.2), 0.4)
+    count = max(count, math.sqrt(1 / (_COUNT * client_share * budget.cap)))
     return QuestionPlan(
         wanted=wanted,
         vote_scale=math.ceil(noise * ONE * LOUDEST),

@@ -19,7 +19,7 @@ from reticent.estimators import (
     check_bounds,
     checked_targets,
 )
-from reticent.prediction.neighbors.base import LocalPredictor
+from reticent.prediction.neighbors.base import FLOATS, LocalPredictor
 from reticent.prediction.neighbors.votes import ONE, Numbers, Votes
 
 
@@ -34,8 +34,10 @@ class PrivateNeighborsRegressor(RegressorMixin, LocalPredictor):
     bounds : (float, float), default=(0.0, 1.0)
         Public bounds on the target, known without looking at the data. Targets and
         answers outside are clipped.
-    columns, relation, questions, prior, client_share, constant_time, random_state
+    columns, relation, questions, prior, local, client_share, constant_time
         As for `PrivateNeighborsClassifier`.
+    random_state : int, RandomState instance or None, default=None
+        As there, too.
 
     Attributes
     ----------
@@ -43,6 +45,8 @@ class PrivateNeighborsRegressor(RegressorMixin, LocalPredictor):
         What the fit and all answers promise together.
     n_units_ : int
         Number of privacy units.
+    local_ : bool
+        Whether units near a question vote; if not, the released model answers.
 
     Guarantee
     ---------
@@ -74,7 +78,9 @@ class PrivateNeighborsRegressor(RegressorMixin, LocalPredictor):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Numbers and codes of levels; NaN is a missing value.
+            Numbers and codes of levels; NaN is a missing value. Floats may lie in a
+            file that is mapped into memory: only their codes, two bytes each, are
+            kept.
         y : array-like of shape (n_rows,)
             Numbers.
         units : array-like of shape (n_rows,), default=None
@@ -82,7 +88,7 @@ class PrivateNeighborsRegressor(RegressorMixin, LocalPredictor):
         """
         low, high = check_bounds(self.bounds)
         X = validate_data(
-            self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=True
+            self, X, dtype=FLOATS, ensure_all_finite="allow-nan", reset=True
         )
         y = checked_targets(y)
         scaled = np.clip((y - low) / (high - low), 0.0, 1.0) * 2 - 1

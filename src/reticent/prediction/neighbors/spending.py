@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
+from reticent._arrays import Floats
 from reticent.errors import InvalidParameterError, NotDeployableError
 from reticent.mechanisms import UnitFilter
 from reticent.prediction.neighbors.votes import MEAN_WEIGHT
@@ -106,47 +108,49 @@ class Lessons:
         How many questions found enough units.
     start : float
         Logarithm of the square of the radius that suits a usual question.
-    seen, expected, fourth : float
-        Sums over questions, by weight: of one, of squares of what the model expects,
-        and of squares of these.
-    said, both, product : float
-        Sums of squares of rates, less what noise adds to them; of those times the
-        squares of what is expected; and of rates times what is expected.
-    error : float
-        Variance of the noise in `said`.
+    seen, said, error : float
+        Sums over questions, by weight: of one, of squares of rates less what noise
+        adds to them, and of the variance of that.
+    expected, product : float
+        Sums of squares of what the model expects, and of rates times that.
     counted, spoke : float
         How many units were counted, and the weight of those who spoke.
+    fits : ndarray of float
+        How well each of some strengths explains how often votes contradict the model.
     """
 
     _ORDER = (
         "asked",
         "start",
         "seen",
-        "expected",
-        "fourth",
         "said",
-        "both",
-        "product",
         "error",
+        "expected",
+        "product",
         "counted",
         "spoke",
     )
     asked: float
     start: float
     seen: float
-    expected: float
-    fourth: float
     said: float
-    both: float
-    product: float
     error: float
+    expected: float
+    product: float
     counted: float
     spoke: float
 
     def __init__(self, *numbers: float) -> None:
-        given = numbers or (0.0, _FIRST_START) + (0.0,) * 9
-        for name, number in zip(self._ORDER, given, strict=True):
+        count = len(self._ORDER)
+        if not numbers:
+            numbers = (0.0, _FIRST_START) + (0.0,) * (count - 2 + len(_STRENGTHS))
+        for name, number in zip(self._ORDER, numbers[:count], strict=True):
             setattr(self, name, float(number))
+        self.fits = np.array(numbers[count:], dtype=np.float64)
+        if self.fits.shape != _STRENGTHS.shape:
+            raise InvalidParameterError(
+                f"lessons are {count + len(_STRENGTHS)} numbers; got {len(numbers)}."
+            )
 
     def copy(self) -> Lessons:
         """Return an independent copy."""
@@ -154,7 +158,8 @@ class Lessons:
 
     def as_list(self) -> list[float]:
         """Return plain data for JSON."""
-        return [float(getattr(self, name)) for name in self._ORDER]
+        own = [float(getattr(self, name)) for name in self._ORDER]
+        return own + self.fits.tolist()
 
     @property
     def slope(self) -> float:
@@ -164,21 +169,18 @@ class Lessons:
 
     @property
     def strength(self) -> float:
-        """A cautious estimate of the variance of local rates around the model.
+        """A cautious estimate of the variance of rates that nothing is expected of."""
+        rest = self.said - math.sqrt(self.error)
+        return min(max(rest / (self.seen + _GUESSES), _LEAST_STRENGTH), 4.0)
 
-        The weight of who speaks varies, by which rates vary the more the larger they
-        are expected to be. So the variance is that where the model expects nothing:
-        the intercept of a line through squares of rates.
+    @property
+    def contradiction(self) -> float:
+        """The variance of rates around the model that explains contradictions best.
+
+        Only signs enter: the weight of who speaks varies, and with it the size of
+        rates, whether or not the model is right.
         """
-        seen = max(self.seen, 1e-9)
-        spread = self.fourth - self.expected**2 / seen
-        incline = 0.0
-        if spread > 1e-6 * seen:
-            incline = (self.both - self.expected * self.said / seen) / spread
-        wider = math.sqrt(max(self.fourth, 1e-12) / max(spread, 1e-12))
-        error = math.sqrt(self.error) * (min(wider, 10.0) if incline else 1.0)
-        rest = self.said - incline * self.expected - error
-        return min(max(rest / (seen + _GUESSES), _LEAST_STRENGTH), 4.0)
+        return float(_STRENGTHS[int(np.argmax(self.fits - _DOUBT))])
 
     def usual_weight(self, wanted: float) -> float:
         """Return the weight of a counted unit, at first a guess."""
@@ -198,18 +200,22 @@ class Lessons:
         pace = max(1 / (self.asked + 1), 0.02)
         self.start += pace * (math.log(max(radius, 1)) - self.start)
 
-    def saw_rates(
-        self, said: float, expected: float, product: float, noise: float
-    ) -> None:
-        """Learn from squares of rates, of which `noise` is noise."""
-        weight = 1 / (1 + noise) ** 2
+    def saw_rates(self, rates: Floats, expected: Floats, noise: float) -> None:
+        """Learn from rates, each with noise of this variance."""
+        weight = 1 / (1 + noise * len(rates)) ** 2
+        squares, noise = float(expected @ expected), noise * len(rates)
         self.seen += weight
-        self.expected += weight * expected
-        self.fourth += weight * expected**2
-        self.said += weight * (said - noise)
-        self.both += weight * (said - noise) * expected
-        self.product += weight * product
-        self.error += weight**2 * (2 * noise**2 + 4 * noise * expected)
+        self.said += weight * (float(rates @ rates) - noise)
+        self.error += weight**2 * (2 * noise**2 + 4 * noise * squares)
+        self.expected += weight * squares
+        self.product += weight * float(rates @ expected)
+
+    def saw_sign(self, said: float, expected: float, noise: float) -> None:
+        """Learn from whether votes contradict the model, by each strength."""
+        known = abs(self.slope * expected)
+        agrees = known if (said > 0) == (expected > 0) else -known
+        self.fits += log_ndtr(agrees / np.sqrt(noise + _STRENGTHS))
+        self.fits -= self.fits.max()
 
     def saw_weight(self, counted: float, spoke: float) -> None:
         """Learn how much weight counted units have."""
@@ -218,6 +224,9 @@ class Lessons:
 
 
 _LEAST_STRENGTH = 1e-4
+_STRENGTHS = np.geomspace(1e-4, 1.0, 25)
+# At first the model is right: contradictions must outweigh this.
+_DOUBT = 0.5 * np.arange(25)
 # Before questions teach more, this many are guessed at.
 _GUESSES = 20
 # Logarithm of the square of a radius that reaches hardly anybody.

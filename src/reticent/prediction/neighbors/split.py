@@ -63,7 +63,7 @@ class SplitSpending:
         parts = [Spending.from_bytes(content) for content in self.call("read")]
         spent = np.concatenate([part.spent for part in parts])
         whole = Spending(spent, parts[0].account.cap, self.lessons)
-        for name in {name for part in parts for name in part.clients}:
+        for name in dict.fromkeys(name for part in parts for name in part.clients):
             cap = next(part.clients[name].cap for part in parts if name in part.clients)
             own = [
                 part.clients[name].spent
@@ -145,10 +145,16 @@ class SplitLaw(LocalLaw):
         return around, radius
 
     def count(
-        self, near: Any, start: int, shell: int, spending: Any, client: str | None
+        self,
+        near: Any,
+        start: int,
+        shell: int,
+        here: int,
+        spending: Any,
+        client: str | None,
     ) -> int:
         """Add up the counts of all workers."""
-        return sum(spending.call("count", *near, start, shell, client))
+        return sum(spending.call("count", *near, start, shell, here, client))
 
     def speak(
         self, near: Any, radius: int, here: int, spending: Any, client: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -18,12 +19,8 @@ Float = NDArray[np.float64]
 #: A vote of one, in whole numbers, and the loudest weight that it is multiplied by.
 ONE = 1024
 LOUDEST = 64
-# Units speak as loudly as they can up to a part of the radius. A unit must be able to
-# pay for its loudest vote, so a weight that falls from the middle on would leave most
-# of what it can pay unused.
-_FLAT = 2
 #: The weight of a unit within the radius, on average in four dimensions.
-MEAN_WEIGHT = 0.58
+MEAN_WEIGHT = 1 / 3
 # Beside its vote a unit tells its weight, this loudly: it costs little, and the sum
 # over many questions says how much weight a counted unit has.
 _QUIET = ONE // 8
@@ -102,10 +99,6 @@ class Votes(Locked, ABC):
         """Return what contributions cost, in squares of a norm."""
 
     @abstractmethod
-    def usual_square(self, budget: RoundBudget) -> float:
-        """Return what a usual contribution costs."""
-
-    @abstractmethod
     def rates(self, released: Int, prior: Float, weight: float) -> tuple[Float, Float]:
         """Return what was said per weight, and what the model expects of that."""
 
@@ -114,6 +107,23 @@ class Votes(Locked, ABC):
         self, rates: Float, expected: Float, prior: Float, trust: Trust
     ) -> float:
         """Return the answer: the place of a label, or a number."""
+
+    def alone(self, prior: Float) -> float:
+        """Return the answer of the released model."""
+        rates, expected = self.rates(np.zeros(self.width, np.int64), prior, 1.0)
+        return self.answer(rates, expected, prior, Trust(1.0, 0.0, 1.0))
+
+    #: Whether the model expects rates that votes can contradict.
+    expects = True
+
+    def contrast(
+        self, rates: Float, expected: Float, prior: Float
+    ) -> tuple[float, float]:
+        """Return by how much the model's first label leads, as said and as expected.
+
+        In the scale of one rate.
+        """
+        return float(rates[0]), float(expected[0])
 
     def noise(self, scale: float, weight: float) -> float:
         """Return the variance of a rate: of the noise, and of labels around it."""
@@ -127,8 +137,8 @@ class Votes(Locked, ABC):
         return 0.0, 0.0
 
     def loudness(self, squares: Int, radius: int) -> Int:
-        """Return weights that fall to zero at the radius, from half its square on."""
-        return np.clip((_FLAT * LOUDEST * (radius - squares)) // radius, 0, LOUDEST)
+        """Return weights that fall to zero at the radius, and stay there."""
+        return np.maximum((LOUDEST * (radius - squares)) // radius, 0)
 
     def prior_of(self, model: PartitionModel | None, codes: Codes) -> Float:
         """Return what the model expects at queries, of shape (n_queries, n_scores)."""
@@ -174,10 +184,6 @@ class TwoLabels(Votes):
         """Return what contributions cost; they may point apart."""
         weight = budget.weight(acute=False)
         return weight * said[:, 0].astype(np.float64) ** 2
-
-    def usual_square(self, budget: RoundBudget) -> float:
-        """Return what a usual contribution costs."""
-        return budget.weight(acute=False) * 0.15 * (ONE * LOUDEST) ** 2
 
     def rates(self, released: Int, prior: Float, weight: float) -> tuple[Float, Float]:
         """Return how much more often the second label was voted for than half."""
@@ -226,10 +232,6 @@ class ManyLabels(Votes):
         """Return what contributions cost."""
         return np.asarray((said.astype(np.float64) ** 2).sum(axis=1))
 
-    def usual_square(self, budget: RoundBudget) -> float:
-        """Return what a usual contribution costs."""
-        return 0.4 * (ONE * LOUDEST) ** 2
-
     def rates(self, released: Int, prior: Float, weight: float) -> tuple[Float, Float]:
         """Return how much more often labels were voted for than on average."""
         said = released / (ONE * LOUDEST * weight)
@@ -240,6 +242,15 @@ class ManyLabels(Votes):
     ) -> float:
         """Return the label with most votes, those of the model included."""
         return float(np.argmax(trust.weigh(rates, expected)))
+
+    def contrast(
+        self, rates: Float, expected: Float, prior: Float
+    ) -> tuple[float, float]:
+        """Return by how much the model's first label leads its second."""
+        second, first = np.argsort(prior, kind="stable")[-2:]
+        root = math.sqrt(2.0)
+        said = float(rates[first] - rates[second]) / root
+        return said, float(expected[first] - expected[second]) / root
 
     def prior_of(self, model: PartitionModel | None, codes: Codes) -> Float:
         """Return the model's probabilities, which add up to one."""
@@ -263,6 +274,7 @@ class Numbers(Votes):
     high: float = 1.0
     clip: float = 0.5
 
+    expects = False  # of a residual
     _nothing = 0.0
     _variance = _RESIDUAL_VARIANCE
 
@@ -287,10 +299,6 @@ class Numbers(Votes):
     def spoken(self, seen: float, released: Int) -> tuple[float, float]:
         """Return how many were counted and the noisy weight of those who spoke."""
         return seen, float(released[1]) / (_QUIET * LOUDEST)
-
-    def usual_square(self, budget: RoundBudget) -> float:
-        """Return what a usual contribution costs."""
-        return (0.03 * budget.weight(acute=False) + 0.02) * (ONE * LOUDEST) ** 2
 
     def rates(self, released: Int, prior: Float, weight: float) -> tuple[Float, Float]:
         """Return the mean residual; the model expects none."""

@@ -59,11 +59,13 @@ class CrowdWorker:
         reach: int,
         start: int,
         shell: int,
+        here: int,
         client: str | None,
     ) -> int:
         """Charge own units for being counted; return how many there are."""
         near = self._near(query, reach)
-        return self._crowd.count(near, start, shell, self._states[state], client)
+        spending = self._states[state]
+        return self._crowd.count(near, start, shell, here, spending, client)
 
     def speak(
         self,
