@@ -111,6 +111,13 @@ def test_numbers_last_too(run):
     assert 0 <= ask(run, 3)["answers"][0] <= 10
 
 
+def test_a_fit_says_whether_records_near_a_question_vote(run):
+    assert "A released model answers" in run.fit()
+    assert ask(run, 41)["evidence"] == [0.0]
+    said = run.fit("--local", "always", "--replace")
+    assert "A released model answers" not in said
+
+
 def test_answers_without_evidence_can_be_withheld(run):
     run.fit()
     assert ask(run, 41, "--abstain-below", "1000000")["answers"] == [None]
@@ -150,23 +157,17 @@ def test_an_older_ledger_is_refused(run, tmp_path, monkeypatch):
         ["--shards", "3"],
         ["--learner", "linear"],
         ["--relation", "add-remove"],
+        ["--local", "perhaps"],
     ],
 )
 def test_options_that_contradict_are_refused(run, words):
     run.fit(*words, ok=False)
 
 
-def test_the_relation_is_for_lasting_answers(run, files):
-    said = run(
-        "fit",
-        files / "rows.csv",
-        "--schema",
-        files / "sick.json",
-        "--relation",
-        "zero-out",
-        ok=False,
-    )
-    assert "--lasting" in said
+@pytest.mark.parametrize("words", [["--relation", "zero-out"], ["--local", "always"]])
+def test_some_options_are_for_lasting_answers(run, files, words):
+    start = ["fit", files / "rows.csv", "--schema", files / "sick.json"]
+    assert "--lasting" in run(*start, *words, ok=False)
 
 
 def test_other_models_do_not_abstain_and_are_not_charged_for_it(run, files):

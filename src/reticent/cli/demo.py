@@ -62,7 +62,12 @@ def demo(
     schema = Schema.read(files.schema)
     output.note("fitting on 5,000 census rows ...")
     options = FitOptions(
-        name="income", dataset="census", epsilon=1.0, budget=1.0, lasting=True
+        name="income",
+        dataset="census",
+        epsilon=1.0,
+        budget=1.0,
+        lasting=True,
+        local="always",
     )
     model = train_and_store(place, files.data, schema, options)
     key, _ = place.new_key("demo", Role.ADMIN)

@@ -22,6 +22,7 @@ from reticent.cli.output import Output
 from reticent.guarantees import in_plain_words
 from reticent.home import (
     LEARNERS,
+    LOCAL,
     RELATIONS,
     DatasetBudget,
     FitOptions,
@@ -51,6 +52,13 @@ Relation = Annotated[
     str,
     typer.Option(
         help=f"What the total of lasting answers is about: {' or '.join(RELATIONS)}."
+    ),
+]
+Local = Annotated[
+    str,
+    typer.Option(
+        help="Whether records near a question vote on lasting answers: "
+        f"{', '.join(LOCAL)}. auto decides by their number."
     ),
 ]
 Public = Annotated[
@@ -118,6 +126,7 @@ def fit(
     release: Release = False,
     lasting: Lasting = False,
     relation: Relation = RELATIONS[0],
+    local: Local = LOCAL[0],
     public: Public = None,
     epsilon: Epsilon = 1.0,
     budget: BudgetOption = None,
@@ -165,6 +174,7 @@ def fit(
         release=release,
         lasting=lasting,
         relation=relation,
+        local=local,
         public=public,
         shards=shards,
         jobs=jobs,
@@ -191,6 +201,11 @@ def _report(
             f"{options.name}: this total was charged to the dataset "
             f"{options.dataset!r}. Its answers are free, and there is no limit to them."
         )
+        if not model.local_:
+            lines.append(
+                "A released model answers, without evidence: a vote of the records "
+                "near a question would say less. --local always lets them vote."
+            )
     elif options.releases or known is None:
         lines.append(
             f"{options.name}: released, and charged to the dataset "

@@ -17,7 +17,7 @@ from reticent.home.consensus_sessions import ConsensusSession
 from reticent.home.dataset_budgets import DatasetBudget
 from reticent.home.erasure import Erasure, erase_unit
 from reticent.home.evaluations import METRICS, evaluate_model, evaluation_history
-from reticent.home.fit_options import LEARNERS, RELATIONS, FitOptions
+from reticent.home.fit_options import LEARNERS, LOCAL, RELATIONS, FitOptions
 from reticent.home.home import DEFAULT_HOME, Home
 from reticent.home.key_tables import SQLKeys
 from reticent.home.lasting_sessions import LastingSession
@@ -50,6 +50,7 @@ from reticent.home.tune_and_store import Tuning, tune_and_store
 __all__ = [
     "DEFAULT_HOME",
     "LEARNERS",
+    "LOCAL",
     "METRICS",
     "RELATIONS",
     "BudgetSettings",

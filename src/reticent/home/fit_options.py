@@ -9,7 +9,10 @@ from reticent._text import checked_name
 from reticent.errors import InvalidParameterError
 from reticent.estimators import RELATIONS
 
-__all__ = ["LEARNERS", "RELATIONS", "FitOptions"]
+__all__ = ["LEARNERS", "LOCAL", "RELATIONS", "FitOptions"]
+
+#: Whether records near a question vote on lasting answers.
+LOCAL = ("auto", "always", "never")
 
 LEARNERS = ("boosting", "linear")
 
@@ -39,6 +42,9 @@ class FitOptions:
         question.
     relation : {"replace-one", "zero-out"}, default="replace-one"
         What the total of lasting answers is about.
+    local : {"auto", "always", "never"}, default="auto"
+        Whether records near a question vote on lasting answers; by their number, or
+        as you say.
     public : Path or None, default=None
         Public rows without labels: a student of private answers about them is
         released.
@@ -65,6 +71,7 @@ class FitOptions:
     release: bool = False
     lasting: bool = False
     relation: str = RELATIONS[0]
+    local: str = LOCAL[0]
     public: Path | None = None
     shards: int | None = None
     jobs: int | None = None
@@ -84,6 +91,10 @@ class FitOptions:
             raise InvalidParameterError(
                 f"relation={self.relation!r} must be one of {', '.join(RELATIONS)}."
             )
+        if self.local not in LOCAL:
+            raise InvalidParameterError(
+                f"local={self.local!r} must be one of {', '.join(LOCAL)}."
+            )
         self._check_lasting()
 
     def _check_lasting(self) -> None:
@@ -98,6 +109,10 @@ class FitOptions:
         if not self.lasting and self.relation != RELATIONS[0]:
             raise InvalidParameterError(
                 f"relation={self.relation!r} is for lasting answers (--lasting)."
+            )
+        if not self.lasting and self.local != LOCAL[0]:
+            raise InvalidParameterError(
+                f"local={self.local!r} is for lasting answers (--lasting)."
             )
 
     @property

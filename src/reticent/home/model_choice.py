@@ -62,6 +62,7 @@ def lasting_predictor(
     facts: dict[str, Any] = {
         "columns": list(schema.columns.values()),
         "relation": options.relation,
+        "local": options.local,
     }
     target = schema.label
     encoder = Encoder(schema, style="ordinal")

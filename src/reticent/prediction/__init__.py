@@ -58,7 +58,7 @@ from reticent.prediction.neighbors.regressor import PrivateNeighborsRegressor
 from reticent.prediction.neighbors.spending import Lessons, Spending
 from reticent.prediction.neighbors.split import SplitLaw, split_over
 from reticent.prediction.neighbors.votes import ManyLabels, Numbers, TwoLabels, Votes
-from reticent.prediction.neighbors.workers import DaskWorkers, RayWorkers, Workers
+from reticent.prediction.neighbors.workers import CrowdWorkers, DaskWorkers, RayWorkers
 from reticent.prediction.queries import canonical_rows
 from reticent.prediction.selection.relabeling import RelabelingClassifier
 from reticent.prediction.selection.relabeling_rules import (
@@ -97,6 +97,7 @@ __all__ = [
     "Axis",
     "BoundedAnswers",
     "ConsensusInterface",
+    "CrowdWorkers",
     "DaskWorkers",
     "DrawAt",
     "EvidencePoint",
@@ -141,7 +142,6 @@ __all__ = [
     "VoteRule",
     "Votes",
     "VotingLaw",
-    "Workers",
     "answer",
     "answer_async",
     "answered_in_memory",

@@ -186,6 +186,7 @@ class NeighborsKind:
         found = self.predictor()
         found.law_ = law
         found.n_units_ = len(law.fitted)
+        found.local_ = law.plan.wanted > 0
         found.n_features_in_ = len(law.columns)
         if law.classes is not None:
             found.classes_ = law.classes

@@ -144,11 +144,7 @@ class LocalPredictor(LawfulPredictor):
     ) -> None:
         """Release what shapes the questions, and make the law."""
         owner = type(self).__name__
-        if self.local == "never" and not self.prior:
-            raise InvalidParameterError(
-                f"{owner}(prior=False, local='never') could not answer: without a "
-                "released model, units near a question must vote."
-            )
+        self._check_somebody_answers()
         epsilon = positive(owner, "epsilon", self.epsilon)
         budget = RoundBudget.of(owner, epsilon, float(self.delta), str(self.relation))
         questions = whole(owner, "questions", self.questions)
@@ -211,6 +207,13 @@ class LocalPredictor(LawfulPredictor):
         if not local:
             return model, plain_metric(codes)
         return model, released_metric(rows, codes, model, rounds, share=METRIC_SHARE)
+
+    def _check_somebody_answers(self) -> None:
+        if self.local == "never" and not self.prior:
+            raise InvalidParameterError(
+                f"{type(self).__name__}(prior=False, local='never') could not answer: "
+                "without a released model, units near a question must vote."
+            )
 
     def _is_local(self, n_units: int, budget: RoundBudget) -> bool:
         """Return whether units near a question vote, by public facts."""

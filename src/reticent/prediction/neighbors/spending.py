@@ -225,8 +225,8 @@ class Lessons:
 
 _LEAST_STRENGTH = 1e-4
 _STRENGTHS = np.geomspace(1e-4, 1.0, 25)
-# At first the model is right: contradictions must outweigh this.
-_DOUBT = 0.5 * np.arange(25)
+# Before votes say more, rates differ from the model by about a sixth.
+_DOUBT = 0.5 * np.abs(np.arange(25) - 15)
 # Before questions teach more, this many are guessed at.
 _GUESSES = 20
 # Logarithm of the square of a radius that reaches hardly anybody.

@@ -89,7 +89,7 @@ class CrowdWorker:
         return self._last[1]
 
 
-class Workers(Protocol):
+class CrowdWorkers(Protocol):
     """Where crowds live: each in a process of its own, for as long as it is asked."""
 
     @property
