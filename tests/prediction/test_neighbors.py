@@ -326,7 +326,7 @@ EXPECTED_FAILURES = {
 
 @estimator_checks.parametrize_with_checks(
     [
-        PrivateNeighborsClassifier(500.0, delta=0.1, prior=False, questions=1),
+        PrivateNeighborsClassifier(500.0, delta=0.1, prior=False, questions=300),
         OnFewRows(500.0, delta=0.1, bounds=(-3, 3), prior=False, questions=1),
     ],
     expected_failed_checks=lambda model: EXPECTED_FAILURES[type(model)],
