@@ -32,6 +32,30 @@ def commands(page: Path) -> list[str]:
     return [line for line in found if not OF_THE_CHECKOUT.match(line)]
 
 
+def printed(page: Path) -> list[str]:
+    """Return the lines that a page shows as output; ... stands for anything."""
+    found = []
+    for block in FENCE.findall(page.read_text(encoding="utf-8")):
+        lines = re.sub(r"\\\n>?", "", block).splitlines()
+        found += [line for line in lines if not line.startswith("$ ")]
+    return [line.rstrip() for line in found if line.strip(" .")]
+
+
+def not_said(lines: list[str], text: str) -> list[str]:
+    """Return the lines that are nowhere in a text."""
+    patterns = (re.escape(line).replace(r"\.\.\.", ".*") for line in lines)
+    return [
+        line
+        for line, pattern in zip(lines, patterns, strict=True)
+        if not re.search(f"^{pattern}$", text, re.MULTILINE)
+    ]
+
+
+def test_an_output_that_is_not_printed_is_noticed():
+    assert not not_said(["a ... c", "x."], "a b c\nx.\n")
+    assert not_said(["a ... d", "xy"], "a b c\nx.\n") == ["a ... d", "xy"]
+
+
 EXPORT = "reticent demo --export ."
 # What a reader of these pages has already.
 TAKEN_FOR_GRANTED = {
@@ -61,6 +85,10 @@ TAKEN_FOR_GRANTED = {
         "cp adult.csv held-out.csv",
     ],
     "docs/howto/tune.md": [EXPORT],
+    "docs/howto/home.md": [
+        EXPORT,
+        "reticent fit adult.csv --schema adult.json --name income --learner linear",
+    ],
 }
 # A server may take a while to start, and an error from it is an error.
 CURL = (
@@ -133,6 +161,7 @@ def test_commands_in_pages_run(page, tmp_path, monkeypatch, warm):
     lines = [*TAKEN_FOR_GRANTED.get(name_of(page), ()), *commands(page)]
     done = run_page(lines, tmp_path, *([] if name_of(page) == COLD else [warm]))
     assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-3000:]
+    assert not not_said(printed(page), done.stdout + done.stderr)
     assert "Traceback" not in done.stderr
 
 

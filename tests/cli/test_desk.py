@@ -284,3 +284,21 @@ def test_one_shard_and_three_labels_are_audited(capsys, tmp_path, monkeypatch):
             main(words.split())
         assert ended.value.code == 0, capsys.readouterr()
     assert "Nothing refuted" in capsys.readouterr().out
+
+
+def test_every_command_can_print_json():
+    import typer
+
+    from reticent.cli.main import app
+
+    def leaves(command, path):
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            yield path, {opt for p in command.params for opt in p.opts}
+            return
+        for name, sub in inner.items():
+            yield from leaves(sub, f"{path} {name}")
+
+    found = dict(leaves(typer.main.get_command(app), "reticent"))
+    assert len(found) >= 30
+    assert {path for path, options in found.items() if "--json" not in options} == set()

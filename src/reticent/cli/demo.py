@@ -23,6 +23,7 @@ from reticent.cli.output import Output
 from reticent.cli.serve import service_runner
 from reticent.datasets import adult_sample_files, load_adult_sample
 from reticent.errors import ReticentError
+from reticent.guarantees import in_plain_words
 from reticent.home import FitOptions, Home, Role, train_and_store
 from reticent.schemas import Schema
 
@@ -110,6 +111,7 @@ def _conversation(
         "",
         "What all answers together promise, however many, and why:",
         str(model.certificate_),
+        in_plain_words(model.certificate_, about="one row"),
         "",
         "What was spent, before and after the answers:",
         *_spent(before),

@@ -12,6 +12,7 @@ import typer
 from reticent.cli.options import AsJson
 from reticent.cli.output import Output
 from reticent.errors import InvalidParameterError
+from reticent.guarantees import Budget, in_plain_words
 from reticent.planning import Plan
 from reticent.planning import plan as make_plan
 from reticent.schemas import NumericTarget, Schema
@@ -96,8 +97,9 @@ def plan(
     if plot is not None:
         found.plot(plot)
         output.note(f"drawn: {plot}")
+    meaning = in_plain_words(Budget(epsilon, delta))
     output.result(
-        json.loads(found.to_json()), [*str(found).splitlines(), *_next(found)]
+        json.loads(found.to_json()), [*str(found).splitlines(), meaning, *_next(found)]
     )
 
 

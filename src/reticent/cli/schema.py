@@ -36,6 +36,9 @@ schema_app = typer.Typer(
     no_args_is_help=True,
 )
 
+# Levels of a column that a table shows.
+_SHOWN = 4
+
 Out = Annotated[Path, typer.Option("--out", "-o", help="Where to write it.")]
 Force = Annotated[
     bool, typer.Option("--force", help="Replace a file that is there already.")
@@ -171,6 +174,8 @@ def described(schema: Schema) -> list[str]:
         missing = "yes" if spec.missing else "no"
         kind = "number" if isinstance(spec, Numeric) else "category"
         rows.append((name, kind, _allowed(spec), missing, _source(schema, name)))
+    if not schema.readings:
+        rows = [row[:-1] for row in rows]
     lines = aligned(rows)
     lines.append("")
     if isinstance(schema.label, ClassLabel):
@@ -198,8 +203,9 @@ def protected(schema: Schema) -> str:
 
 def _allowed(spec: Any) -> str:
     if isinstance(spec, Categorical):
-        shown = ", ".join(map(str, spec.levels[:8]))
-        more = f" and {len(spec.levels) - 8} more" if len(spec.levels) > 8 else ""
+        shown = ", ".join(map(str, spec.levels[:_SHOWN]))
+        rest = len(spec.levels) - _SHOWN
+        more = f" and {rest} more" if rest > 0 else ""
         return shown + more + (", or others" if spec.other else "")
     text = f"{plain_number(spec.low)} to {plain_number(spec.high)}"
     if spec.transform != "none":
