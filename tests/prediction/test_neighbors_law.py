@@ -238,6 +238,25 @@ def test_in_constant_time_everybody_is_looked_at():
         assert np.array_equal(units, np.arange(len(law.fitted)))
 
 
+@pytest.mark.parametrize("constant_time", [False, True])
+def test_a_unit_without_rows_says_nothing_and_others_pay_once(constant_time):
+    # As many rows as units, but one unit was erased and another has two rows.
+    law = fitted("two").law_
+    unit = law.unit.copy()
+    unit[1] = 0
+    law = dataclasses.replace(law, unit=unit, constant_time=constant_time)
+    units, squares, rows = law.near(law.around(law.codes[0]), 1 << 30)
+    assert units.tolist() == [0, *range(2, N)]
+    assert (rows[0], squares[0]) == (0, 0)
+    spending = law.start()
+    law.speak((units, squares, rows), 1 << 30, ONE // 2, spending, None)
+    paid = spending.spent.astype(int) - law.fitted
+    assert paid[1] == 0 < paid[0]
+    parts = law.split(3)
+    assert sum(len(part.fitted) for part in parts) == N
+    assert sum(len(part.unit) for part in parts) == N
+
+
 def mean_evidence(law, spent, count):
     """Return the mean evidence of questions to units that have spent this."""
     settled = Lessons()

@@ -269,9 +269,8 @@ def _within(values: NDArray[Any], n: int) -> bool:
 
 
 def _unit_after_unit(unit: NDArray[Any], n_units: int) -> bool:
-    """Whether every unit has rows, and they stand together in order."""
-    steps = np.diff(unit, prepend=-1, append=n_units)
-    return bool(((steps == 0) | (steps == 1)).all())
+    """Whether rows stand unit by unit; a unit that was erased has none."""
+    return _within(unit, n_units) and bool((np.diff(unit) >= 0).all())
 
 
 def _check_rows(arrays: Mapping[str, NDArray[Any]], columns: CodedColumns) -> None:

@@ -193,26 +193,27 @@ class Crowd(Locked):
     @cached_property
     def _one_row_per_unit(self) -> bool:
         # Both ways find the same units; with several rows per unit it takes longer.
-        return len(self.unit) == len(self.fitted)
+        return bool((np.diff(self.unit) > 0).all())
 
     @cached_property
     def _columns(self) -> Codes:
         return np.ascontiguousarray(self.codes.T)
 
     @cached_property
-    def _starts(self) -> Int:
-        """The first row of each unit."""
-        return np.searchsorted(self.unit, np.arange(len(self.fitted)))
+    def _starts(self) -> tuple[Int, Int]:
+        """The units that have rows, and the first row of each."""
+        return np.unique(self.unit, return_index=True)
 
     def _everybody(self, around: Around) -> Near:
-        """Return all units, by the same work whatever the rows are."""
+        """Return all units that have rows, by the same work whatever the rows are."""
+        units, starts = self._starts
         squares = np.zeros(len(self.unit), dtype=np.int64)
         for column, table in zip(self._columns, around, strict=True):
             squares += np.take(table, column)
         # The nearest row of each unit, the first of them: rows are sorted by unit.
         keys = squares << 32 | np.arange(len(squares))
-        least = np.minimum.reduceat(keys, self._starts)
-        return np.arange(len(least)), least >> 32, least & (1 << 32) - 1
+        least = np.minimum.reduceat(keys, starts)
+        return units, least >> 32, least & (1 << 32) - 1
 
     @cached_property
     def _prices(self) -> tuple[float, float]:
