@@ -8,9 +8,10 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from benchmarks.studies import release, release_peers, release_table
+from benchmarks.studies import release, release_peers, release_table, student_release
 from benchmarks.studies.release_boosting import RandomBoosting
 from reticent.guarantees import gaussian_ratio
+from reticent.planning import plan
 from reticent.schemas import Numeric
 
 
@@ -115,3 +116,19 @@ def test_boosting_by_hand_learns_and_its_noise_covers_a_replaced_row(labels):
     change = {None: 1.0, 2: np.sqrt(4 + 1 / 16), 3: np.sqrt(8 + 3 / 16)}[labels]
     mu = gaussian_ratio(50.0, 1e-6)
     assert model.noise == pytest.approx(change * np.sqrt(40) / mu)
+
+
+def test_the_table_of_students_is_the_results():
+    text = student_release.PAGE.read_text("utf-8")
+    found = json.loads(student_release.RESULTS.read_text("utf-8"))
+    shown = text.partition(student_release.BEGIN)[2].partition(student_release.END)[0]
+    assert shown == student_release.table(found)
+    for one in found.values():
+        votes = [mean for who, mean in one["accuracy"].items() if "votes" in who]
+        best = one["accuracy"]["released default"]["mean"]
+        assert all(each["mean"] < best for each in votes)
+
+
+def test_the_planner_offers_no_students():
+    found = plan("classification", 100_000, 1.0, delta=1e-6, queries=100, public=5_000)
+    assert not [option.method for option in found.options if "student" in option.method]

@@ -25,6 +25,12 @@ def build(kind, d):
         from reticent.learners import NoisyGradientClassifier
 
         return NoisyGradientClassifier(1.0, delta=1e-6, classes=[0, 1])
+    if kind == "tabular":
+        from reticent.learners import PrivateTabularClassifier
+
+        return PrivateTabularClassifier(
+            1.0, classes=[0, 1], columns=list(zip(low, high, strict=True))
+        )
     if kind == "sklearn":
         from sklearn.linear_model import LogisticRegression
 

@@ -14,7 +14,6 @@ from reticent.planning.consensus import ConsensusMethod, StableLinearMethod
 from reticent.planning.local import LocalMethod
 from reticent.planning.planned_method import PlannedMethod
 from reticent.planning.releasing import LinearReleaseMethod
-from reticent.planning.student import StudentMethod
 
 _ALL: tuple[PlannedMethod, ...] = (
     VoteMethod("trees"),
@@ -32,8 +31,6 @@ _ALL: tuple[PlannedMethod, ...] = (
         for kind in ("gradient", "objective", "output")
         for basis in ("linear", "splines")
     ),
-    StudentMethod("trees"),
-    StudentMethod("linear"),
     PublicCoverMethod(),
     PublicPointsMethod(),
 )
