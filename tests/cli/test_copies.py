@@ -106,6 +106,29 @@ def test_a_moved_home_works(home, tmp_path):
     assert str(tmp_path / "home") not in (tmp_path / "again/service.json").read_text()
 
 
+def test_a_new_home_in_the_old_place_of_a_moved_one_disturbs_nobody(home, tmp_path):
+    spend(home.path, "a")
+    home.path.rename(tmp_path / "moved")
+    fresh = Home.at(home.path)
+    fresh.open_dataset("census", Budget(4.0))
+    with fresh.settings().open_ledger() as ledger:
+        ledger.open_account(DATASET, Cap.basic(epsilon=4.0))
+    spend(tmp_path / "moved", "b")
+    spend(fresh.path, "b")
+
+
+def test_a_snapshot_of_the_disk_is_a_copy(home, tmp_path):
+    # It keeps inodes and times, so the anchor alone does not tell.
+    other = tmp_path / "other"
+    shutil.copytree(home.path, other)
+    found = json.loads((other / "identity.json").read_text())
+    stat = (other / "anchor").stat()
+    found["anchor"] = [stat.st_ino, stat.st_ctime_ns]
+    (other / "identity.json").write_text(json.dumps(found))
+    with pytest.raises(LedgerError, match="is a copy of the home at"):
+        spend(other, "a")
+
+
 def test_a_home_that_moved_to_another_disk_works(home, tmp_path):
     # Such a move copies everything and then deletes it.
     other = tmp_path / "other"

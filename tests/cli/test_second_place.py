@@ -104,7 +104,7 @@ def test_second_place_is_the_users_folder_for_state(home, monkeypatch, tmp_path)
 
 
 def test_second_place_goes_to_another_disk_if_there_is_one(tmp_path, monkeypatch):
-    from reticent.home import second_place
+    from reticent.home.on_disk import second_place
 
     monkeypatch.setattr(second_place, "_SYSTEM", tmp_path)
     monkeypatch.setattr(

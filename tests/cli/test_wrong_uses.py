@@ -168,6 +168,7 @@ WRONG = [
     ("models", "versions", "nobody"),
     ("accounts", "cap", "nobody", "--epsilon", "1"),
     ("accounts", "cap", "client:nobody", "--epsilon", "1"),
+    ("accounts", "cap", "model:income", "--epsilon", "1"),
     ("accounts", "cap", "dataset:data", "--epsilon", "0"),
     ("ledger", "history", "--account", "somebody"),
     ("ledger", "history", "--last", "0"),

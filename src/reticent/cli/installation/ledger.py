@@ -23,6 +23,7 @@ from reticent.ledger import (
     MAX_UNITS,
     RHO_UNITS,
     AccountId,
+    AccountScope,
     Balance,
     Cap,
     Entry,
@@ -234,6 +235,11 @@ def cap(
     Example: reticent accounts cap client:local --epsilon 10
     """
     place, wanted = Home.existing(home), AccountId.parse(account)
+    if wanted.scope is AccountScope.MODEL:
+        raise InvalidParameterError(
+            f"the cap of a model is in the settings: change "
+            f"models.{wanted.name}.budget in {place.config}."
+        )
     with place.settings().open_ledger() as ledger:
         _check_open(ledger, wanted)
         known = ledger.balance(wanted).cap

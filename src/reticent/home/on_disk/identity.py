@@ -101,9 +101,14 @@ def adopt(folder: Path, second_place: Path | None) -> bool:
 
 
 def _is_elsewhere(folder: Path, known: dict[str, Any]) -> bool:
-    """Return whether another home is where this one was: a snapshot keeps inodes."""
-    other = Path(known["path"]) / ANCHOR
-    return other.exists() and not other.samefile(folder / ANCHOR)
+    """Return whether this home is also where it was: a snapshot keeps inodes."""
+    other = Path(known["path"])
+    there = _read(other / IDENTITY)
+    return (
+        there is not None
+        and there["instance"] == known["instance"]
+        and not (other / IDENTITY).samefile(folder / IDENTITY)
+    )
 
 
 def _moved(folder: Path, known: dict[str, Any]) -> bool:
