@@ -19,15 +19,11 @@ from reticent.home.lasting_sessions import LastingSession, lasting_session
 from reticent.home.model_settings import ModelSettings
 from reticent.home.settings import Settings
 from reticent.ledger import (
-    DELTA_UNITS,
-    EPSILON_UNITS,
-    RHO_UNITS,
     AccountId,
     AccountScope,
     Charge,
     Ledger,
     Request,
-    units_to_float,
 )
 from reticent.mechanisms import SystemSource
 from reticent.prediction import PaidAnswers, answer
@@ -161,12 +157,7 @@ class ServedModel:
             price, per = Charge.of(self.certificate), "total"
         if price is None:
             return {"per": "nothing", "epsilon": 0.0, "delta": 0.0, "rho": 0.0}
-        return {
-            "per": per,
-            "epsilon": _float(price.epsilon, EPSILON_UNITS),
-            "delta": _float(price.delta, DELTA_UNITS),
-            "rho": _float(price.rho, RHO_UNITS),
-        }
+        return {"per": per, **price.as_floats()}
 
     @cached_property
     def loss_json(self) -> bytes:
@@ -196,10 +187,6 @@ def _answers(stored: StoredModel) -> dict[str, Any]:
     label = stored.schema.label
     low, high = getattr(label, "low", None), getattr(label, "high", None)
     return {"kind": "number", "low": low, "high": high}
-
-
-def _float(count: int | None, units: int) -> float | None:
-    return None if count is None else units_to_float(count, units)
 
 
 def answer_rows(

@@ -76,17 +76,21 @@ class Charge:
 
     def __str__(self) -> str:
         """Say what one answer costs."""
-        rho = self.rho if self.epsilon is None else None
-        kinds = (
-            ("epsilon", self.epsilon, EPSILON_UNITS),
-            ("rho", rho, RHO_UNITS),
-            ("delta", self.delta or None, DELTA_UNITS),
-        )
-        return ", ".join(
-            f"{name} {units_to_float(count, units):.6g}"
-            for name, count, units in kinds
-            if count is not None
-        )
+        losses = self.as_floats()
+        said = "rho" if self.epsilon is None else "epsilon"
+        names = (said, "delta") if self.delta else (said,)
+        return ", ".join(f"{name} {losses[name]:.6g}" for name in names)
+
+    def as_floats(self) -> dict[str, float | None]:
+        """Return epsilon, delta and rho as numbers, None where there is none."""
+        return {
+            name: None if count is None else units_to_float(count, units)
+            for name, count, units in (
+                ("epsilon", self.epsilon, EPSILON_UNITS),
+                ("delta", self.delta, DELTA_UNITS),
+                ("rho", self.rho, RHO_UNITS),
+            )
+        }
 
     @classmethod
     def of(cls, certificate: Certificate[Any]) -> Charge:
