@@ -28,8 +28,10 @@ extensions = [
     "theorems",
     "interfaces",
     "gallery",
+    "notebooks",
+    "words",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "notebooks"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 

@@ -11,6 +11,27 @@ from sphinx.application import Sphinx
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
+FIGURES = {
+    "ask_any_pipeline": "ask_budget.png",
+    "first_certificate": "individual_accounting.png",
+    "reusable_holdout": "reuse_overfitting.png",
+    "share_a_model": "plan.png",
+    "shards_on_a_cluster": "growth.png",
+}
+
+
+def shown_lines(path: Path) -> list[str]:
+    """Show what an example printed, and a figure about its subject."""
+    printed = path.with_suffix(".out")
+    lines = []
+    if printed.exists():
+        text = printed.read_text(encoding="utf-8").splitlines()
+        lines += ["It prints:", "", "```text", *text, "```", ""]
+    if path.stem in FIGURES:
+        lines += [f"![What it is about](figures/{FIGURES[path.stem]})", ""]
+    return lines
+
+
 def example_lines(path: Path) -> list[str]:
     """Show one example: its first sentence as a title, its code folded away."""
     source = path.read_text(encoding="utf-8")
@@ -22,6 +43,7 @@ def example_lines(path: Path) -> list[str]:
         "",
         *text.strip().splitlines(),
         "",
+        *shown_lines(path),
         f":::{{dropdown}} {where}",
         f"```{{literalinclude}} /../{where}",
         ":language: python",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from reticent.glossary import glossary
-from reticent.guarantees import Budget, best_guess
+from reticent.guarantees import best_guess
 from reticent.home import (
     BudgetSettings,
     cap_of,
@@ -116,7 +116,9 @@ def test_a_release_is_named_the_same_in_every_place(running, admin):
 
 
 def test_the_sentence_stands_beside_the_numbers(running, analyst):
-    times = int(np.ceil(100 * best_guess(Budget(0.5))))
+    times = int(
+        np.ceil(100 * best_guess(running.service.registry.models["triage"].certificate))
+    )
     page = analyst.get("/models/triage").text
     assert f"guesses right at most {times} times in 100" in page
     home = analyst.get("/").text

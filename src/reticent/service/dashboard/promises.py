@@ -12,6 +12,7 @@ from reticent.guarantees import (
     BoundedRange,
     Certificate,
     GaussianDP,
+    Guarantee,
     PureDP,
     best_guess,
     gaussian_to_approx,
@@ -84,15 +85,15 @@ def promise_of_pair(
 ) -> dict[str, str]:
     """Return epsilon and delta as numbers and as a sentence."""
     promise = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+    return {"numbers": pair(epsilon, delta), **_in_words(promise, who)}
+
+
+def _in_words(promise: Guarantee | Certificate[Any], who: str) -> dict[str, str]:
     times = math.ceil(up(100 * best_guess(promise)))
     short = f"a guess is right at most {times} times in 100"
     if times >= 100:
         short = "this limit alone protects hardly anything"
-    return {
-        "numbers": pair(epsilon, delta),
-        "sentence": in_plain_words(promise, about=who),
-        "short": short,
-    }
+    return {"sentence": in_plain_words(promise, about=who), "short": short}
 
 
 def promise_of(
@@ -107,7 +108,11 @@ def promise_of(
             "short": "",
             "released": certificate.released(),
         }
-    return {**promise_of_pair(*found, who), "released": certificate.released()}
+    return {
+        "numbers": pair(*found),
+        **_in_words(certificate, who),  # by its own kind, which may say more
+        "released": certificate.released(),
+    }
 
 
 def price_text(model: ServedModel, delta: float) -> str:
