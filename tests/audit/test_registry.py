@@ -7,6 +7,7 @@ from types import ModuleType
 import pytest
 
 from reticent.audit import replay_pairs
+from tests.audit.registered_searches import best_of_exactly
 from tests.audit.registry import REGISTRY, ROOMS, public_estimators, unregistered
 from tests.stats import assert_rate_at_most
 
@@ -96,3 +97,10 @@ def test_nothing_moves_further_than_declared_in_many_pairs(name):
     assert found.holds, found.violations[0]
     allowed = REGISTRY[name].replay.exempt_at_most
     assert_rate_at_most(found.exempt, found.exempt + found.values, allowed)
+
+
+def test_the_best_of_a_fixed_number_of_runs_breaks_the_promise():
+    """The naive way to choose settings, by the code that verifies a search."""
+    report = best_of_exactly(10)
+    assert not report.holds
+    assert report.worst > 2 * report.allowed

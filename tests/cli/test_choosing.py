@@ -131,6 +131,88 @@ def test_answers_of_a_predictor_are_charged_beside_the_metric(shell, tmp_path):
     assert spent(tmp_path) == pytest.approx(0.5 + 2 * 0.1)
 
 
+def test_measured_rows_leave_no_trace_in_shared_memory(shell, tmp_path):
+    """Whoever asks a measured row later pays for it, as for a row never seen."""
+    words = ("--learner", "linear", "--epsilon", 0.1, "--delta", 0)
+    fitted(shell, "labels", *words, "--accept-noise")
+    config = tmp_path / "home" / "service.json"
+    settings = json.loads(config.read_text())
+    shared = {"path": settings["models"]["model"], "share": True}
+    settings["models"]["model"] = shared
+    config.write_text(json.dumps(settings))
+    (tmp_path / "twins.csv").write_text("age,sick\n10,no\n10,no\n90,yes\n")
+    shell("evaluate", "model", tmp_path / "twins.csv", "--epsilon", 0.5)
+    # Three answers, although two rows are alike: the price is that of three rows.
+    assert spent(tmp_path) == pytest.approx(0.5 + 3 * 0.1)
+    before = spent(tmp_path)
+    for client in ("ann", "evaluation"):
+        row = ("--row", '{"age": 10}', "--client", client)
+        shell("predict", "model", *row)
+    # The two clients share one new answer; what was measured is not remembered.
+    assert spent(tmp_path) == pytest.approx(before + 0.1)
+
+
+def test_units_of_several_rows_are_not_asked_about(shell, tmp_path):
+    schema = Schema(
+        {"age": Numeric(0, 100)}, label=ClassLabel("sick", ["no", "yes"]), unit="who"
+    )
+    schema.write(tmp_path / "people.json")
+    rows = [f"{age},{'yes' if age > 50 else 'no'},{age // 2}" for age in range(100)]
+    (tmp_path / "people.csv").write_text("\n".join(["age,sick,who", *rows]) + "\n")
+    fit = ("fit", tmp_path / "people.csv", "--schema", tmp_path / "people.json")
+    shell(*fit, "--learner", "linear", "--delta", 0, "--accept-noise")
+    found = shell("evaluate", "model", tmp_path / "people.csv", code=2)
+    assert "one row for each unit" in found["error"]["message"]
+
+
+def test_a_model_that_remembers_its_questions_is_not_measured(shell):
+    fitted(shell, "labels", "--lasting", "--epsilon", 2)
+    rows = shell.files / "labels.csv"
+    found = shell("evaluate", "model", rows, code=2)
+    assert "remembers what it was asked" in found["error"]["message"]
+    rows, schema = shell.files / "labels.csv", shell.files / "labels.json"
+    fit = ("fit", rows, "--schema", schema, "--name", "other")
+    shell(*fit, "--lasting", "--measure", 0.5, code=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "held_out"),
+    [
+        ("labels", ("--release", "--epsilon", 2), 30),
+        ("numbers", ("--release", "--epsilon", 2), 30),
+        ("labels", ("--learner", "linear", "--epsilon", 0.5), 30),
+    ],
+)
+def test_a_fit_is_measured_on_units_that_it_did_not_see(
+    shell, tmp_path, kind, words, held_out
+):
+    found = fitted(shell, kind, *words, "--delta", 0, "--measure", 1.5)
+    measured = found["measured"]
+    assert found["units"] == 300 - held_out
+    assert measured["units"] == held_out
+    assert measured["metric"] == ("R2" if kind == "numbers" else "accuracy")
+    assert (measured["low"] or -np.inf) <= measured["value"] <= measured["high"]
+    answers = 0 if "--release" in words else held_out * 0.5
+    model = 2.0 if "--release" in words else 0.0
+    assert spent(tmp_path) == pytest.approx(1.5 + answers + model, rel=1e-2)
+
+
+def test_what_cannot_be_paid_is_not_measured(shell):
+    words = ("--release", "--epsilon", 1, "--delta", 0, "--budget", 1.2)
+    assert fitted(shell, "labels", *words, "--measure", 0.5)["measured"] is None
+
+
+def test_a_fall_of_the_metric_is_seen(shell, tmp_path):
+    fitted(shell, "labels", "--release", "--epsilon", 5)
+    right = shell.files / "labels.csv"
+    flipped = right.read_text().replace("yes", "?").replace("no", "yes")
+    (tmp_path / "later.csv").write_text(flipped.replace("?", "no"))
+    for rows in (right, right, tmp_path / "later.csv"):
+        shell("evaluate", "model", rows, "--epsilon", 2)
+    history = shell("evaluate", "model", "--history")["evaluations"]
+    assert [row["fell"] for row in history] == [False, False, True]
+
+
 def test_a_file_or_the_history(shell):
     fitted(shell, "labels", "--release", "--epsilon", 2)
     shell("evaluate", "model", code=2)

@@ -1,5 +1,6 @@
 """Private metrics: exact promises, and intervals that cover what they say."""
 
+import json
 import math
 
 import numpy as np
@@ -176,6 +177,12 @@ def test_a_metric_promises_what_it_costs():
     many = Evaluation(0.3).confusion([1, 0, 1], [1, 1, 1], [0, 1])
     recheck(many.certificate)
     assert "intervals" in str(many)
+
+
+def test_an_interval_without_a_lower_end_is_plain_json():
+    found = Evaluation(0.1, random_state=0).r2([0.1, 0.9, 0.5], [0.1, 0.9, 0.5], (0, 1))
+    assert found.low == -math.inf
+    assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["low"] is None
 
 
 def test_one_unit_moves_sums_and_counts_by_what_is_certified():

@@ -14,6 +14,7 @@ from reticent.guarantees import (
     ApproxDP,
     BoundedRange,
     Budget,
+    Certificate,
     GaussianDP,
     PureDP,
     ReplaceOne,
@@ -24,15 +25,21 @@ from reticent.guarantees import (
     recheck,
     zcdp_epsilon,
 )
+from reticent.hypotheses import Thresholds
 from reticent.learners import (
+    ExponentialMechanismClassifier,
     NoisyGradientClassifier,
     NoisyGradientRegressor,
     ObjectivePerturbationClassifier,
+    OutputPerturbationClassifier,
+    PerfectlyGeneralizingClassifier,
     PrivateSearch,
+    PrivateTabularClassifier,
 )
 from reticent.learners.search.plan import plan_runs
 from reticent.learners.search.profiles import profile
 from reticent.learners.search.rules import best_of_runs, one_run
+from reticent.learners.search.runs import RunTask
 from reticent.mechanisms import Repetitions, calibrate_laplace, noise_source
 from reticent.prediction import PrivateAveragingRegressor, PrivateVotingClassifier
 from tests.learners.best_of_runs import (
@@ -303,6 +310,44 @@ def test_a_search_releases_one_model_within_its_budget(estimator, parameters, bu
     assert list(search.classes_) == [False, True]
     assert search.predict(BITS).shape == (400,)
     assert search.predict_proba(BITS).shape == (400, 2)
+
+
+CUTS = np.linspace(-0.7, 0.7, 5)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        ExponentialMechanismClassifier(Thresholds(), points=CUTS, classes=[0, 1]),
+        PerfectlyGeneralizingClassifier(Thresholds(), points=CUTS, classes=[0, 1]),
+        OutputPerturbationClassifier(classes=[0, 1]),
+        PrivateTabularClassifier(classes=[0, 1]),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+@pytest.mark.parametrize("budget", [Budget(2.0), Budget(2.0, 1e-6)])
+def test_learners_of_every_kind_of_promise_are_searched(estimator, budget):
+    """Bounded range, several certificates, pure and approximate promises."""
+    if isinstance(estimator, PrivateTabularClassifier) and not budget.delta:
+        with pytest.raises(InvalidParameterError, match="give the budget a delta"):
+            PrivateSearch(estimator, {}, budget).fit(BITS, YES.astype(int))
+        return
+    search = PrivateSearch(estimator, {}, budget, runs=2.0)
+    search.fit(BITS[:, :1], YES.astype(int))
+    recheck(search.certificate_)
+    assert budget.covers(search.certificate_.guarantee)
+    kept = vars(search.best_estimator_)
+    stated = [name for name, value in kept.items() if isinstance(value, Certificate)]
+    assert stated == ["certificate_"]
+
+
+def test_wrong_settings_are_refused_before_the_first_run(monkeypatch):
+    def run(*_):
+        raise AssertionError("a run was made")
+
+    monkeypatch.setattr(RunTask, "run", run)
+    with pytest.raises(ValueError, match="regularization"):
+        searched(PURE, {"regularization": [1.0, -1.0]}, Budget(1.0), runs=2.0)
 
 
 @pytest.mark.parametrize("budget", [Budget(4.0), Budget(4.0, 1e-6)])

@@ -51,7 +51,9 @@ def evaluate(
         raise InvalidParameterError("give a file of rows, or --history, not both.")
     if data is None:
         found = evaluation_history(place, model)
-        lines = aligned([("time", "metric", "value", "interval"), *map(_row, found)])
+        lines = aligned(
+            [("time", "metric", "value", "interval", ""), *map(_row, found)]
+        )
         output.result(
             {"evaluations": found}, lines if found else ["nothing measured yet."]
         )
@@ -75,9 +77,11 @@ def evaluate(
 
 def _row(found: dict[str, Any]) -> tuple[str, ...]:
     if isinstance(found["value"], list):
-        return found["time"], found["metric"], "(table)", "see --json"
-    interval = f"{found['low']:.4f} to {found['high']:.4f}"
-    return found["time"], found["metric"], f"{found['value']:.4f}", interval
+        return found["time"], found["metric"], "(table)", "see --json", ""
+    low = "any number" if found["low"] is None else f"{found['low']:.4f}"
+    interval = f"{low} to {found['high']:.4f}"
+    note = "worse than before" if found["fell"] else ""
+    return found["time"], found["metric"], f"{found['value']:.4f}", interval, note
 
 
 def _table(found: dict[str, Any]) -> list[tuple[str, ...]]:

@@ -27,6 +27,7 @@ from reticent.home import (
     DatasetBudget,
     FitOptions,
     Home,
+    evaluation_history,
     train_and_store,
 )
 from reticent.ledger import NO_SPEND, Charge
@@ -118,6 +119,15 @@ AcceptNoise = Annotated[
     ),
 ]
 
+Measure = Annotated[
+    float | None,
+    typer.Option(
+        help="Hold out a tenth of the units (at most 100 with --ask, whose answers "
+        "cost), and measure on them at this privacy cost.",
+        show_default="measure nothing",
+    ),
+]
+
 
 def fit(
     data: Annotated[Path, typer.Argument(help="The sensitive rows: CSV or Parquet.")],
@@ -145,6 +155,7 @@ def fit(
         bool, typer.Option("--replace", help="Replace a model of this name.")
     ] = False,
     accept_noise: AcceptNoise = False,
+    measure: Measure = None,
     separator: Separator = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
@@ -181,6 +192,7 @@ def fit(
         scratch=scratch,
         replace=replace,
         accept_noise=accept_noise,
+        measure=measure,
         verbose=sys.stderr.isatty(),
     )
     declared = read_schema(schema, separator, encoding, decimal, thousands)
@@ -235,6 +247,7 @@ def _report(
         "shards": getattr(model, "n_shards_", None),
         "units": model.n_units_,
         "expectation": _expected(model),
+        "measured": _measured(place, options),
         "answers": answers,
         "answers_per_client": per_client,
         "budget": None if known is None else known.as_dict(),
@@ -245,6 +258,12 @@ def _report(
 def _of_whom(options: FitOptions) -> str:
     """Say that nobody chose the budget just now."""
     return f" (as dataset {options.dataset!r} has it; choose with --budget)"
+
+
+def _measured(place: Home, options: FitOptions) -> dict[str, Any] | None:
+    """Return what was measured on held-out units, if anything was."""
+    history = evaluation_history(place, options.name)
+    return history[-1] if options.measure is not None and history else None
 
 
 def _expected(model: Any) -> dict[str, Any] | None:

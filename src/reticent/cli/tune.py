@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from reticent.cli.fit import (
+    AcceptNoise,
     BudgetOption,
     ChangeBudget,
     DeltaOption,
@@ -65,6 +66,7 @@ def tune(
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a model of this name.")
     ] = False,
+    accept_noise: AcceptNoise = False,
     separator: Separator = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
@@ -91,6 +93,7 @@ def tune(
         learner=learner,
         release=release,
         replace=replace,
+        accept_noise=accept_noise,
     )
     tuning = Tuning(epsilon=epsilon, grid=_grid(grid), runs=runs)
     place = Home.at(home)

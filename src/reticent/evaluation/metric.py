@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,11 +50,12 @@ class PrivateMetric:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
+        """Return plain data for JSON; `low` is None where nothing bounds it."""
+        unbounded = np.ndim(self.low) == 0 and self.low == -math.inf
         return {
             "metric": self.name,
             "value": np.asarray(self.value).tolist(),
-            "low": np.asarray(self.low).tolist(),
+            "low": None if unbounded else np.asarray(self.low).tolist(),
             "high": np.asarray(self.high).tolist(),
             "confidence": self.confidence,
             "units": self.n_units,

@@ -16,8 +16,13 @@ from reticent.errors import InvalidParameterError
 from reticent.evaluation import Evaluation, PrivateMetric
 from reticent.guarantees import Certificate
 from reticent.home.home import Home
-from reticent.home.served_models import ServedModel, answer_rows, dataset_account
+from reticent.home.served_models import (
+    ServedModel,
+    client_account,
+    dataset_account,
+)
 from reticent.ledger import Charge, Ledger, Request
+from reticent.prediction import answer
 from reticent.schemas import NumericTarget, Table, read_table
 
 #: What can be measured.
@@ -29,7 +34,7 @@ _TAKE_UNITS = ("accuracy", "log-loss")
 def evaluate_model(
     home: Home,
     name: str,
-    data: str | os.PathLike[str],
+    data: str | os.PathLike[str] | Table,
     *,
     metric: str = "accuracy",
     epsilon: float = 0.1,
@@ -39,8 +44,8 @@ def evaluate_model(
     """Measure a model on labelled rows that it was not trained on.
 
     The metric is charged to the model's dataset before its noise is drawn. Answers of
-    a model that was not released are charged like all others. The result is added to
-    the model's history.
+    a model that was not released are charged like all others, but not remembered. The
+    result is added to the model's history.
 
     Parameters
     ----------
@@ -48,8 +53,8 @@ def evaluate_model(
         Where the model is.
     name : str
         The model.
-    data : path
-        Labelled rows: CSV or Parquet.
+    data : path or Table
+        Labelled rows: CSV or Parquet, or rows that the model's schema has checked.
     metric : str, default="accuracy"
         One of `METRICS`.
     epsilon : float, default=0.1
@@ -66,8 +71,9 @@ def evaluate_model(
     read: list[Table] = []
 
     def check(served: ServedModel) -> None:
-        read.append(read_table(data, served.stored.schema))
-        _check(served, read[0], metric)
+        rows = data if isinstance(data, Table) else read_table(data, served.stored.schema)
+        read.append(rows)
+        _check(served, rows, metric)
 
     with home.open_model(name, client=client, first=check) as (ledger, served):
         (table,) = read
@@ -79,22 +85,71 @@ def evaluate_model(
         if metric in _NEED_PROBABILITIES:
             found = _of_probabilities(how, served, table, metric)
         else:
-            answered = answer_rows(ledger, served, table, client=client)
-            answers = np.array([json.loads(each) for each in answered.answers])
+            answers = _asked(ledger, served, table, client)
             found = _of_answers(how, served, table, metric, answers)
-    _remember(home, name, found, epsilon)
+        _remember(home, served, found, epsilon)
     return found
 
 
 def evaluation_history(home: Home, name: str) -> list[dict[str, Any]]:
-    """Return all measurements of a model, oldest first."""
+    """Return all measurements of a model, oldest first.
+
+    Each says whether the metric fell (`fell`): its interval lies below one of the same
+    model and metric before. If both intervals cover, it really did. A log loss that
+    grows has fallen in this sense.
+    """
     path = _history(home, name)
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    found = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return [
+        {**row, "fell": any(_worse(row, earlier) for earlier in found[:place])}
+        for place, row in enumerate(found)
+    ]
+
+
+def _worse(row: dict[str, Any], earlier: dict[str, Any]) -> bool:
+    """Return whether all of an interval is worse than an earlier one."""
+    same = all(row.get(key) == earlier.get(key) for key in ("model", "metric"))
+    if not same or isinstance(row["value"], list):
+        return False
+    if row["metric"] == "log loss":
+        return bool(row["low"] > earlier["high"])
+    return earlier["low"] is not None and bool(row["high"] < earlier["low"])
+
+
+def _asked(
+    ledger: Ledger, served: ServedModel, table: Table, client: str
+) -> NDArray[Any]:
+    """Draw an answer for every row, and pay for all of them.
+
+    The measured rows are sensitive, so nothing that anybody can see later may depend on
+    them: answers are not remembered, rows that are alike are paid for one by one, and
+    the ledger gets random names instead of hashes of the rows.
+    """
+    if served.charge is None:
+        drawn = served.draw(table)
+    else:
+        request = Request(
+            key=f"/evaluation/{secrets.token_hex(16)}",
+            accounts=(*served.accounts, client_account(client)),
+            charge=served.charge,
+            queries=tuple(secrets.token_bytes(16) for _ in range(len(table))),
+        )
+        receipt = answer(
+            ledger, request, lambda places: served.draw(table.take(list(places)))
+        )
+        drawn = [each for each in receipt.answers if each is not None]
+    return np.array([json.loads(each) for each in drawn])
 
 
 def _check(served: ServedModel, table: Table, metric: str) -> None:
+    if served.lasting is not None or served.consensus is not None:
+        raise InvalidParameterError(
+            f"model {served.name!r} remembers what it was asked, and its later answers "
+            "depend on it; the measured rows are sensitive and must not be asked. "
+            "Measure a release, or a predictor without consensus, of the same data."
+        )
     number = isinstance(served.stored.schema.label, NumericTarget)
     if number != (metric == "r2"):
         raise InvalidParameterError(
@@ -109,7 +164,8 @@ def _check(served: ServedModel, table: Table, metric: str) -> None:
             "not give. Released classifiers do; accuracy and confusion need none."
         )
     repeated = table.units is not None and len(set(table.units)) < len(table)
-    if repeated and metric not in _TAKE_UNITS:
+    # How many rows a person has is a secret, so it must not show in what is charged.
+    if repeated and (metric not in _TAKE_UNITS or served.charge is not None):
         raise InvalidParameterError(
             f"metric={metric!r} needs one row for each unit; keep one row of each."
         )
@@ -167,10 +223,13 @@ def _history(home: Home, name: str) -> Path:
     return home.path / "evaluations" / f"{name}.jsonl"
 
 
-def _remember(home: Home, name: str, found: PrivateMetric, epsilon: float) -> None:
-    path = _history(home, name)
+def _remember(
+    home: Home, served: ServedModel, found: PrivateMetric, epsilon: float
+) -> None:
+    path = _history(home, served.name)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     moment = datetime.now(UTC).isoformat(timespec="seconds")
-    line = json.dumps({"time": moment, "epsilon": epsilon, **found.as_dict()})
+    about = {"time": moment, "model": served.stored.id, "epsilon": epsilon}
+    line = json.dumps({**about, **found.as_dict()})
     with path.open("a", encoding="utf-8") as file:
         file.write(line + "\n")

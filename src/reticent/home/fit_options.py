@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from reticent._numbers import positive
 from reticent._text import checked_name
 from reticent.errors import InvalidParameterError
 from reticent.estimators import RELATIONS
@@ -57,6 +58,9 @@ class FitOptions:
         Whether a model of this name may be replaced.
     accept_noise : bool, default=False
         Whether to train even if answers will be hardly more than noise.
+    measure : float or None, default=None
+        Privacy cost of measuring how good the model is on units that are held out of
+        training, a tenth of all; None trains on all of them and measures nothing.
     verbose : bool, default=False
         Whether to show progress.
     """
@@ -78,6 +82,7 @@ class FitOptions:
     scratch: Path | None = None
     replace: bool = False
     accept_noise: bool = False
+    measure: float | None = None
     verbose: bool = False
 
     def __post_init__(self) -> None:
@@ -95,6 +100,13 @@ class FitOptions:
             raise InvalidParameterError(
                 f"local={self.local!r} must be one of {', '.join(LOCAL)}."
             )
+        if self.measure is not None:
+            positive("FitOptions", "measure", self.measure)
+            if self.lasting or self.scratch is not None:
+                raise InvalidParameterError(
+                    "measuring (--measure) takes rows in memory and a model that does "
+                    "not remember its questions; leave out --scratch and --lasting."
+                )
         self._check_lasting()
 
     def _check_lasting(self) -> None:

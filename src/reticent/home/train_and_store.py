@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reticent.errors import (
+    BudgetExhaustedError,
     InvalidParameterError,
     OnlyNoiseError,
     OnlyNoiseWarning,
@@ -20,7 +21,9 @@ from reticent.errors import (
 from reticent.guarantees import Budget
 from reticent.home.accounts import charge_release, total_charges
 from reticent.home.dataset_budgets import DatasetBudget, planned, release_delta
+from reticent.home.evaluations import evaluate_model
 from reticent.home.fit_options import FitOptions
+from reticent.home.held_out import QUESTIONS, split_rows
 from reticent.home.home import Home
 from reticent.home.model_choice import (
     asked_predictor,
@@ -30,7 +33,14 @@ from reticent.home.model_choice import (
 )
 from reticent.home.on_disk.members import write_members
 from reticent.ledger import Cap, Charge
-from reticent.schemas import Encoder, NumericTarget, Schema, read_batches, read_table
+from reticent.schemas import (
+    Encoder,
+    NumericTarget,
+    Schema,
+    Table,
+    read_batches,
+    read_table,
+)
 from reticent.storage import load_model, save_model
 
 
@@ -89,12 +99,14 @@ def train_and_store(
     encoder, model = _chosen(options)(schema, options, delta)
     if note is not None:
         note(f"training on {os.fspath(data)} ...")
-    with _heard(note, accept_noise=options.accept_noise):
-        units = _train(model, encoder, data, options)
+    with heard(note, accept_noise=options.accept_noise):
+        units, held_out = _train(model, encoder, data, options)
     path = store_model(account, model, encoder, options, budget)
     shards = getattr(model, "shard_of_row_", None)
     if units is not None and shards is not None:
         write_members(home, path.name, units, shards)
+    if held_out is not None:
+        _measure(home, held_out, options, note)
     return model
 
 
@@ -117,25 +129,62 @@ def check_name_is_free(home: Home, options: FitOptions) -> None:
 
 def _train(
     model: Any, encoder: Encoder, data: str | os.PathLike[str], options: FitOptions
-) -> Any:
-    """Fit a model; return the unit of each row, if the schema names it."""
+) -> tuple[Any, Table | None]:
+    """Fit a model; return the unit of each row it saw, and the rows held out.
+
+    None where the schema names no unit, and where nothing was to be held out.
+    """
     if options.scratch is not None:
         model.fit_batches(_batches(data, encoder), options.scratch)
-        return None
-    rows = read_table(data, encoder.schema)
+        return None, None
+    rows, held_out = read_table(data, encoder.schema), None
+    if options.measure is not None:
+        rows, held_out = split_rows(rows, most=None if options.releases else QUESTIONS)
     known = {}
     if options.public is not None:
         known["public"] = encoder.transform(
             read_table(options.public, encoder.schema, labelled=False)
         )
     model.fit(encoder.transform(rows), rows.label, units=rows.units, **known)
-    return rows.units
+    return rows.units, held_out
+
+
+def _measure(
+    home: Home,
+    held_out: Table,
+    options: FitOptions,
+    note: Callable[[str], None] | None,
+) -> None:
+    """Measure a stored model; without a budget for it, say so."""
+    number = isinstance(held_out.schema.label, NumericTarget)
+    try:
+        found = evaluate_model(
+            home,
+            options.name,
+            held_out,
+            metric="r2" if number else "accuracy",
+            epsilon=options.measure or 0.0,
+        )
+    except BudgetExhaustedError as error:
+        if note is not None:
+            note(f"warning: the model is stored, but was not measured: {error}")
+        return
+    if note is not None:
+        note(f"measured on held-out units: {found}.")
 
 
 @contextmanager
-def _heard(note: Callable[[str], None] | None, *, accept_noise: bool) -> Iterator[None]:
-    """Pass our warnings on as notes; refuse what would be noise, unless accepted."""
-    with warnings.catch_warnings(record=True) as heard:
+def heard(note: Callable[[str], None] | None, *, accept_noise: bool) -> Iterator[None]:
+    """Pass our warnings on as notes; refuse what would be noise, unless accepted.
+
+    Parameters
+    ----------
+    note : callable or None
+        Called with every warning.
+    accept_noise : bool
+        Whether answers may be hardly more than noise.
+    """
+    with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", ReticentWarning)
         if not accept_noise:
             warnings.simplefilter("error", OnlyNoiseWarning)
@@ -145,13 +194,11 @@ def _heard(note: Callable[[str], None] | None, *, accept_noise: bool) -> Iterato
             raise OnlyNoiseError(
                 f"{warning} To train all the same, accept the noise (--accept-noise)."
             ) from None
-    for told in heard:
-        if isinstance(told.message, ReticentWarning) and note is not None:
-            note(f"warning: {told.message}")
+    for one in told:
+        if isinstance(one.message, ReticentWarning) and note is not None:
+            note(f"warning: {one.message}")
         else:
-            warnings.warn_explicit(
-                told.message, told.category, told.filename, told.lineno
-            )
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 def _chosen(

@@ -27,6 +27,7 @@ from reticent.home.served_models import dataset_account
 from reticent.home.train_and_store import (
     check_label,
     check_name_is_free,
+    heard,
     store_model,
 )
 from reticent.learners import PrivateSearch
@@ -103,6 +104,8 @@ def tune_and_store(
     ------
     BudgetExhaustedError
         If the dataset's budget does not cover the search; nothing is trained then.
+    OnlyNoiseError
+        If answers would be hardly more than noise, and `accept_noise` is not set.
     """
     check_label(schema)
     check_name_is_free(home, options)
@@ -127,7 +130,8 @@ def tune_and_store(
     if note is not None:
         note(f"searching on {os.fspath(data)} ...")
     rows = read_table(data, schema)
-    search.fit(encoder.transform(rows), rows.label, units=rows.units)
+    with heard(note, accept_noise=options.accept_noise):
+        search.fit(encoder.transform(rows), rows.label, units=rows.units)
     charge = Charge.of(search.certificate_)
     account.open(budget, charge.relation)
     if not options.release:

@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
 from reticent._numbers import down
-from reticent._sklearn import safe_indexing
-from reticent.errors import InvalidParameterError, ReticentWarning
+from reticent._sklearn import check_parameters, safe_indexing
+from reticent.errors import InvalidParameterError
 from reticent.evaluation import UNIT_STEPS, NoisySums, in_steps, unit_sums
 from reticent.guarantees import (
     ZCDP,
     ApproxDP,
+    BoundedRange,
     Certificate,
     GaussianDP,
     PureDP,
+    bounded_range_to_pure,
     pure_to_approx,
     repeat,
     zcdp_composition,
@@ -99,8 +101,8 @@ class RunTask:
         model = self.candidate(setting, source)
         X, y, units = table.take(train)
         with warnings.catch_warnings():
-            # They are about the prices of runs, and would tell how many there are.
-            warnings.simplefilter("ignore", ReticentWarning)
+            # One more line for every run would tell how many there are.
+            warnings.simplefilter("ignore")
             model.fit(X, y) if units is None else model.fit(X, y, units=units)
         trained = self._promise(model)
         noisy = NoisySums.drawn(
@@ -111,6 +113,14 @@ class RunTask:
         )
         score = float(noisy.values[0]) / (UNIT_STEPS * len(held_out))
         return Run(setting, model, score, trained, noisy.certificate)
+
+    def check(self, source: RandomSource) -> None:
+        """Refuse settings that the learner refuses, before the first run.
+
+        Otherwise it would depend on how many runs there are whether one is noticed.
+        """
+        for setting in self.settings:
+            check_parameters(self.candidate(setting, source))
 
     def candidate(self, setting: dict[str, Any], source: RandomSource) -> Any:
         """Return a clone with a setting, at the price that a run may have."""
@@ -147,7 +157,8 @@ class RunTask:
         if not found.guarantee.implies(most):
             raise InvalidParameterError(
                 f"{type(model).__name__} promises {found.guarantee} where a run may "
-                f"cost {most}. Leave its epsilon and delta to the search."
+                f"cost {most}. Leave its epsilon and delta to the search, and give "
+                "the budget a delta if the learner needs one."
             )
         return found
 
@@ -162,6 +173,8 @@ class RunTask:
         if isinstance(most, ZCDP):
             return model.zcdp_certificate_
         found = privacy_of(model)
+        if isinstance(found.guarantee, BoundedRange):
+            found = bounded_range_to_pure(found)
         if isinstance(most, ApproxDP) and not isinstance(found.guarantee, ApproxDP):
             return pure_to_approx(found)
         return found

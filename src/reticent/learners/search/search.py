@@ -162,6 +162,7 @@ class PrivateSearch(MetaLearner):
             bounds=self._range(),
             questions=len(held_out),
         )
+        task.check(source)
         best = _best(task, plan, table, train, held_out, source)
         self.certificate_ = self._certified(best, plan, labels, source.seeded)
         self.best_params_, self.best_score_ = best.setting, best.score
@@ -253,9 +254,10 @@ class PrivateSearch(MetaLearner):
     def _kept(self, best: Run, task: RunTask, table: Any, source: RandomSource) -> Any:
         """Return the model of the best run, or a new predictor on all units."""
         if not task.asks:
-            # What it cost alone is no longer what it costs.
-            for stated in ("zcdp_certificate_", "gaussian_certificate_"):
-                vars(best.model).pop(stated, None)
+            # What it cost alone, in whatever form, is no longer what it costs.
+            for name, value in list(vars(best.model).items()):
+                if isinstance(value, Certificate):
+                    delattr(best.model, name)
             best.model.certificate_ = self.certificate_
             best.model.n_units_ = table.n_units  # what the certificate is about
             return best.model
@@ -282,6 +284,8 @@ def _best(
     for _ in range(plan.repetitions.draw(source) - 1):
         # The first of equal runs stays; runs are alike, so this is a fair tie-breaker.
         other = task.run(table, train, held_out, source)
+        # Whether settings of two kinds meet does not depend on the data. Given that
+        # none met, the number of runs has the law of a larger gamma: the promise holds.
         if other.trained.assumptions != best.trained.assumptions:
             raise InvalidParameterError(
                 "the settings lead to certificates with different assumptions; search "
