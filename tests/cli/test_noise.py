@@ -4,12 +4,14 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_diabetes, load_wine
+from sklearn.linear_model import LogisticRegression
 
 from reticent.cli.main import main
 from reticent.errors import OnlyNoiseError
-from reticent.home import FitOptions, Home, train_and_store
-from reticent.schemas import Numeric, NumericTarget, Schema
+from reticent.home import FitOptions, Home, model_choice, rehearse, train_and_store
+from reticent.home.model_choice import released_learner
+from reticent.schemas import ClassLabel, Numeric, NumericTarget, Schema
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +70,99 @@ def test_the_library_refuses_as_the_command_does(diabetes, tmp_path):
     options = FitOptions(learner="linear", shards=1, delta=0.0)
     with pytest.raises(OnlyNoiseError, match="epsilon=1"):
         train_and_store(Home.at(tmp_path), diabetes / "rows.csv", schema, options)
+
+
+def run(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, words)])
+    said = capsys.readouterr()
+    return ended.value.code, said.out, said.err
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory):
+    """The rows of scikit-learn's wine table with three columns, and a schema."""
+    folder = tmp_path_factory.mktemp("wine")
+    X, y = load_wine(return_X_y=True)
+    lines = ["alcohol,ash,hue,kind"]
+    lines += [
+        f"{a},{b},{c},{'abc'[k]}"
+        for (a, b, c), k in zip(X[:, [0, 2, 10]], y, strict=True)
+    ]
+    (folder / "rows.csv").write_text("\n".join(lines) + "\n")
+    columns = {"alcohol": Numeric(10, 16), "ash": Numeric(0, 4), "hue": Numeric(0, 2)}
+    schema = Schema(columns, label=ClassLabel("kind", ["a", "b", "c"]))
+    schema.write(folder / "schema.json")
+    return folder
+
+
+def on_wine(wine, tmp_path, *words):
+    start = ("fit", wine / "rows.csv", "--schema", wine / "schema.json")
+    return (*start, "--home", tmp_path / "home", *words)
+
+
+def test_wine_in_one_shard_is_warned_of_with_a_number(wine, tmp_path, capsys):
+    words = ("--learner", "linear", "--shards", 1)
+    code, out, err = run(capsys, *on_wine(wine, tmp_path, *words))
+    assert code == 0
+    assert "warning: with 1 shard" in err
+    assert "right at most 45 times in 100" in err
+    assert "right at most 45 times in 100" in out
+
+
+def test_wine_at_a_small_epsilon_is_refused(wine, tmp_path, capsys):
+    words = ("--learner", "linear", "--shards", 1, "--epsilon", 0.1)
+    code, _, err = run(capsys, *on_wine(wine, tmp_path, *words))
+    assert code == 2
+    assert "right at most 34 times in 100" in err
+    assert list((tmp_path / "home" / "models").iterdir()) == []
+
+
+@pytest.mark.parametrize("table", ["wine", "diabetes"])
+def test_a_release_of_noise_is_refused_before_anything_is_stored(
+    table, request, tmp_path, capsys
+):
+    folder = request.getfixturevalue(table)
+    words = ("--release", "--epsilon", 0.01)
+    code, _, err = run(capsys, *on_wine(folder, tmp_path, *words))
+    assert code == 2
+    assert "units that are made up" in err
+    assert "guessing has 33" in err if table == "wine" else "a constant answer" in err
+    assert list((tmp_path / "home" / "models").iterdir()) == []
+    code, _, err = run(capsys, *on_wine(folder, tmp_path, *words, "--accept-noise"))
+    assert code == 0
+    assert "warning: released at epsilon=0.01" in err
+
+
+def test_a_release_that_learns_is_let_through(wine, tmp_path, capsys):
+    words = ("--release", "--epsilon", 20)
+    code, out, err = run(capsys, *on_wine(wine, tmp_path, *words))
+    assert code == 0
+    assert "Expected from public facts: on 178 units that are made up" in out
+    assert "released at epsilon" not in err
+
+
+def test_what_is_expected_of_a_release_does_not_depend_on_the_rows(wine):
+    """It is a function of schema, options and number of units; its noise is fresh."""
+    schema = Schema.read(wine / "schema.json")
+    options = FitOptions(release=True, epsilon=1e6)
+    encoder, model = released_learner(schema, options, 1e-6)
+    found = {round(rehearse(model, encoder, 178).score, 2) for _ in range(2)}
+    assert max(found) - min(found) < 0.05
+    assert rehearse(model, encoder, 10**6) is None
+
+
+class Broken(LogisticRegression):
+    def fit(self, X, y):
+        raise RuntimeError(f"bad value {X[0, 0]}")
+
+
+def test_shards_that_all_fail_are_told_to_the_curator(
+    wine, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(model_choice, "_classifier", lambda linear: Broken())
+    words = ("--learner", "linear", "--shards", 11)
+    # The warning comes before the model is stored, which fails for this base.
+    _, _, err = run(capsys, *on_wine(wine, tmp_path, *words))
+    assert "11 of 11 shards" in err
+    assert "bad value" not in err  # it may quote a record

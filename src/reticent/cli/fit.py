@@ -27,6 +27,7 @@ from reticent.home import (
     DatasetBudget,
     FitOptions,
     Home,
+    Rehearsal,
     evaluation_history,
     train_and_store,
 )
@@ -219,6 +220,9 @@ def _report(
                 "near a question would say less. --local always lets them vote."
             )
     elif options.releases or known is None:
+        expected = getattr(model, "expectation_", None)
+        if expected is not None:
+            lines.insert(0, f"Expected from public facts: {expected}.")
         lines.append(
             f"{options.name}: released, and charged to the dataset "
             f"{options.dataset!r}. Its answers are free."
@@ -267,8 +271,9 @@ def _measured(place: Home, options: FitOptions) -> dict[str, Any] | None:
 
 
 def _expected(model: Any) -> dict[str, Any] | None:
-    """Return how good answers can be, from public facts; None for a release."""
+    """Return how good answers can be, from public facts, if that was looked at."""
     found = getattr(model, "expectation_", None)
     if found is None:
         return None
-    return {"best": found.best, "chance": found.chance, "kept": found.kept}
+    best = found.score if isinstance(found, Rehearsal) else found.best
+    return {"best": best, "chance": found.chance, "kept": found.kept}

@@ -33,6 +33,7 @@ from reticent.home.on_disk.versions import (
     remove_model,
     roll_back,
 )
+from reticent.home.rehearsal import Rehearsal, rehearse
 from reticent.home.served_models import (
     Registry,
     ServedModel,
@@ -68,6 +69,7 @@ __all__ = [
     "ModelSettings",
     "ModelVersion",
     "Registry",
+    "Rehearsal",
     "Role",
     "SQLKeys",
     "ServedModel",
@@ -90,6 +92,7 @@ __all__ = [
     "price_problem",
     "registry_of",
     "remove_model",
+    "rehearse",
     "request_key",
     "restore_ledger",
     "roll_back",

@@ -18,6 +18,7 @@ from reticent.errors import (
     ReticentError,
     ReticentWarning,
 )
+from reticent.estimators import unit_positions
 from reticent.guarantees import Budget
 from reticent.home.accounts import charge_release, total_charges
 from reticent.home.dataset_budgets import DatasetBudget, planned, release_delta
@@ -32,6 +33,7 @@ from reticent.home.model_choice import (
     taught_student,
 )
 from reticent.home.on_disk.members import write_members
+from reticent.home.rehearsal import rehearse
 from reticent.ledger import Cap, Charge
 from reticent.schemas import (
     Encoder,
@@ -140,6 +142,11 @@ def _train(
     rows, held_out = read_table(data, encoder.schema), None
     if options.measure is not None:
         rows, held_out = split_rows(rows, most=None if options.releases else QUESTIONS)
+    if options.release:
+        _, n_units = unit_positions(rows.units, len(rows))
+        model.expectation_ = rehearse(model, encoder, n_units)
+        if model.expectation_ is not None:
+            model.expectation_.warn(options.epsilon)
     known = {}
     if options.public is not None:
         known["public"] = encoder.transform(

@@ -1,0 +1,126 @@
+"""What a release can be worth on a small table: tried on rows that are made up.
+
+The rows follow from the public schema and the number of units alone. Every column half
+follows the label, so that there is much to learn. A learner whose noise drowns even
+that will hardly do better on real rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from reticent.errors import NearChanceWarning, OnlyNoiseWarning, ReticentWarning
+from reticent.prediction import REFUSED, WARNED
+from reticent.schemas import Categorical, Encoder, NumericTarget, Schema, Table
+
+# With more units than this a release is not rehearsed: it would take long, and noise
+# is no longer what limits it.
+_MOST_UNITS = 1000
+_TEST_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """How a learner did on rows that are made up.
+
+    Attributes
+    ----------
+    score : float
+        Share of right answers, or R2.
+    chance : float
+        The same for guessing.
+    units : int
+        Number of units that it was trained on.
+    """
+
+    score: float
+    chance: float
+    units: int
+
+    @property
+    def kept(self) -> float:
+        """Share of what there was to learn that it has learned."""
+        return (self.score - self.chance) / (1 - self.chance)
+
+    def __str__(self) -> str:
+        if self.chance == 0:
+            what = f"R2 is {self.score:.2f}; a constant answer has 0"
+        else:
+            right, guessed = 100 * self.score, 100 * self.chance
+            what = f"{right:.0f} answers in 100 are right; guessing has {guessed:.0f}"
+        return (
+            f"on {self.units} units that are made up, where every column half follows "
+            f"the label, {what}"
+        )
+
+    def warn(self, epsilon: float) -> None:
+        """Warn if a release will be near chance."""
+        if self.kept >= WARNED:
+            return
+        kind = OnlyNoiseWarning if self.kept < REFUSED else NearChanceWarning
+        warnings.warn(
+            kind(
+                f"released at epsilon={epsilon:g}, {self}. Take more units, a larger "
+                "epsilon, fewer columns, or ask instead of releasing, if few answers "
+                "are needed."
+            ),
+            stacklevel=3,
+        )
+
+
+def rehearse(model: Any, encoder: Encoder, n_units: int) -> Rehearsal | None:
+    """Try a learner on made-up rows; None if there are so many that noise is small.
+
+    Parameters
+    ----------
+    model : estimator
+        A learner whose model is released; it is cloned.
+    encoder : Encoder
+        How rows are encoded; it has the schema.
+    n_units : int
+        Number of units of the table that it is for.
+    """
+    rng, schema = np.random.default_rng(0), encoder.schema
+    if n_units > _MOST_UNITS:
+        return None
+    number = isinstance(schema.label, NumericTarget)
+    rows, hidden = _made_up(schema, n_units, rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReticentWarning)
+        fitted = clone(model).fit(encoder.transform(rows), _label(schema, hidden))
+    rows, hidden = _made_up(schema, _TEST_ROWS, rng)
+    said, truth = fitted.predict(encoder.transform(rows)), _label(schema, hidden)
+    if number:
+        spread = np.mean((said - truth) ** 2) / truth.var()
+        return Rehearsal(1 - float(spread), 0.0, n_units)
+    chance = 1 / len(schema.classes)
+    return Rehearsal(float(np.mean(said == truth)), chance, n_units)
+
+
+def _made_up(
+    schema: Schema, n: int, rng: np.random.Generator
+) -> tuple[Table, NDArray[np.float64]]:
+    """Draw rows, and for each a number in [0, 1] that every column half follows."""
+    cells: dict[str, Any] = {}
+    hidden = rng.uniform(size=n)
+    for name, column in schema.columns.items():
+        place = (hidden + rng.uniform(size=n)) / 2
+        if isinstance(column, Categorical):
+            codes = (place * len(column.levels)).astype(int)
+            cells[name] = [column.levels[code] for code in codes]
+        else:
+            cells[name] = column.low + place * (column.high - column.low)
+    return schema.table(cells), hidden
+
+
+def _label(schema: Schema, hidden: NDArray[np.float64]) -> NDArray[Any]:
+    target: Any = schema.label
+    if isinstance(target, NumericTarget):
+        return np.asarray(target.low + hidden * (target.high - target.low))
+    return (hidden * len(schema.classes)).astype(np.int64)
