@@ -23,6 +23,7 @@ from reticent.schemas import Categorical, Encoder, NumericTarget, Schema, Table
 # is no longer what limits it.
 _MOST_UNITS = 1000
 _TEST_ROWS = 1000
+_TIMES = 4
 
 
 @dataclass(frozen=True)
@@ -90,17 +91,28 @@ def rehearse(model: Any, encoder: Encoder, n_units: int) -> Rehearsal | None:
     if n_units > _MOST_UNITS:
         return None
     number = isinstance(schema.label, NumericTarget)
-    rows, hidden = _made_up(schema, n_units, rng)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ReticentWarning)
-        fitted = clone(model).fit(encoder.transform(rows), _label(schema, hidden))
-    rows, hidden = _made_up(schema, _TEST_ROWS, rng)
-    said, truth = fitted.predict(encoder.transform(rows)), _label(schema, hidden)
-    if number:
-        spread = np.mean((said - truth) ** 2) / truth.var()
-        return Rehearsal(1 - float(spread), 0.0, n_units)
-    chance = 1 / len(schema.classes)
-    return Rehearsal(float(np.mean(said == truth)), chance, n_units)
+    scores = []
+    for seed in range(_TIMES):
+        rows, hidden = _made_up(schema, n_units, rng)
+        trial = _seeded(clone(model), seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReticentWarning)
+            trial.fit(encoder.transform(rows), _label(schema, hidden))
+        rows, hidden = _made_up(schema, _TEST_ROWS, rng)
+        said, truth = trial.predict(encoder.transform(rows)), _label(schema, hidden)
+        if number:
+            scores.append(1 - np.mean((said - truth) ** 2) / truth.var())
+        else:
+            scores.append(np.mean(said == truth))
+    chance = 0.0 if number else 1 / len(schema.classes)
+    return Rehearsal(float(np.mean(scores)), chance, n_units)
+
+
+def _seeded(model: Any, seed: int) -> Any:
+    """Fix the noise: nobody is in these rows, and the same facts say the same."""
+    if "random_state" in model.get_params(deep=False):
+        model.set_params(random_state=seed)
+    return model
 
 
 def _made_up(
