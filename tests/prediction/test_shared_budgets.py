@@ -15,9 +15,11 @@ from reticent.guarantees import (
     PureDP,
     ReplaceOne,
     Scope,
+    bounded_range,
     claim,
     recheck,
     repeat,
+    rho_within,
 )
 from reticent.ledger import (
     AccountId,
@@ -25,6 +27,7 @@ from reticent.ledger import (
     Cap,
     Charge,
     MemoryLedger,
+    Method,
     Request,
     SQLLedger,
 )
@@ -274,3 +277,21 @@ def test_numbers_and_labels_share_a_budget(ledger):
     assert labels.remaining() == 5
     assert labels.spent().guarantee == numbers.spent().guarantee
     assert labels.spent().guarantee.epsilon == pytest.approx(1.5)
+
+
+def test_a_request_needs_no_value_iteration(monkeypatch):
+    """G25 is computed when accounts open; an answer is then one more of a count."""
+    account = AccountId(AccountScope.DATASET, "counted")
+    interface = PredictionInterface(SOFT, Budget(4.0, 1e-6), dataset="counted")
+    balance = interface.ledger.balance(account)
+    assert balance.cap.method is Method.COUNT
+
+    def refuse(*_):
+        raise AssertionError("a value iteration on the path of a request")
+
+    monkeypatch.setattr(bounded_range, "value_iteration", refuse)
+    interface.predict(X[:15])
+    balance = interface.ledger.balance(account)
+    assert balance.spent.answers == 15
+    by_rho = int(rho_within(4.0, 1e-6) / (0.2**2 / 8))
+    assert balance.cap.answers > by_rho
