@@ -71,7 +71,9 @@ def evaluate_model(
     read: list[Table] = []
 
     def check(served: ServedModel) -> None:
-        rows = data if isinstance(data, Table) else read_table(data, served.stored.schema)
+        rows = (
+            data if isinstance(data, Table) else read_table(data, served.stored.schema)
+        )
         read.append(rows)
         _check(served, rows, metric)
 
