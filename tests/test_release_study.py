@@ -34,7 +34,11 @@ def made_up_releases(ours, theirs, who="DP-EBM"):
     rows = {"data": "adult", "epsilon": 1.0, "train": 9, "test": 9, "seconds": 1.0}
     return [
         {**rows, "method": method, "seed": seed, "scores": {"a": score, "b": 0.1}}
-        for method, scores in ((release_table.OURS, ours), (who, theirs))
+        for method, scores in (
+            (release_table.OURS, ours),
+            (who, theirs),
+            ("random boosting by hand", [0.5]),
+        )
         for seed, score in enumerate(scores)
     ]
 
@@ -56,9 +60,17 @@ def test_ours_is_ahead_beyond_the_standard_error(ours, theirs, verdict):
     assert found.best("adult", "DP-EBM", 1.0)["setting"] == "a"
 
 
+def test_without_a_strong_peer_nothing_is_said():
+    records = made_up_releases([0.8, 0.81], [0.5, 0.51], who="diffprivlib")
+    assert release_table.Results(records).verdict("adult", 1.0) is None
+    records += made_up_releases([0.8, 0.81], [0.5, 0.51])
+    assert release_table.Results(records).verdict("adult", 1.0) == []
+
+
 def test_a_weaker_promise_is_no_rival():
     records = made_up_releases([0.8, 0.81], [0.9, 0.91], who=release_table.ZEROED)
-    assert release_table.Results(records).verdict("adult", 1.0) is None
+    records += made_up_releases([0.8, 0.81], [0.7, 0.71])
+    assert release_table.Results(records).verdict("adult", 1.0) == []
 
 
 def test_the_study_of_releases_chooses_cells_and_goes_on_where_it_was(

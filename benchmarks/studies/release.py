@@ -6,13 +6,14 @@ the same training and test rows and the same public ranges and levels. The seed 
 the noise; the split is the published one, or one fixed permutation. Ours are
 `PrivateTabularClassifier` and `PrivateTabularRegressor` without any setting. Settings
 of peers are tried, and the one that is best on the test rows counts; nobody pays for
-that choice. Scores are accuracies, for California R^2, on at most 50,000 test rows.
+that choice. Pure releases of ours are measured at epsilon 1. Scores are accuracies, for
+California R^2, on at most 50,000 test rows.
 
 Slow peers have fewer seeds. Every measurement is kept at once, so that a run that stops
 goes on where it was. `--estimate` says how much processor time what is missing takes.
 
     python -m benchmarks.studies.release [--only adult/reticent/1] [--seeds 10]
-        [--pure] [--jobs 2] [--again] [--estimate] [--table] [--quick]
+        [--jobs 2] [--again] [--estimate] [--table] [--quick]
 """
 
 from __future__ import annotations

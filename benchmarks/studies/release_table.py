@@ -34,6 +34,8 @@ NAMES = {
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
 #: Who is no rival of ours with a delta and replace-one: other promises, or none.
 OTHER_TERMS = (OURS, ZEROED, PURE, PLAIN)
+#: Without these a column is open: the strongest peers.
+REQUIRED = ("DP-EBM", "random boosting by hand")
 Record = dict[str, Any]
 
 
@@ -81,10 +83,12 @@ class Results:
     def verdict(self, name: str, epsilon: float) -> list[str] | None:
         """Return who is not behind ours by more than a standard error.
 
-        None if that is open: with one seed, an error is not known.
+        None if that is open: with one seed, an error is not known, and a strong peer
+        may be missing. DP-EBM knows two labels at most.
         """
         ours, rivals = self.best(name, OURS, epsilon), dict(self.rivals(name, epsilon))
-        if ours is None or ours["seeds"] < 2 or not rivals:
+        needed = [who for who in REQUIRED if (who, name) != ("DP-EBM", "covtype 7")]
+        if ours is None or ours["seeds"] < 2 or not set(needed) <= set(rivals):
             return None
         return [who for who, found in rivals.items() if not ahead(ours, found)]
 
@@ -162,7 +166,10 @@ def compared(records: list[Record]) -> str:
     found = [results.verdict(name, epsilon) for name in NAMES for epsilon in EPSILONS]
     closed = [each for each in found if each is not None]
     led = sum(each == [] for each in closed)
-    return f"Ours is ahead of every peer in {led} of {len(closed)} columns"
+    return (
+        f"Ours is ahead of every peer in {led} of {len(closed)} cells that can be "
+        "compared (two seeds of ours, and the strongest peers)"
+    )
 
 
 def cost() -> str:
