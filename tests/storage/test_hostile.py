@@ -505,6 +505,33 @@ def test_released_arrays_that_do_not_fit_are_refused(name, case, tmp_path):
         load(folder)
 
 
+TABLES = {
+    "values not finite": ("values", put(np.nan)),
+    "values narrow": ("values", lambda a: a[:, 1:]),
+    "one score": ("values", lambda a: np.repeat(a, 2, axis=0)),
+    "values of another type": ("values", lambda a: a.astype(np.float32)),
+    "a column that is not there": ("asked", lambda a: a + 1),
+    "a column before the first": ("asked", lambda a: a - 1),
+    "nothing asked": ("n_asked", lambda a: np.where(np.arange(len(a)) == 0, 0, a)),
+    "asked more": ("n_asked", lambda a: a + 1),
+    "unknown parts": ("tables", put(60_000)),
+    "a table cut short": ("tables", lambda a: a[:-1]),
+    "no parts": ("n_parts", lambda a: a * 0),
+    "negative parts": ("n_parts", lambda a: -a),
+}
+
+
+@pytest.mark.parametrize("case", ["released-table-three", "released-table-number"])
+@pytest.mark.parametrize("name", TABLES)
+def test_released_tables_that_do_not_fit_are_refused(name, case, tmp_path):
+    model, encoder, _ = fitted(case)
+    folder = tmp_path / "m"
+    save_model(folder, model, encoder.schema, encoder=encoder, signing_key=KEY)
+    broken(folder, *TABLES[name])
+    with pytest.raises(ModelFileError):
+        load(folder)
+
+
 def test_released_models_need_a_certificate_of_the_model(tmp_path):
     model, encoder, _ = fitted("released-two")
     answer = fitted("voting-linear")[0].certificate_.as_dict()

@@ -22,6 +22,7 @@ from reticent.learners import (
     ObjectivePerturbationRegressor,
     OutputPerturbationClassifier,
     OutputPerturbationRegressor,
+    PrivateTabularClassifier,
 )
 from reticent.schemas import Encoder
 from reticent.storage import load_model, released, save_model
@@ -64,16 +65,30 @@ RELEASES = {
         AMOUNT,
         NoisyGradientRegressor(5.0, delta=1e-5, bounds=BOUNDS),
     ),
+    "table": (
+        TWO,
+        PrivateTabularClassifier(
+            5.0, columns=list(TWO.columns.values()), classes=CLASSES
+        ),
+    ),
     "subset number": (AMOUNT, BestSubsetRegressor(5.0, bounds=BOUNDS)),
 }
 
 
 def stored(name, folder, *, concentrated=False):
     schema, model = RELEASES[name]
-    table, encoder = table_for(schema), Encoder(schema)
+    style = "ordinal" if name == "table" else "dense"
+    table, encoder = table_for(schema), Encoder(schema, style=style)
     y = table.label if schema == AMOUNT else schema.classes[table.label]
     model.fit(encoder.transform(table), y)
-    save_model(folder, model, schema, signing_key=KEY, concentrated=concentrated)
+    save_model(
+        folder,
+        model,
+        schema,
+        encoder=encoder,
+        signing_key=KEY,
+        concentrated=concentrated,
+    )
     return json.loads((folder / "manifest.json").read_bytes())
 
 
@@ -135,8 +150,9 @@ def test_no_number_can_be_changed_alone(name, tmp_path):
     assert accepted(tmp_path / "m", manifest) == []
 
 
-def test_a_concentrated_certificate_is_tied_too(tmp_path):
-    manifest = stored("gradients", tmp_path / "m", concentrated=True)
+@pytest.mark.parametrize("name", ["gradients", "table"])
+def test_a_concentrated_certificate_is_tied_too(name, tmp_path):
+    manifest = stored(name, tmp_path / "m", concentrated=True)
     loaded = load_model(tmp_path / "m", signing_key=KEY)
     assert "zCDP" in loaded.certificate.headline()
     assert accepted(tmp_path / "m", manifest) == []

@@ -294,12 +294,41 @@ def test_stored_answers_follow_the_law_of_the_fitted_model(case, tmp_path):
     assert_follows([drawn.count(label) for label in loaded.classes], law)
 
 
-@pytest.mark.parametrize("case", ["released-two", "released-number"])
+@pytest.mark.parametrize("case", [c for c in CASES if c.startswith("released")])
 def test_released_models_predict_as_they_were(case, tmp_path):
     model, encoder, table = fitted(case)
     loaded = stored(case, tmp_path / "m")
     wanted = model.predict(encoder.transform(table)).tolist()
     assert loaded.answer(table) == wanted
+
+
+@pytest.mark.parametrize("case", ["released-table-three", "released-table-number"])
+def test_released_tables_come_back_to_the_bit(case, tmp_path):
+    model, encoder, table = fitted(case)
+    loaded = stored(case, tmp_path / "m").predictor
+    assert loaded.model_.values.tobytes() == model.model_.values.tobytes()
+    X = encoder.transform(table)
+    assert np.isnan(X).any()
+    if case.endswith("three"):
+        wanted = model.predict_proba(X)
+        assert loaded.predict_proba(X).tobytes() == wanted.tobytes()
+    with pytest.raises(InvalidParameterError, match="not the learner"):
+        loaded.fit(X, table.label)
+    with pytest.raises(InvalidParameterError, match="as they are"):
+        save_model(tmp_path / "n", model, encoder.schema, signing_key=KEY)
+
+
+def test_a_released_table_of_other_columns_is_not_stored(tmp_path):
+    model = fitted("released-table-three")[0]
+    other = Schema({**TWO.columns, "age": Numeric(0, 90)}, label=THREE.label)
+    with pytest.raises(InvalidParameterError, match="not those of the schema"):
+        save_model(
+            tmp_path / "m",
+            model,
+            other,
+            encoder=Encoder(other, style="ordinal"),
+            signing_key=KEY,
+        )
 
 
 def test_released_models_refuse_missing_values_and_another_fit(tmp_path):

@@ -18,6 +18,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from reticent.learners import (
     OutputPerturbationClassifier,
     OutputPerturbationRegressor,
+    PrivateTabularClassifier,
+    PrivateTabularRegressor,
 )
 from reticent.prediction import (
     PrivateAveragingClassifier,
@@ -140,6 +142,20 @@ CASES: dict[str, tuple[Schema, str, Callable[[], Any]]] = {
         AMOUNT,
         "dense",
         lambda: OutputPerturbationRegressor(5.0, norm_bound=2.0, bounds=(0, 50)),
+    ),
+    "released-table-three": (
+        THREE,
+        "ordinal",
+        lambda: PrivateTabularClassifier(
+            50.0, columns=list(COLUMNS.values()), classes=THREE.classes.tolist()
+        ),
+    ),
+    "released-table-number": (
+        AMOUNT,
+        "ordinal",
+        lambda: PrivateTabularRegressor(
+            5.0, columns=list(COLUMNS.values()), bounds=(0, 50), relation="zero-out"
+        ),
     ),
     "averaging-number": (
         AMOUNT,

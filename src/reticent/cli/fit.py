@@ -74,7 +74,7 @@ Learner = Annotated[
     str | None,
     typer.Option(
         help=f"What is trained: {' or '.join(LEARNERS)}.",
-        show_default="boosting, or linear for a release",
+        show_default="boosting, or a model of the table for a release",
     ),
 ]
 BudgetOption = Annotated[

@@ -35,7 +35,8 @@ class FitOptions:
     change_budget : bool, default=False
         Whether a dataset that has another budget gets this one, for all its models.
     learner : {"boosting", "linear"} or None, default=None
-        What is trained; None takes boosting, or linear for a release.
+        What is trained; None takes boosting, or for a release a model of the table:
+        linear and additive parts and random trees (with delta 0, a linear model).
     release : bool, default=False
         Whether the model itself is made private, so that its answers are free.
     lasting : bool, default=False

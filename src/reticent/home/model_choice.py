@@ -14,6 +14,8 @@ from reticent.learners import (
     NoisyGradientRegressor,
     ObjectivePerturbationClassifier,
     ObjectivePerturbationRegressor,
+    PrivateTabularClassifier,
+    PrivateTabularRegressor,
     StudentClassifier,
 )
 from reticent.prediction import (
@@ -80,17 +82,40 @@ def lasting_predictor(
 def released_learner(
     schema: Schema, options: FitOptions, delta: float
 ) -> tuple[Encoder, Any]:
-    """Return a learner whose model is private itself: linear in public splines."""
-    if not options.linear or options.shards is not None:
+    """Return a learner whose model is private itself: by default one for tables."""
+    if options.learner is not None or delta == 0:
+        return linear_release(schema, options, delta)
+    _check_release(options)
+    facts: dict[str, Any] = {"columns": list(schema.columns.values()), "delta": delta}
+    target = schema.label
+    encoder = Encoder(schema, style="ordinal")
+    if isinstance(target, NumericTarget):
+        bounds = (target.low, target.high)
+        learner: Any = PrivateTabularRegressor(options.epsilon, bounds=bounds, **facts)
+    else:
+        codes = list(range(len(schema.classes)))
+        learner = PrivateTabularClassifier(options.epsilon, classes=codes, **facts)
+    return encoder, learner
+
+
+def _check_release(options: FitOptions) -> None:
+    if options.learner == "boosting" or options.shards is not None:
         raise InvalidParameterError(
-            "a release trains one linear model on splines of the columns: "
-            "learner='linear', and no shards."
+            "a release trains one model on all rows: learner='linear' or none, and no "
+            "shards."
         )
     if options.scratch is not None:
         raise InvalidParameterError(
             "a scratch folder (--scratch) is for models on shards, which are trained "
             "one after the other; a release needs all rows in memory."
         )
+
+
+def linear_release(
+    schema: Schema, options: FitOptions, delta: float
+) -> tuple[Encoder, Any]:
+    """Return a learner of a private model that is linear in public splines."""
+    _check_release(options)
     encoder = Encoder(schema, basis="splines", knots=_KNOTS)
     known: dict[str, Any] = {"norm_bound": encoder.row_norm_bound}
     if delta > 0:

@@ -22,7 +22,7 @@ from reticent.home.accounts import price_problem
 from reticent.home.dataset_budgets import DatasetBudget
 from reticent.home.fit_options import FitOptions
 from reticent.home.home import Home
-from reticent.home.model_choice import asked_predictor, released_learner
+from reticent.home.model_choice import asked_predictor, linear_release
 from reticent.home.served_models import dataset_account
 from reticent.home.train_and_store import (
     check_label,
@@ -119,7 +119,7 @@ def tune_and_store(
     budget = account.settle(options.budget, options.delta, change=change)
     price = _price(account, budget, tuning.epsilon)
     account.check(_expected(price), budget)  # before anything is trained
-    build = released_learner if options.release else asked_predictor
+    build = linear_release if options.release else asked_predictor
     encoder, model = build(schema, options, price.delta)
     search = PrivateSearch(
         model,

@@ -13,7 +13,7 @@ from reticent.planning.classes import (
 from reticent.planning.consensus import ConsensusMethod, StableLinearMethod
 from reticent.planning.local import LocalMethod
 from reticent.planning.planned_method import PlannedMethod
-from reticent.planning.releasing import LinearReleaseMethod
+from reticent.planning.releasing import LinearReleaseMethod, TabularReleaseMethod
 
 _ALL: tuple[PlannedMethod, ...] = (
     VoteMethod("trees"),
@@ -26,6 +26,7 @@ _ALL: tuple[PlannedMethod, ...] = (
     WalkMethod(),
     SelectionMethod(),
     RelabelingMethod(),
+    TabularReleaseMethod(),
     *(
         LinearReleaseMethod(kind, basis)
         for kind in ("gradient", "objective", "output")

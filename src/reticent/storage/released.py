@@ -82,18 +82,24 @@ def _coefficients(
 
 
 def check_release(facts: Any, certificate: Certificate[Any]) -> int:
-    """Return the number of units; refuse a certificate that is not of this release.
-
-    Coefficients do not show what noise is in them. So `save_model` records the id of
-    the fit's certificate, which pins every number and detail; a certificate whose
-    scale or grid was changed afterwards is another one, even where its rule holds.
-    """
+    """Return the number of units; refuse a certificate that is not of this release."""
     if certificate.scope is not Scope.MODEL:
         raise ModelFileError(
             "a released model needs a certificate of the model; this one is about "
             f"{certificate.scope}."
         )
     n_units = read.count(facts, "n_units")
+    _check_ties(facts, n_units, certificate)
+    return n_units
+
+
+def _check_ties(facts: Any, n_units: int, certificate: Certificate[Any]) -> None:
+    """Refuse a certificate that is not one of the release.
+
+    Coefficients do not show what noise is in them. So `save_model` records the id of
+    the fit's certificate, which pins every number and detail; a certificate whose
+    scale or grid was changed afterwards is another one, even where its rule holds.
+    """
     if certificate.id != facts["certificate"]:
         raise ModelFileError(
             "the certificate is not the one that the release was stored with. Save "
@@ -107,7 +113,6 @@ def check_release(facts: Any, certificate: Certificate[Any]) -> int:
             f"n_units={n_units} of the model is not what its certificate is about: "
             f"{relation}."
         )
-    return n_units
 
 
 def _arrays(fitted: Any, encoder: Encoder) -> dict[str, Floats]:

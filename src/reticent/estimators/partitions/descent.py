@@ -10,7 +10,11 @@ from scipy.special import expit
 
 from reticent._arrays import Floats
 from reticent.estimators.partitions.codes import CodedColumns
-from reticent.estimators.partitions.features import PartFeatures, part_features
+from reticent.estimators.partitions.features import (
+    PartFeatures,
+    curvature,
+    part_features,
+)
 from reticent.estimators.partitions.model import CLIP, PartitionModel
 from reticent.estimators.partitions.rounds import RoundBudget, Rounds
 from reticent.estimators.partitions.rows import UnitRows
@@ -29,7 +33,7 @@ _ROWS_PER_PART = 100.0
 _SIGNAL = 200.0
 _LEAST_LINEAR, _LEAST_BINS, _LEAST_TREES = 0.05, 0.05, 0.1
 # Of what is not linear, trees have this share.
-_TREE_SHARE = 0.35
+_TREE_SHARE = 0.53
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class _Pace:
         is of no use once that is `near` where trees learn, `near` + `far` where a
         linear model does.
     longest : float
-        The longest step.
+        The longest step, times the curvature of a square loss.
     """
 
     clip: float
@@ -54,7 +58,7 @@ class _Pace:
     longest: float
 
 
-_PACES = {True: _Pace(CLIP, 1.5, 0.0, 400.0), False: _Pace(0.3, 0.2, 1.0, 1.2)}
+_PACES = {True: _Pace(CLIP, 2.0, 0.0, 400.0), False: _Pace(0.3, 0.2, 1.0, 1.2)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +71,13 @@ class PartitionPlan:
         The features whose sums are released.
     linear : float
         Near one if there is signal for little more than a linear model, else near zero.
+    curvature : float
+        A bound on the curvature of a square loss.
     """
 
     features: PartFeatures
     linear: float
+    curvature: float
 
     @classmethod
     def of(
@@ -102,7 +109,7 @@ class PartitionPlan:
             linear=straight,
             bins=bins,
         )
-        return cls(features, linear)
+        return cls(features, linear, curvature(features, columns, shares))
 
 
 def signal_of(n_units: int, budget: RoundBudget, share: float) -> float:
@@ -144,7 +151,7 @@ def fit_prior(
         pace.clip * norm, share=share, times=_STEPS, acute=False
     )
     time = (pace.near + pace.far * plan.linear**3) * n * norm * math.sqrt(_STEPS)
-    rate = min(time / scale * (1 - _MOMENTUM) / _STEPS, pace.longest)
+    rate = min(time / scale * (1 - _MOMENTUM) / _STEPS, pace.longest / plan.curvature)
     # Packed by the number of units: how many rows they have is not public.
     parts = PackedParts.of(features.partitions, rows.codes, most=n)
     norms = np.sqrt(parts.scores(features.squares)[0]) * (1 + 2.0**-40)

@@ -17,7 +17,7 @@ from reticent.estimators.partitions.trees import VALUES, Partitions, Shares
 _TREE = 64
 # Without trees, a feature of norm one becomes this.
 _ALONE = 4096
-_BINS = 16
+_KNOTS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +109,15 @@ def part_features(
         The shares of what is linear in a column and of its bins; trees have the rest.
     """
     rest = max(1.0 - linear - bins, 0.0)
-    norm = float(_ALONE)
+    # Numbers have two kinds of features, by range and by share: they count twice.
+    weights = np.array([2.0 if column.numeric else 1.0 for column in columns.columns])
+    norms = _ALONE * np.sqrt(weights)
     if trees is not None:
-        norm = _TREE * math.sqrt((1 - rest) / rest * len(trees) / len(columns))
+        square = (1 - rest) / rest * len(trees)
+        norms = _TREE * np.sqrt(square * weights / weights.sum())
     maps = tuple(
         np.rint(norm * _features(column, share, linear, bins)).astype(np.int64)
-        for column, share in zip(columns.columns, shares, strict=True)
+        for norm, column, share in zip(norms, columns.columns, shares, strict=True)
     )
     partitions = singles if trees is None else singles.joined(trees)
     return PartFeatures(partitions, maps, _TREE)
@@ -125,8 +128,9 @@ def _features(
 ) -> Floats:
     """Return features of the parts of a column, of norm at most one.
 
-    Numbers have two linear features and two sets of bins: by their place in the range,
-    and by the share of rows below them. A missing value is the middle, and a bin.
+    Numbers have two linear features and two sets of overlapping bins: by their place in
+    the range, and by the share of rows below them. A missing value is the middle, and a
+    bin of its own.
     """
     if not column.numeric:
         return np.eye(column.n_codes)
@@ -134,10 +138,56 @@ def _features(
     by_share = by_range
     if share is not None:
         by_share = share.reshape(VALUES, STEPS // VALUES).mean(axis=1)
-    straight, inside = math.sqrt(linear / 2), math.sqrt(bins / 2)
     found = []
     for place in (by_range, by_share):
-        found.append(np.append(2 * place - 1, 0.0)[:, None] * straight)
-        own = np.minimum((place * _BINS).astype(np.int64), _BINS - 1)
-        found.append(np.eye(_BINS + 1)[np.append(own, _BINS)] * inside)
+        straight = np.append(2 * place - 1, 0.0)[:, None]
+        inside = np.zeros((VALUES + 1, _KNOTS + 1))
+        inside[:-1, :-1] = _hats(place)
+        inside[-1, -1] = 1.0
+        found += [straight * math.sqrt(linear / 2), inside * math.sqrt(bins / 2)]
     return np.concatenate(found, axis=1) / math.sqrt(linear + bins)
+
+
+def _hats(place: Floats) -> Floats:
+    """Return how near places in [0, 1] are to the two knots beside them."""
+    scaled = np.clip(place, 0.0, 1.0) * (_KNOTS - 1)
+    left = np.minimum(scaled.astype(np.int64), _KNOTS - 2)
+    right = scaled - left
+    found = np.zeros((len(place), _KNOTS))
+    found[np.arange(len(place)), left] = 1 - right
+    found[np.arange(len(place)), left + 1] = right
+    return found
+
+
+def curvature(features: PartFeatures, columns: CodedColumns, shares: Shares) -> float:
+    """Return how curved a square loss is at most, from 0 to 1, by released numbers.
+
+    No row's features have a larger mean product with those of others. Columns are
+    taken to be independent within a tree, and all rows to have the same levels.
+    """
+    density = [
+        None if share is None else np.diff(np.concatenate([[0.0], share]))
+        for share in shares
+    ]
+    total = 0.0
+    for place, each in enumerate(features.maps):
+        own = density[place]
+        if own is None:
+            total += float((each * each).sum(axis=1).max())
+            continue
+        mass = own.reshape(VALUES, STEPS // VALUES).sum(axis=1)
+        known = each[:-1].astype(np.float64)
+        products = np.abs(known @ known.T) @ (mass / mass.sum())
+        total += float(products.max())
+    partitions, first = features.partitions, len(features.maps)
+    for asked, tables in zip(
+        partitions.columns[first:], partitions.tables[first:], strict=True
+    ):
+        chance = 1.0
+        for place, table in zip(asked.tolist(), tables, strict=True):
+            own = density[place]
+            if own is not None:
+                above = float(own[table[:STEPS] > 0].sum() / own.sum())
+                chance *= max(above, 1 - above)
+        total += features.tree**2 * chance
+    return min(total / features.square, 1.0)
