@@ -29,6 +29,7 @@ from reticent.storage.manifests import (
     check_signature,
 )
 from reticent.storage.models import StoredModel
+from reticent.storage.onnx_export import to_onnx, write_onnx
 from reticent.storage.saving import save_model
 
 __all__ = [
@@ -48,7 +49,9 @@ __all__ = [
     "register_kind",
     "save_model",
     "storable_kinds",
+    "to_onnx",
     "unit_rows",
     "with_shard",
     "without_rows",
+    "write_onnx",
 ]

@@ -33,7 +33,7 @@ _ROWS_PER_PART = 100.0
 _SIGNAL = 200.0
 _LEAST_LINEAR, _LEAST_BINS, _LEAST_TREES = 0.05, 0.05, 0.1
 # Of what is not linear, trees have this share.
-_TREE_SHARE = 0.53
+_TREE_SHARE = 0.45
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def fit_prior(
         if step >= _STEPS // 2:
             mean += point
     mean /= root * (_STEPS - _STEPS // 2)
-    return PartitionModel(features.partitions, features.values(mean), logistic)
+    return PartitionModel.of(features.partitions, features.values(mean), logistic)
 
 
 def _make_slopes(scores: Floats, targets: Floats, logistic: bool, clip: float) -> None:

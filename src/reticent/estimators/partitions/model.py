@@ -12,6 +12,9 @@ from reticent.estimators.partitions.codes import Codes
 from reticent.estimators.partitions.sums import part_scores
 from reticent.estimators.partitions.trees import Partitions
 
+# Values are multiples of a power of two and bounded, so that their sums are exact: they
+# are the same in any order, and on any machine.
+_VALUE_BITS, _LARGEST_VALUE = 30, 2.0**10
 #: The bound on slopes of the logistic loss while a model is learnt.
 CLIP = 0.5
 
@@ -33,6 +36,15 @@ class PartitionModel:
     partitions: Partitions
     values: Floats
     logistic: bool
+
+    @classmethod
+    def of(
+        cls, partitions: Partitions, values: Floats, logistic: bool
+    ) -> PartitionModel:
+        """Return a model with values on a grid, whose sums have no rounding."""
+        cut = np.clip(values, -_LARGEST_VALUE, _LARGEST_VALUE)
+        whole = np.rint(cut * 2.0**_VALUE_BITS)
+        return cls(partitions, whole * 2.0**-_VALUE_BITS, logistic)
 
     def scores(self, codes: Codes) -> Floats:
         """Return the scores of rows, of shape (n_scores, n_rows)."""

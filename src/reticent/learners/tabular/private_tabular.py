@@ -107,9 +107,9 @@ class PrivateTabular(BaseEstimator):
             )
         )
 
-    def _mean(self, X: MatrixLike) -> Floats:
-        """Return what the model expects, of shape (n_scores, n_rows)."""
-        return self.model_.mean(self.columns_.encode(self._checked(X, reset=False)))
+    def _scores(self, X: MatrixLike) -> Floats:
+        """Return the scores of rows, of shape (n_scores, n_rows)."""
+        return self.model_.scores(self.columns_.encode(self._checked(X, reset=False)))
 
     @abstractmethod
     def predict(self, X: MatrixLike) -> NDArray[Any]:
@@ -206,14 +206,16 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
 
     def predict_proba(self, X: MatrixLike) -> Floats:
         """Return probabilities of the labels, of shape (n_rows, n_labels)."""
-        mean = self._mean(X)
+        mean = self.model_.from_scores(self._scores(X))
         if len(mean) == 1:
             return np.stack([1 - mean[0], mean[0]], axis=1)
         return np.asarray((mean / mean.sum(axis=0)).T)
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Return the most likely label of each row; free, the model was paid for."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        scores = self._scores(X)
+        best = (scores[0] > 0).astype(np.intp) if len(scores) == 1 else scores.argmax(0)
+        return np.asarray(self.classes_[best])
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -279,4 +281,5 @@ class PrivateTabularRegressor(RegressorMixin, PrivateTabular):
     def predict(self, X: MatrixLike) -> Floats:
         """Return one number per row; free, the model was paid for."""
         low, high = self.bounds_
-        return np.asarray(low + (self._mean(X)[0] + 1) / 2 * (high - low))
+        mean = self.model_.from_scores(self._scores(X)[0])
+        return np.asarray(low + (mean + 1) / 2 * (high - low))
