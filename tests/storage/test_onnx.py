@@ -84,7 +84,7 @@ def test_linear_models_have_the_same_labels_and_numbers(n_labels, seed):
     found = run(model, X)
     assert found["label"].tolist() == model.predict(X).tolist()
     np.testing.assert_allclose(
-        found["probabilities"], model.predict_proba(X), rtol=1e-9
+        found["probabilities"], model.predict_proba(X), rtol=1e-9, atol=1e-15
     )
     number = NoisyGradientRegressor(10.0, delta=1e-5, norm_bound=2.0, bounds=(-1, 1))
     number.fit(X, X[:, 0])

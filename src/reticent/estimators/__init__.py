@@ -66,9 +66,9 @@ from reticent.estimators.partitions.descent import PartitionPlan, fit_prior
 from reticent.estimators.partitions.model import PartitionModel
 from reticent.estimators.partitions.rounds import RELATIONS, RoundBudget, Rounds
 from reticent.estimators.partitions.rows import UnitRows
-from reticent.estimators.partitions.shares import noisy_shares
+from reticent.estimators.partitions.shares import noisy_label_shares, noisy_shares
 from reticent.estimators.partitions.sums import part_scores
-from reticent.estimators.partitions.trees import Partitions, Shares
+from reticent.estimators.partitions.trees import Partitions, Shares, random_trees
 from reticent.estimators.progress import with_progress
 from reticent.estimators.tables import (
     as_table,
@@ -140,6 +140,7 @@ __all__ = [
     "is_auto",
     "minimise_risk",
     "needs_no_validation",
+    "noisy_label_shares",
     "noisy_shares",
     "numbers_by_shard",
     "one_pass",
@@ -147,6 +148,7 @@ __all__ = [
     "part_scores",
     "partition_rows",
     "psgd_sensitivity",
+    "random_trees",
     "regression_loss",
     "require_one_row_per_unit",
     "row_bound",

@@ -57,6 +57,7 @@ from reticent.learners.tabular.private_tabular import (
     PrivateTabularClassifier,
     PrivateTabularRegressor,
 )
+from reticent.learners.tabular.random_partitions import RandomPartitions
 
 __all__ = [
     "BestSubsetRegressor",
@@ -82,6 +83,7 @@ __all__ = [
     "PublicCoverClassifier",
     "RRSPMClassifier",
     "RSPMClassifier",
+    "RandomPartitions",
     "RegularizedERMClassifier",
     "RegularizedERMRegressor",
     "Resampled",

@@ -162,6 +162,8 @@ def fit_prior(
         ahead = (point + _MOMENTUM * velocity) / root
         slopes = parts.scores(features.values(ahead))
         _make_slopes(slopes, rows.targets, logistic, pace.clip)
+        if rows.weights is not None:
+            slopes *= rows.weights
         slopes *= unit[rows.unit]
         np.trunc(slopes, out=slopes)
         squares = _squares(slopes, norms, rows)

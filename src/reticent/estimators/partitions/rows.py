@@ -27,12 +27,16 @@ class UnitRows:
         The unit of each row, not decreasing.
     starts : ndarray of int
         The first row of each unit, and the number of rows.
+    weights : ndarray of shape (n_rows,), optional
+        By what each row's slope is multiplied, from 0 to 1: a function of the row and
+        of released numbers. None is one for all.
     """
 
     codes: Codes
     targets: Floats
     unit: NDArray[np.int64]
     starts: NDArray[np.int64]
+    weights: Floats | None = None
 
     @property
     def n_units(self) -> int:

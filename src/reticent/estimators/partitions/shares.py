@@ -51,3 +51,32 @@ def noisy_shares(
         codes_at = (np.arange(STEPS) + 0.5) / width
         found[j] = np.interp(codes_at, np.arange(_BINS + 1), ends)
     return tuple(found)
+
+
+def noisy_label_shares(rows: UnitRows, rounds: Rounds, *, share: float) -> Floats:
+    """Release how many rows have each label, as shares of the units.
+
+    One round: a unit counts once, its rows in equal parts. Counts never point apart.
+    With one score, its target is 1 for the second label.
+
+    Parameters
+    ----------
+    rows : UnitRows
+        The rows.
+    rounds : Rounds
+        Whose noise is added, and who pays.
+    share : float
+        What each unit pays, as a share of its budget.
+    """
+    hits = (
+        rows.targets
+        if len(rows.targets) > 1
+        else np.vstack([1 - rows.targets, rows.targets])
+    )
+    norm = 2.0**_BITS
+    scale = rounds.budget.scale(norm, share=share, times=1, acute=True)
+    squares = np.full(rows.n_units, norm * norm * (1 + 2.0**-40))
+    speaks = rounds.admit(slice(None), squares, scale, acute=True)
+    weights = (np.floor(norm / rows.sizes) * speaks)[rows.unit]
+    counts = (hits * weights).sum(axis=1).astype(np.int64)
+    return np.asarray(np.maximum(rounds.noisy(counts, scale), 0) / norm / rows.n_units)

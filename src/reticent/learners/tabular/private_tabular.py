@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -34,6 +34,7 @@ from reticent.estimators import (
     unit_positions,
 )
 from reticent.guarantees import Certificate, gaussian_to_zcdp
+from reticent.learners.tabular.label_weights import label_weights, weighted
 from reticent.mechanisms import UnitFilter, noise_source
 
 # The share of a unit's budget that the spread of columns takes; the rest is for steps.
@@ -67,6 +68,7 @@ class PrivateTabular(BaseEstimator):
         units: UnitIds,
         *,
         labels_from_data: bool,
+        label_weights: Floats | str | None = None,
     ) -> None:
         """Learn a model, all of which may be shared."""
         owner = type(self).__name__
@@ -77,6 +79,7 @@ class PrivateTabular(BaseEstimator):
         positions, n_units = unit_positions(units, len(X))
         rows = UnitRows.of(columns.encode(X), targets, positions, n_units, source)
         rounds = Rounds(budget, UnitFilter(n_units, budget.cap), source)
+        rows = weighted(rows, rounds, label_weights)
         shares = noisy_shares(rows, columns, rounds, share=_SPREAD_SHARE)
         plan = PartitionPlan.of(
             columns, shares, rounds, n_units=n_units, share=_STEP_SHARE
@@ -144,6 +147,10 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
         Which neighbours the certificate is about.
     classes : array-like, default=None
         The public labels. None reads them from `y` and assumes them public.
+    class_weight : {"balanced"}, mapping or None, default=None
+        Public weights of labels. "balanced" counts the labels, with noise that is part
+        of the budget, and makes all of them count the same. Probabilities are then
+        those of a table in which labels have these weights.
     random_state : int, RandomState instance or None, default=None
         None draws from the operating system; anything else is for experiments.
 
@@ -176,10 +183,12 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
     """
 
     classes: ArrayLike | None = None
+    class_weight: Mapping[Any, float] | str | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PrivateTabular._parameter_constraints,
         "classes": ["array-like", None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -200,7 +209,13 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
         places = labels.indices(y)
         chosen = [1] if len(labels) == 2 else range(len(labels))
         targets = np.stack([places == label for label in chosen]).astype(np.float64)
-        self._release(rows, targets, units, labels_from_data=self.classes is None)
+        self._release(
+            rows,
+            targets,
+            units,
+            labels_from_data=self.classes is None,
+            label_weights=label_weights(self.class_weight, labels.classes),
+        )
         self.classes_ = labels.classes
         return self
 
