@@ -15,7 +15,7 @@ from reticent.estimators.partitions.trees import VALUES, Partitions, Shares
 
 # The feature of a tree's part. Others are multiples of it that need rounding.
 _TREE = 64
-# Without trees, a feature of norm one becomes this.
+# A feature of norm one becomes this number where there are no trees.
 _ALONE = 4096
 _KNOTS = 16
 

@@ -16,7 +16,7 @@ from reticent.estimators.partitions.trees import Partitions, Parts
 _BLOCK = 1 << 15
 # For so few rows, one call for all partitions is faster than one call for each.
 _FEW_ROWS = 8
-# What fits into 16 bits; a table of that size stays in a cache.
+# What fits into 16 bits; a table of this size stays in a cache.
 _MOST_PACKED = 1 << 16
 
 
