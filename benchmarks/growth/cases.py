@@ -274,9 +274,14 @@ RELEASE = {
         lambda: StudentClassifier(LINEAR_VOTE(), LogisticRegression(), 10.0),
         public=PUBLIC_BALL,
     ),
-    "table": Case(_labels(PrivateTabularClassifier), most_rows=10**5),
-    "table of numbers": Case(
-        _bounds(PrivateTabularRegressor), numbers, most_rows=10**5
+    "tabular": Case(
+        _labels(PrivateTabularClassifier), most_rows=30_000, most_queries=10**5
+    ),
+    "tabular numbers": Case(
+        _bounds(PrivateTabularRegressor),
+        numbers,
+        most_rows=30_000,
+        most_queries=10**5,
     ),
     "random partitions": Case(RandomPartitions, most_queries=10**4, ask="transform"),
     "Fourier features": Case(FourierFeatures, ask="transform"),
