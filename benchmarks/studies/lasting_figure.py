@@ -44,7 +44,12 @@ def draw(path: Path = FIGURE) -> None:
     rng = np.random.default_rng(0)
     X, y = rows(UNITS, rng)
     model = PrivateNeighborsClassifier(
-        1.0, classes=[0, 1], questions=1_000, relation="zero-out", random_state=0
+        1.0,
+        classes=[0, 1],
+        questions=1_000,
+        relation="zero-out",
+        local="always",
+        random_state=0,
     )
     law = model.fit(X, y).law_
     place = np.argsort(law.unit)  # rows by unit

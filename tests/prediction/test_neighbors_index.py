@@ -1,5 +1,7 @@
 """Neighbourhoods: the index loses nothing, and few rows score like many."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from reticent.estimators import CodedColumns, PartitionModel
 from reticent.estimators.partitions.trees import random_trees, single_columns
 from reticent.mechanisms import noise_source
 from reticent.prediction.neighbors.index import BallIndex, grid_axes
-from reticent.prediction.neighbors.metric import plain_metric, spread_of
+from reticent.prediction.neighbors.metric import Metric, plain_metric, spread_of
 
 COLUMNS = CodedColumns.of([(0.0, 1.0), 5, (-1.0, 1.0), 40, (0.0, 2.0)], 5)
 
@@ -49,6 +51,23 @@ def test_the_index_finds_exactly_the_rows_within_a_radius(spread_known, n_units)
             assert np.array_equal(at, squares[rows])
             found_some += 0 < len(rows) < len(codes)
     assert found_some > 40
+
+
+def test_distances_are_those_of_the_definition():
+    metric = Metric(COLUMNS, np.array([1.0, 0.03, 0.7, 0.003, 0.5]))
+    unit = (1 << 30) / math.fsum(metric.squares)
+    for query in [*coded_rows(60), np.array([0, 5, 1023, 40, 1024], np.int16)]:
+        for column, square, at, table in zip(
+            COLUMNS.columns, metric.squares, query, metric.tables(query), strict=True
+        ):
+            last, codes = column.n_codes - 1, np.arange(column.n_codes)
+            far = ((codes - int(at)) / 1024) ** 2
+            if column.numeric:
+                far = np.where((codes == last) | (at == last), 0.0625, far)
+            else:
+                far = np.ones(column.n_codes)
+            far[at] = 0.0
+            assert np.array_equal(table, np.rint(far * (unit * square)))
 
 
 def test_few_rows_have_the_parts_and_scores_that_they_have_among_many():

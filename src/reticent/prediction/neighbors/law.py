@@ -187,12 +187,15 @@ class LocalLaw(Crowd, AnswerLaw):
         weight = seen * lessons.usual_weight(self.plan.wanted)
         rates, expected = votes.rates(released, prior, weight)
         noise = votes.noise(self.plan.vote_scale, weight)
-        strength = lessons.contradiction if votes.expects else lessons.strength
+        strength = lessons.strength
+        if votes.expects:
+            strength = lessons.contradiction * votes.doubt(prior)
         trust = Trust(lessons.slope, strength, noise)
         answer = votes.answer(rates, expected, prior, trust)
         lessons.saw_rates(rates, expected, noise)
         if votes.expects:
-            lessons.saw_sign(*votes.contrast(rates, expected, prior), noise)
+            contrast = votes.contrast(rates, expected, prior)
+            lessons.saw_sign(*contrast, noise, votes.doubt(prior))
         lessons.saw_weight(*votes.spoken(seen, released))
         return answer
 

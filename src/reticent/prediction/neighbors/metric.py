@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,23 +52,36 @@ class Metric:
 
     def tables(self, query: NDArray[np.int16]) -> list[NDArray[np.int32]]:
         """Return for each column the square of the distance from a query's code."""
+        found = []
+        for column, (steps, other), at in zip(
+            self.columns.columns, self._steps, query.tolist(), strict=True
+        ):
+            last = column.n_codes - 1
+            if not column.numeric or at == last:
+                table = np.full(last + 1, other, dtype=np.int32)
+                table[at] = 0
+            else:
+                table = np.empty(last + 1, dtype=np.int32)
+                table[: at + 1] = steps[at::-1]
+                table[at:last] = steps[: last - at]
+                table[last] = other
+            found.append(table)
+        return found
+
+    @cached_property
+    def _steps(self) -> list[tuple[NDArray[np.int32], np.int32]]:
+        """The square of a distance by steps of a number, and of another level.
+
+        A missing number is a quarter of a range away from all others.
+        """
         # Rounded once, so that every processor finds the same distances.
         unit = _LARGEST / math.fsum(self.squares.tolist())
         found = []
-        for column, square, at in zip(
-            self.columns.columns, self.squares, query.tolist(), strict=True
-        ):
-            last = column.n_codes - 1
-            if not column.numeric:
-                table = np.ones(last + 1)
-                table[at] = 0.0
-            elif at == last:
-                table = np.full(last + 1, 0.0625)
-                table[at] = 0.0
-            else:
-                table = ((np.arange(last + 1) - at) / STEPS) ** 2
-                table[last] = 0.0625
-            found.append(np.rint(table * (unit * square)).astype(np.int32))
+        for column, square in zip(self.columns.columns, self.squares, strict=True):
+            whole = unit * square
+            steps = np.rint((np.arange(STEPS) / STEPS) ** 2 * whole)
+            other = np.rint((0.0625 if column.numeric else 1.0) * whole)
+            found.append((steps.astype(np.int32), np.int32(other)))
         return found
 
 

@@ -175,7 +175,7 @@ class Lessons:
 
     @property
     def contradiction(self) -> float:
-        """The variance of rates around the model that explains contradictions best.
+        """The variance of rates, where the model is least sure, by contradictions.
 
         Only signs enter: the weight of who speaks varies, and with it the size of
         rates, whether or not the model is right.
@@ -210,11 +210,13 @@ class Lessons:
         self.expected += weight * squares
         self.product += weight * float(rates @ expected)
 
-    def saw_sign(self, said: float, expected: float, noise: float) -> None:
+    def saw_sign(
+        self, said: float, expected: float, noise: float, doubt: float
+    ) -> None:
         """Learn from whether votes contradict the model, by each strength."""
         known = abs(self.slope * expected)
         agrees = known if (said > 0) == (expected > 0) else -known
-        self.fits += log_ndtr(agrees / np.sqrt(noise + _STRENGTHS))
+        self.fits += log_ndtr(agrees / np.sqrt(noise + _STRENGTHS * doubt))
         self.fits -= self.fits.max()
 
     def saw_weight(self, counted: float, spoke: float) -> None:

@@ -125,6 +125,15 @@ class Votes(Locked, ABC):
         """
         return float(rates[0]), float(expected[0])
 
+    def doubt(self, prior: Float) -> float:
+        """Return how unsure the model is at a query, from 0 to 1.
+
+        Local rates differ from the model more where it is unsure, as those of a Beta
+        law around its rate do.
+        """
+        likely = float(prior.max()) if len(prior) > 1 else float(prior[0])
+        return 4 * likely * (1 - likely)
+
     def noise(self, scale: float, weight: float) -> float:
         """Return the variance of a rate: of the noise, and of labels around it."""
         return (scale / (ONE * LOUDEST * weight)) ** 2 + self._variance / weight
