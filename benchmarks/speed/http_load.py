@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-CONCURRENCY = 32
+CONCURRENCY = int(__import__("os").environ.get("CONC", "32"))
 PREDICT = "/v1/models/adult/predict"
 
 LUA = """

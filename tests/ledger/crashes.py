@@ -378,7 +378,7 @@ def main() -> None:
     order = json.load(sys.stdin)
     weaker = os.environ.get("RETICENT_TEST_SYNCHRONOUS")
     if weaker:  # for a control: what if the ledger asked less of SQLite?
-        engines.sqlite_settings = lambda version: ("delete", weaker)
+        engines.sqlite_settings = lambda: tuple(weaker.split())
     url, diary = order["url"], Diary(Path(order["diary"]))
     with SQLLedger(url) as ledger:
         opened(ledger, epsilon=10_000.0)

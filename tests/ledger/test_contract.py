@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import pickle
 import threading
 import time
@@ -188,7 +187,7 @@ def test_receipt_of_another_ledger_is_refused(ledger):
     receipt = ledger.charge(asking("k"))
     for strange in ({"entry_hash": "0" * 64}, {"sequence": 999}, {"sequence": None}):
         with pytest.raises(LedgerError, match="not of this ledger"):
-            ledger.settle(dataclasses.replace(receipt, **strange), [b"yes"])
+            ledger.settle(receipt._replace(**strange), [b"yes"])
 
 
 def test_finished_receipt_takes_no_more_answers(ledger):

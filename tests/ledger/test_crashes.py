@@ -82,22 +82,29 @@ def test_broken_service_is_found_out(sqlite_url, tmp_path, how, finding):
 @pytest.mark.parametrize("fault", ["torn", "power"])
 def test_process_or_power_lost_at_every_write(sqlite_url, tmp_path, fault):
     report = nursery(act="fail", url=sqlite_url, diary=tmp_path / "diary", fault=fault)
-    # Two commits, each with a journal, pages, syncs and the journal's removal; step
-    # by step, and at once.
-    assert report["done"]["boundaries"] > 2 * 40
+    # Two commits, each with pages and a sync of the log, and the log's removal; step by
+    # step, and at once.
+    assert report["done"]["boundaries"] > 2 * 25
     # A torn last boundary, after the reply, has nothing to tear.
     assert report["done"]["ended"] >= report["done"]["boundaries"] - 2
     assert_sound(report)
 
 
 @needs_library
-@pytest.mark.parametrize(("synchronous", "sound"), [("EXTRA", True), ("FULL", False)])
-def test_power_lost_after_the_reply(
-    sqlite_url, tmp_path, monkeypatch, synchronous, sound
-):
-    # The control for the test above, and the reason for EXTRA: with FULL a removed
-    # journal may come back after a loss of power and undo the commit.
-    monkeypatch.setenv("RETICENT_TEST_SYNCHRONOUS", synchronous)
+@pytest.mark.parametrize(
+    ("settings", "sound"),
+    [
+        ("wal FULL", True),
+        # Without a sync a commit is not on the disk.
+        ("wal NORMAL", False),
+        ("delete EXTRA", True),
+        # A removed journal may come back after a loss of power and undo the commit.
+        ("delete FULL", False),
+    ],
+)
+def test_power_lost_after_the_reply(sqlite_url, tmp_path, monkeypatch, settings, sound):
+    # The control for the test above, and the reason for the settings.
+    monkeypatch.setenv("RETICENT_TEST_SYNCHRONOUS", settings)
     report = nursery(act="power", url=sqlite_url, diary=tmp_path / "diary")
     assert report["done"] == KILLED
     assert rejects(assert_sound, report) is not sound
@@ -108,7 +115,7 @@ def test_nothing_is_answered_after_a_failed_write(sqlite_url, tmp_path):
     report = nursery(
         act="fail", url=sqlite_url, diary=tmp_path / "diary", fault="error"
     )
-    assert report["done"]["boundaries"] > 2 * 40
+    assert report["done"]["boundaries"] > 2 * 25
     # All but the last boundary of each way, which is after the reply.
     assert report["done"]["failed"] >= report["done"]["boundaries"] - 2
     assert report["done"]["late"] == 0

@@ -18,24 +18,9 @@ from tests.ledger.accounts_and_requests import asking, opened
 from tests.postgres import PostgresServer
 
 
-@pytest.mark.parametrize(
-    ("version", "settings"),
-    [
-        ((3, 6, 23), ("wal", "FULL")),
-        ((3, 7, 0), ("delete", "EXTRA")),
-        ((3, 40, 1), ("delete", "EXTRA")),
-        ((3, 51, 2), ("delete", "EXTRA")),
-        ((3, 51, 3), ("wal", "FULL")),
-        ((3, 52, 0), ("wal", "FULL")),
-    ],
-)
-def test_write_ahead_log_is_used_where_it_is_sound(version, settings):
-    assert sqlite_settings(version) == settings
-
-
 def test_every_sqlite_connection_is_durable(sqlite_url):
     engine = open_engine(sqlite_url)
-    journal, synchronous = sqlite_settings(sqlite3.sqlite_version_info)
+    journal, synchronous = sqlite_settings()
     with engine.connect() as one, engine.connect() as two:
         for connection in (one, two):
             levels = {"FULL": 2, "EXTRA": 3}
@@ -48,32 +33,32 @@ def test_every_sqlite_connection_is_durable(sqlite_url):
 @pytest.mark.parametrize("journal", ["wal", "delete"])
 def test_both_journals_work(sqlite_url, open_ledger, monkeypatch, journal):
     level = "FULL" if journal == "wal" else "EXTRA"
-    monkeypatch.setattr(engines, "sqlite_settings", lambda version: (journal, level))
+    monkeypatch.setattr(engines, "sqlite_settings", lambda: (journal, level))
     ledger = opened(open_ledger(sqlite_url))
     assert ledger.charge(asking("k")).outcome is Outcome.DRAW
     ledger.close()
     # A file left by one version is taken over by another.
     other = ("delete", "EXTRA") if journal == "wal" else ("wal", "FULL")
-    monkeypatch.setattr(engines, "sqlite_settings", lambda version: other)
+    monkeypatch.setattr(engines, "sqlite_settings", lambda: other)
     assert open_ledger(sqlite_url).verify().charges == 1
 
 
 def test_journal_that_cannot_be_changed_is_refused(
     sqlite_url, open_ledger, monkeypatch
 ):
-    monkeypatch.setattr(engines, "sqlite_settings", lambda version: ("wal", "FULL"))
+    monkeypatch.setattr(engines, "sqlite_settings", lambda: ("wal", "FULL"))
     ledger = opened(open_ledger(sqlite_url))
     monkeypatch.setattr(engines, "LOCK_TIMEOUT", 0.1)
     with ledger._store.reading():  # somebody needs the log
         ledger.charge(asking("k"))
         monkeypatch.setattr(
-            engines, "sqlite_settings", lambda version: ("delete", "EXTRA")
+            engines, "sqlite_settings", lambda: ("delete", "EXTRA")
         )
         with pytest.raises(LedgerError, match="SQLITE_BUSY"):
             SQLLedger(sqlite_url)
     ledger.close()
     # SQLite answers a mode that it cannot have with the one that stays.
-    monkeypatch.setattr(engines, "sqlite_settings", lambda version: ("none", "EXTRA"))
+    monkeypatch.setattr(engines, "sqlite_settings", lambda: ("none", "EXTRA"))
     with pytest.raises(LedgerError, match="keeps journal_mode='wal'"):
         SQLLedger(sqlite_url)
 

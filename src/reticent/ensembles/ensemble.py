@@ -84,7 +84,9 @@ class _Ensemble:
         return self.fusion
 
     def _unfused_shards(self) -> Ints:
-        return np.setdiff1d(np.arange(self.n_shards), self._present_fusion().shards)
+        others = np.ones(self.n_shards, dtype=bool)
+        others[self._present_fusion().shards] = False
+        return np.flatnonzero(others)
 
     def _settled_doubts(
         self,

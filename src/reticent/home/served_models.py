@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -41,6 +41,7 @@ def dataset_account(name: str) -> AccountId:
     return AccountId(AccountScope.DATASET, name)
 
 
+@lru_cache(maxsize=4096)
 def client_account(name: str) -> AccountId:
     """Return the account of a client; refuse what is not a plain name."""
     return AccountId(AccountScope.CLIENT, checked_name("client", name))
@@ -136,7 +137,7 @@ class ServedModel:
         queries = tuple(self.stored.queries(table))
         accounts, memory = (*self.accounts, client_account(client)), self.memory
         if memory is not None and not self.share:
-            memory = sha256(f"{memory}\n{client}".encode()).hexdigest()
+            memory = _own_memory(memory, client)
         if self.consensus is not None:
             accounts, memory = (self.consensus.account,), self.consensus.memory
         return Request(
@@ -179,6 +180,12 @@ class ServedModel:
             "loss": self.loss,
             "columns": stored.schema.as_dict()["columns"],
         }
+
+
+@lru_cache(maxsize=4096)
+def _own_memory(memory: str, client: str) -> str:
+    """Name the answers that are remembered for one client alone."""
+    return sha256(f"{memory}\n{client}".encode()).hexdigest()
 
 
 def _answers(stored: StoredModel) -> dict[str, Any]:

@@ -7,7 +7,8 @@ accounts of a request. It knows certificates and numbers, nothing about learning
 from reticent.ledger.accounts import AccountId, AccountScope, Balance
 from reticent.ledger.caps import Cap, Method
 from reticent.ledger.charges import Charge
-from reticent.ledger.checkpoints import Checkpoint, CheckpointStore, FileCheckpoints
+from reticent.ledger.checkpoint_file import FileCheckpoints
+from reticent.ledger.checkpoints import Checkpoint, CheckpointStore
 from reticent.ledger.databases import LedgerDatabase
 from reticent.ledger.entries import Entry
 from reticent.ledger.memory import MemoryLedger

@@ -294,14 +294,15 @@ class Cap:
     def answers_left(self, charge: Charge, spent: Spend = NO_SPEND) -> int:
         """Return how many answers at this charge fit beside what is spent."""
         cost = self.cost(charge, 1)
-        epsilon, delta, rho, answers = (
-            max(0, limit - used) // price if price else MAX_UNITS
+        fits = [
+            (limit - used) // price if price else MAX_UNITS if used <= limit else 0
             for price, limit, used in zip(cost, self.limits, spent, strict=True)
-        )
-        if not self.allows(self.after(spent, cost)):
-            return 0
-        sums = max if self.method is Method.EITHER else min
-        return min(delta, answers, sums(epsilon, rho))
+        ]
+        if self.method is Method.EITHER:
+            if not self.allows(self.after(spent, cost)):
+                return 0
+            fits[0] = fits[2] = max(fits[0], fits[2])
+        return max(0, min(fits))
 
     def cost(self, charge: Charge, answers: int) -> Spend:
         """Return what `answers` answers cost an account with this cap."""

@@ -6,26 +6,23 @@ put back. A checkpoint can: it states, under a signature, how far the ledger had
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
-from reticent._files import check_own_file, check_own_folder
 from reticent.errors import LedgerError
 from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.caps import Cap
+from reticent.ledger.checkpoint_file import FileCheckpoints, complete_lines
 from reticent.ledger.entries import canonical
 from reticent.ledger.units import Spend
 from reticent.signing import Signer
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """How far a ledger had come.
+class Head:
+    """The last entry of a ledger.
 
     `epoch` counts how often the budget was written off: a ledger that was written off
     is ahead of every earlier copy, whatever their lengths.
@@ -35,57 +32,68 @@ class Checkpoint:
     epoch: int
     sequence: int
     head: str
-    accounts: Mapping[str, Balance]
 
     @property
     def progress(self) -> tuple[int, int]:
         """Epoch and sequence; they grow from one checkpoint to the next."""
         return self.epoch, self.sequence
 
-    def to_bytes(self, signer: Signer) -> bytes:
-        """Return signed JSON."""
+    def to_line(self, signer: Signer, **more: Any) -> bytes:
+        """Return signed JSON, with more that is signed, in one line."""
         payload = canonical(
             {
                 "ledger": self.ledger,
                 "epoch": self.epoch,
                 "sequence": self.sequence,
                 "head": self.head,
-                "accounts": {
-                    name: {"cap": balance.cap.to_json(), "spent": balance.spent}
-                    for name, balance in self.accounts.items()
-                },
+                **more,
             }
         )
-        signature = signer.sign(payload.encode()).hex()
         signed = {
             "algorithm": signer.algorithm,
             "checkpoint": payload,
-            "signature": signature,
+            "signature": signer.sign(payload.encode()).hex(),
         }
         return canonical(signed).encode() + b"\n"
 
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint(Head):
+    """How far a ledger had come, with what was spent by then.
+
+    `latest` is the head when the ledger had come further than that.
+    """
+
+    accounts: Mapping[str, Balance]
+    latest: Head | None = None
+
+    @property
+    def reached(self) -> Head:
+        """How far the ledger had come in the end."""
+        return self if self.latest is None else self.latest
+
+    def to_bytes(self, signer: Signer) -> bytes:
+        """Return a signed line."""
+        accounts = {
+            name: {"cap": balance.cap.to_json(), "spent": balance.spent}
+            for name, balance in self.accounts.items()
+        }
+        return self.to_line(signer, accounts=accounts)
+
     @classmethod
     def from_bytes(cls, data: bytes, signer: Signer) -> Checkpoint:
-        """Read what `to_bytes` wrote; refuse anything else."""
-        try:
-            signed = json.loads(data)
-            payload = signed["checkpoint"]
-            genuine = signed["algorithm"] == signer.algorithm and signer.verify(
-                payload.encode(), bytes.fromhex(signed["signature"])
-            )
-        except (ValueError, KeyError, TypeError, AttributeError):
-            genuine = False
-        if not genuine:
-            raise LedgerError(
-                "the checkpoint is damaged or signed with another key. Use the key it "
-                "was signed with, or write the budget off."
-            )
-        content: dict[str, Any] = json.loads(payload)
+        """Read what `to_bytes` wrote, and the heads that followed; refuse anything else.
+
+        A last line without its end was being written when the machine stopped: nobody
+        has seen what it stands for.
+        """
+        first, *others = complete_lines(data) or [data]
+        content = _opened(first, signer)
+        latest = _opened(others[-1], signer) if others else None
+        if latest is not None and latest["ledger"] != content["ledger"]:
+            raise _damaged()
         return cls(
-            ledger=content["ledger"],
-            epoch=content["epoch"],
-            sequence=content["sequence"],
-            head=content["head"],
+            *(content[name] for name in _HEAD_FIELDS),
             accounts={
                 name: Balance(
                     AccountId.parse(name),
@@ -94,7 +102,34 @@ class Checkpoint:
                 )
                 for name, state in content["accounts"].items()
             },
+            latest=latest and Head(*(latest[name] for name in _HEAD_FIELDS)),
         )
+
+
+_HEAD_FIELDS = ("ledger", "epoch", "sequence", "head")
+
+
+def _opened(line: bytes, signer: Signer) -> dict[str, Any]:
+    """Return what a line says, if its signature is right."""
+    try:
+        signed = json.loads(line)
+        payload = signed["checkpoint"]
+        genuine = signed["algorithm"] == signer.algorithm and signer.verify(
+            payload.encode(), bytes.fromhex(signed["signature"])
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        genuine = False
+    if not genuine:
+        raise _damaged()
+    content: dict[str, Any] = json.loads(payload)
+    return content
+
+
+def _damaged() -> LedgerError:
+    return LedgerError(
+        "the checkpoint is damaged or signed with another key. Use the key it was "
+        "signed with, or write the budget off."
+    )
 
 
 class CheckpointStore(Protocol):
@@ -110,78 +145,6 @@ class CheckpointStore(Protocol):
         With `force`, keep it in any case. Return only when it is durable.
         """
         ...
-
-
-class FileCheckpoints:
-    """A checkpoint in one file, replaced as a whole, readable by its owner only.
-
-    Several processes may share it: a checkpoint with less progress does not replace
-    the file. A file or folder that others can change, that belongs to somebody else or
-    that is a symbolic link is refused.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
-
-    def read(self) -> bytes | None:
-        """Return the checkpoint, or None if there never was one."""
-        check_own_folder(self._path.parent, "the checkpoint's folder")
-        check_own_file(self._path, "the checkpoint", secret=True)
-        try:
-            return self._path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise LedgerError(
-                f"the checkpoint {str(self._path)!r} cannot be read: {error.strerror}."
-            ) from None
-
-    def write(self, data: bytes, *, progress: tuple[int, int], force: bool) -> None:
-        """Keep a checkpoint durably, unless one with more progress is there."""
-        with self._alone():
-            if not force and self.progress() >= progress:
-                return
-            fresh = self._path.with_name(self._path.name + ".new")
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-            handle = os.open(fresh, flags, 0o600)
-            try:
-                os.fchmod(handle, 0o600)
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(handle, view) :]
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-            fresh.replace(self._path)
-            self._sync_folder()
-
-    def progress(self) -> tuple[int, int]:
-        """Return the progress of the checkpoint in the file, none if unreadable."""
-        try:
-            content = json.loads(json.loads(self._path.read_bytes())["checkpoint"])
-            return int(content["epoch"]), int(content["sequence"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return -1, -1
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        import fcntl  # missing on some platforms that the rest of the ledger runs on
-
-        lock = self._path.with_name(self._path.name + ".lock")
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        handle = os.open(lock, flags, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
-
-    def _sync_folder(self) -> None:
-        handle = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,3 +163,13 @@ class SignedCheckpoints:
         """Sign a checkpoint and store it."""
         data = checkpoint.to_bytes(self.signer)
         self.store.write(data, progress=checkpoint.progress, force=force)
+
+    @property
+    def takes_heads(self) -> bool:
+        """Whether the store has room for a head behind its checkpoint."""
+        return isinstance(self.store, FileCheckpoints) and self.store.has_room
+
+    def keep_head(self, head: Head) -> None:
+        """Sign a head and store it; only where `takes_heads` says so."""
+        if isinstance(self.store, FileCheckpoints):
+            self.store.append(head.to_line(self.signer), progress=head.progress)

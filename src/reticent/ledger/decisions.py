@@ -8,9 +8,9 @@ SQL ledger share this code; they differ in where the state is read and written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from reticent._clock import seconds
 from reticent.errors import (
@@ -24,6 +24,7 @@ from reticent.errors import (
 from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.cap_changes import successor
 from reticent.ledger.caps import Cap
+from reticent.ledger.charges import Charge
 from reticent.ledger.entries import (
     ACCOUNT,
     ANSWER,
@@ -47,21 +48,30 @@ from reticent.ledger.units import Spend
 LARGEST_ANSWER = 2**20
 
 
-@dataclass(slots=True)
-class Needs:
+class Needs(NamedTuple):
     """Which part of the ledger an operation reads."""
 
-    accounts: set[str] = field(default_factory=set)
-    requests: set[str] = field(default_factory=set)
-    queries: set[str] = field(default_factory=set)
-    charges: set[int] = field(default_factory=set)
+    accounts: Collection[str] = ()
+    requests: Collection[str] = ()
+    queries: Collection[str] = ()
+    charges: Collection[int] = ()
 
-    def add(self, other: Needs) -> None:
-        """Widen this by `other`."""
-        self.accounts |= other.accounts
-        self.requests |= other.requests
-        self.queries |= other.queries
-        self.charges |= other.charges
+    @classmethod
+    def union(cls, parts: Iterable[Needs]) -> Needs:
+        """Return what several operations read together."""
+        accounts: set[str] = set()
+        requests: set[str] = set()
+        queries: set[str] = set()
+        charges: set[int] = set()
+        for part in parts:
+            accounts.update(part.accounts)
+            requests.update(part.requests)
+            queries.update(part.queries)
+            charges.update(part.charges)
+        return cls(accounts, requests, queries, charges)
+
+
+_Price: TypeAlias = tuple[Cap, Charge, Spend]
 
 
 @dataclass(slots=True)
@@ -75,6 +85,8 @@ class LedgerState:
 
     sequence: int = 0
     hash: str = GENESIS
+    ledger: str = ""
+    epoch: int = 0
     accounts: dict[str, Balance] = field(default_factory=dict)
     requests: dict[str, Entry] = field(default_factory=dict)
     charges: dict[int, Entry] = field(default_factory=dict)
@@ -83,6 +95,19 @@ class LedgerState:
     seen: set[Mark] = field(default_factory=set)
     written: list[Entry] = field(default_factory=list)
     touched: set[str] = field(default_factory=set)
+    prices: dict[tuple[str, int], _Price] = field(default_factory=dict)
+
+    def price(self, balance: Balance, name: str, charge: Charge, count: int) -> Spend:
+        """Return what a number of answers cost an account.
+
+        Requests that share a commit mostly ask for the same, so it is kept; for the
+        very same cap and charge, which stay as they are.
+        """
+        known = self.prices.get((name, count))
+        if known is None or known[0] is not balance.cap or known[1] is not charge:
+            cost = balance.cap.cost(charge, count)
+            known = self.prices[name, count] = balance.cap, charge, cost
+        return known[2]
 
     def append(
         self,
@@ -110,14 +135,16 @@ class LedgerState:
         if entry.kind == CHARGE and entry.request is not None:
             self.requests[entry.request] = entry
             self.charges[entry.sequence] = entry
-            self.seen.update(mark for mark in entry.marks if mark.account)
+            for mark in entry.marks:
+                if mark[1]:
+                    self.seen.add(mark)
         elif entry.kind == ANSWER and entry.settles is not None:
             self.answers[entry.settles] = entry
             drawn = self.charges[entry.settles].marks
-            for place, mark in enumerate(drawn):
-                if not mark.account:
+            for place, (query, account, _) in enumerate(drawn):
+                if not account:
                     # The first answer stored is the one that is remembered.
-                    self.releases.setdefault(mark.query, (entry.settles, place))
+                    self.releases.setdefault(query, (entry.settles, place))
 
     def balance(self, account: AccountId) -> Balance:
         """Return an open account."""
@@ -176,15 +203,16 @@ def charge(state: LedgerState, request: Request) -> Receipt:
     known = state.requests.get(request.key)
     if known is not None:
         return _again(state, request, known)
-    for account in request.accounts:
-        state.balance(account)
+    for account, name in zip(request.accounts, request.names, strict=True):
+        if name not in state.accounts:
+            state.balance(account)  # says that it is not open
     fresh, marks, counts = _plan(state, request)
     costs, charged = {}, {}
     for name, count in counts.items():
         if not count:
             continue  # paid for before, so free now even if the cap was lowered
         balance = state.accounts[name]
-        cost = balance.cap.cost(request.charge, count)
+        cost = state.price(balance, name, request.charge, count)
         spent = balance.cap.after(balance.spent, cost)
         if not balance.cap.allows(spent):
             raise BudgetExhaustedError(_refusal(balance, request, counts))
@@ -232,22 +260,14 @@ def settle(state: LedgerState, receipt: Receipt, answers: Sequence[bytes]) -> Re
 
 def settled(receipt: Receipt, answers: Sequence[bytes]) -> Receipt:
     """Return the receipt with its drawn answers put in place."""
+    if receipt.draw == receipt.places:  # each is drawn for itself, and in this order
+        return receipt.answered(tuple(answers))
     drawn = dict(zip(receipt.draw, answers, strict=True))
     whole = tuple(
         known if known is not None else drawn[place]
         for known, place in zip(receipt.answers, receipt.places, strict=True)
     )
-    return Receipt(
-        key=receipt.key,
-        outcome=Outcome.ANSWERED,
-        sequence=receipt.sequence,
-        entry_hash=receipt.entry_hash,
-        charge=receipt.charge,
-        accounts=receipt.accounts,
-        remaining=receipt.remaining,
-        draw=(),
-        answers=whole,
-    )
+    return receipt.answered(whole)
 
 
 def check_answers(receipt: Receipt, answers: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -306,7 +326,8 @@ def _plan(
                 views[view] = None
                 counts[name] += 1
     drawn = [Mark(query, "", state.sequence + 1) for query in fresh]
-    counts = {name: count + len(fresh) for name, count in counts.items()}
+    for name in names:
+        counts[name] += len(fresh)
     return tuple(fresh.values()), (*drawn, *views), counts
 
 
@@ -331,7 +352,9 @@ def _receipt(
 ) -> Receipt:
     answers: tuple[bytes | None, ...] = (None,) * len(request.queries)
     places = fresh
-    if outcome is Outcome.DRAW and request.memory is not None:
+    if len(fresh) == len(request.queries):
+        pass  # all are drawn, each for itself
+    elif outcome is Outcome.DRAW and request.memory is not None:
         first = {request.hashes[position]: position for position in fresh}
         places = tuple(
             first.get(query, position) for position, query in enumerate(request.hashes)
@@ -340,16 +363,16 @@ def _receipt(
         drawing = {request.hashes[position] for position in fresh}
         answers = _known_answers(state, request, entry, drawing)
     return Receipt(
-        key=request.key,
-        outcome=outcome,
-        sequence=None if entry is None else entry.sequence,
-        entry_hash=None if entry is None else entry.hash,
-        charge=request.charge,
-        accounts={} if entry is None else entry.costs(),
-        remaining=tuple([state.accounts[name] for name in request.names]),
-        draw=fresh,
-        answers=answers,
-        places=places,
+        request.key,
+        outcome,
+        None if entry is None else entry.sequence,
+        None if entry is None else entry.hash,
+        request.charge,
+        {} if entry is None else entry.costs(),
+        tuple([state.accounts[name] for name in request.names]),
+        fresh,
+        answers,
+        places,
     )
 
 

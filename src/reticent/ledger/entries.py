@@ -11,7 +11,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -44,8 +43,7 @@ class Mark(NamedTuple):
     release: int
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One line of the ledger.
 
     Parameters

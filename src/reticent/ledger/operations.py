@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from reticent.ledger import decisions, posts
 from reticent.ledger.accounts import AccountId
@@ -17,8 +16,7 @@ from reticent.ledger.requests import Outcome, Receipt, Request
 Draw: TypeAlias = Callable[[Sequence[tuple[Any, Receipt]]], Sequence[Iterable[bytes]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """One change of the ledger.
 
     Parameters
@@ -66,11 +64,8 @@ def charging(
     request: Request, draw: Draw | None = None, about: Any = None
 ) -> Operation:
     """Charge for a request; with `draw`, go on to draw and settle its answers."""
-    needs = Needs(
-        accounts=set(request.names),
-        requests={request.key},
-        queries=set() if request.memory is None else set(request.hashes),
-    )
+    hashes = () if request.memory is None else request.hashes
+    needs = Needs(request.names, (request.key,), hashes)
     return Operation(needs, lambda state: decisions.charge(state, request), draw, about)
 
 
@@ -78,7 +73,7 @@ def posting(request: Request, answers: Iterable[bytes]) -> Operation:
     """Charge for a request whose answers are known, and store them with it."""
     given = posts.checked_post(request, answers)
     return Operation(
-        Needs(accounts=set(request.names), requests={request.key}),
+        Needs(request.names, (request.key,)),
         lambda state: posts.post(state, request, given),
     )
 
@@ -99,6 +94,15 @@ def settling(receipt: Receipt, answers: Iterable[bytes]) -> Operation:
     )
 
 
+def goes_on(operation: Operation, result: Any) -> bool:
+    """Return whether answers are drawn for a result before anybody sees it."""
+    return (
+        operation.draw is not None
+        and isinstance(result, Receipt)
+        and result.outcome is Outcome.DRAW
+    )
+
+
 def draw_answers(operations: Sequence[Operation], results: Sequence[Any]) -> list[Any]:
     """Draw the answers that durable charges ask for, one call for each `draw`.
 
@@ -107,11 +111,7 @@ def draw_answers(operations: Sequence[Operation], results: Sequence[Any]) -> lis
     """
     groups: dict[Draw, list[int]] = {}
     for place, (operation, result) in enumerate(zip(operations, results, strict=True)):
-        if (
-            operation.draw is not None
-            and isinstance(result, Receipt)
-            and result.outcome is Outcome.DRAW
-        ):
+        if operation.draw is not None and goes_on(operation, result):
             groups.setdefault(operation.draw, []).append(place)
     following = list(results)
     for draw, places in groups.items():

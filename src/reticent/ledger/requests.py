@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from reticent.errors import IdempotencyKeyError, InvalidParameterError
 from reticent.ledger.accounts import AccountId, Balance
@@ -63,18 +64,16 @@ class Request:
         object.__setattr__(self, "queries", tuple(self.queries))
         object.__setattr__(self, "names", tuple(map(str, self.accounts)))
         self._check()
-        cost = (self.charge.epsilon, self.charge.delta, self.charge.rho)
-        kind = [self.memory, self.charge.certificate, self.charge.relation, *cost]
-        # The charge is part of a query's hash, so a remembered answer was drawn at
-        # the same loss that a later viewer is charged.
-        start = hashlib.sha256(json.dumps(kind).encode() + b"\n")
+        kind, start = _kind_of(self.memory, self.charge)
         hashes = []
         for query in self.queries:
             named = start.copy()
             named.update(query)
             hashes.append(named.hexdigest())
         object.__setattr__(self, "hashes", tuple(hashes))
-        whole = json.dumps([self.names, kind, hashes])
+        # What `json.dumps` makes of the list of the three.
+        listed = '", "'.join(hashes)
+        whole = f'[{_names_json(self.names)}, {kind}, ["{listed}"]]'
         digest = hashlib.sha256(whole.encode()).hexdigest()
         object.__setattr__(self, "fingerprint", digest)
 
@@ -102,6 +101,24 @@ class Request:
             )
 
 
+# Requests come with the same few charges and accounts over and over.
+@lru_cache(maxsize=1024)
+def _kind_of(memory: str | None, charge: Charge) -> tuple[str, Any]:
+    """Return what a request asks for as JSON, and the hash that its queries go on from.
+
+    The charge is part of a query's hash, so a remembered answer was drawn at the same
+    loss that a later viewer is charged.
+    """
+    cost = (charge.epsilon, charge.delta, charge.rho)
+    text = json.dumps([memory, charge.certificate, charge.relation, *cost])
+    return text, hashlib.sha256(text.encode() + b"\n")
+
+
+@lru_cache(maxsize=1024)
+def _names_json(names: tuple[str, ...]) -> str:
+    return json.dumps(names)
+
+
 def check_key(key: Any) -> str:
     """Return an idempotency key or refuse it."""
     if not (isinstance(key, str) and _KEY.fullmatch(key)):
@@ -122,8 +139,7 @@ class Outcome(Enum):
     SPENT = "spent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(NamedTuple):
     """Proof of a charge, and what follows from it.
 
     Parameters
@@ -157,8 +173,23 @@ class Receipt:
     accounts: Mapping[str, Spend]
     remaining: tuple[Balance, ...]
     draw: tuple[int, ...]
-    answers: tuple[bytes | None, ...] = field(repr=False)
-    places: tuple[int, ...] = field(repr=False, default=())
+    answers: tuple[bytes | None, ...]
+    places: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        # Answers are for the client alone, not for logs.
+        return (
+            f"Receipt(key={self.key!r}, outcome={self.outcome}, "
+            f"sequence={self.sequence}, draw={self.draw})"
+        )
+
+    def answered(self, answers: tuple[bytes, ...]) -> Receipt:
+        """Return the receipt with all of its answers."""
+        key, _, sequence, sealed, charge, accounts, remaining, *_ = self
+        done = Outcome.ANSWERED
+        return Receipt(
+            key, done, sequence, sealed, charge, accounts, remaining, (), answers
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, without the answers."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _NUMBERS = frozenset({int, float})
 _NOT_JSON = object()
+# Fewer rows than this are checked value by value: calls of NumPy cost more.
+_FEW = 4
 
 
 def _picker(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
@@ -50,6 +52,13 @@ class RowReader:
         self._finders = [
             lookup.by_value.__getitem__ for lookup in self._layout.category.lookups
         ]
+        numeric = self._layout.numeric
+        self._ranges = [
+            (float(low) + 0.0, float(high) + 0.0, bool(strict))
+            for low, high, strict in zip(
+                numeric.low, numeric.high, numeric.strict, strict=True
+            )
+        ]
         self._some_missing = bool(self._layout.numeric.may_miss.any())
         # A dictionary confuses True, 1 and 1.0, so only text can be looked up directly.
         self._all_text = all(
@@ -67,6 +76,10 @@ class RowReader:
         for position, row in enumerate(rows):
             if not isinstance(row, dict) or row.keys() != self._names:
                 raise self._wrong_keys(position, row)
+        if len(rows) < _FEW:
+            table = self._few(rows)
+            if table is not None:
+                return table
         numbers = self._numbers([self._numbers_of(row) for row in rows])
         codes = self._codes([self._levels_of(row) for row in rows])
         return Table(
@@ -90,6 +103,41 @@ class RowReader:
             }
             for place, row in enumerate(rows)
         ]
+
+    def _few(self, rows: list[dict[str, Any]]) -> Table | None:
+        """Return rows of ordinary values; None if anything about them is special.
+
+        What is special (missing, infinite, not a level, another type) is left to the
+        code that says what is wrong with it.
+        """
+        numbers, codes = [], []
+        try:
+            for row in rows:
+                for value, (low, high, strict) in zip(
+                    self._numbers_of(row), self._ranges, strict=True
+                ):
+                    if type(value) not in _NUMBERS:
+                        return None
+                    number = float(value)
+                    if low <= number <= high:
+                        numbers.append(number + 0.0)  # -0.0 becomes 0.0
+                    elif strict or not isfinite(number):
+                        return None
+                    else:
+                        numbers.append(low if number < low else high)
+                if not self._all_text:
+                    return None
+                for find, value in zip(
+                    self._finders, self._levels_of(row), strict=True
+                ):
+                    codes.append(find(value))
+        except (KeyError, TypeError, OverflowError):
+            return None
+        return Table(
+            self._schema,
+            np.array(numbers, dtype=np.float64).reshape(len(rows), len(self._ranges)),
+            np.array(codes, dtype=np.int32).reshape(len(rows), len(self._finders)),
+        )
 
     def _wrong_keys(self, position: int, row: Any) -> Exception:
         if not isinstance(row, dict):

@@ -22,9 +22,8 @@ _WRITES = "reticent_writes"
 # How long a writer waits for the lock, in seconds, before it gives up.
 LOCK_TIMEOUT = 30
 
-# In these versions a race around the reset of the write-ahead log can corrupt the
-# database: https://sqlite.org/wal.html, on the WAL-reset bug.
-_WAL_RESET_BUG = ((3, 7, 0), (3, 51, 2))
+# A commit is one synced append to the write-ahead log.
+_JOURNAL, _SYNCHRONOUS = "wal", "FULL"
 
 
 def open_engine(url: str | URL) -> Engine:
@@ -49,15 +48,34 @@ def open_engine(url: str | URL) -> Engine:
     )
 
 
-def sqlite_settings(version: tuple[int, ...]) -> tuple[str, str]:
-    """Return journal mode and synchronous level that lose nothing in `version`.
+def sqlite_settings() -> tuple[str, str]:
+    """Return journal mode and synchronous level that lose nothing.
 
-    With a rollback journal a commit is the removal of the journal, so the folder must
-    be synced as well: EXTRA. With a sound write-ahead log a commit is one synced
-    append: FULL.
+    From 3.7.0 to 3.51.2 a commit that restarts the log while another connection copies
+    the log into the database can corrupt it (https://sqlite.org/wal.html, on the
+    WAL-reset bug). Here nobody commits meanwhile: no connection copies by itself, and
+    `fold_log` holds the write lock.
     """
-    first, last = _WAL_RESET_BUG
-    return ("delete", "EXTRA") if first <= version <= last else ("wal", "FULL")
+    return _JOURNAL, _SYNCHRONOUS
+
+
+def fold_log(connection: Connection) -> None:
+    """Copy SQLite's log into the database file, so that the log starts anew.
+
+    Parameters
+    ----------
+    connection : Connection
+        One that takes the write lock when it begins, see `with_write_lock`; no
+        transaction is under way.
+    """
+    with connection.begin() as holding:
+        other = connection.engine.raw_connection()
+        try:
+            # What a reader still needs is left for the next time.
+            other.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        finally:
+            other.close()
+        holding.rollback()
 
 
 def _open_sqlite(url: URL) -> Engine:
@@ -80,7 +98,10 @@ def _open_sqlite(url: URL) -> Engine:
 def _claim_file(path: Path) -> None:
     """Create the file with mode 600; refuse one that is not ours alone."""
     check_own_folder(path.parent, "the ledger's folder")
-    check_own_file(path, "the ledger file", secret=True)
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        check_own_file(
+            path.with_name(path.name + suffix), "the ledger file", secret=True
+        )
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         handle = os.open(path, flags, 0o600)
@@ -97,19 +118,20 @@ def _claim_file(path: Path) -> None:
 def _prepare_sqlite(connection: sqlite3.Connection, record: Any) -> None:
     # The begin event below opens transactions; the driver would guess when to.
     connection.isolation_level = None
-    journal, synchronous = sqlite_settings(sqlite3.sqlite_version_info)
+    journal, synchronous = sqlite_settings()
     for setting in (
         f"synchronous={synchronous}",
         "fullfsync=ON",
         "trusted_schema=OFF",
         "cell_size_check=ON",
+        "wal_autocheckpoint=0",  # see `sqlite_settings`
     ):
         connection.execute(f"PRAGMA {setting}")
     (found,) = connection.execute(f"PRAGMA journal_mode={journal}").fetchone()
     if found != journal:
         raise LedgerError(
-            f"SQLite keeps journal_mode={found!r} where {journal!r} is needed with "
-            f"version {sqlite3.sqlite_version}; close whatever else uses the ledger."
+            f"SQLite keeps journal_mode={found!r} where {journal!r} is needed; close "
+            "whatever else uses the ledger."
         )
 
 

@@ -11,11 +11,8 @@ from reticent.errors import InvalidParameterError, LedgerError
 from reticent.ledger import decisions
 from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.caps import Cap
-from reticent.ledger.checkpoints import (
-    CheckpointStore,
-    FileCheckpoints,
-    SignedCheckpoints,
-)
+from reticent.ledger.checkpoint_file import FileCheckpoints
+from reticent.ledger.checkpoints import Checkpoint, CheckpointStore, SignedCheckpoints
 from reticent.ledger.damage import refusing_damage
 from reticent.ledger.entries import Entry
 from reticent.ledger.operations import (
@@ -278,10 +275,20 @@ class SQLLedger:
 
     def _commit(self, operations: Sequence[Operation]) -> list[Any]:
         """Commit on the writer's thread; a due checkpoint is part of the commit."""
-        due = None if self._checkpoints is None else self._signed + self._every
-        done = self._store.commit(operations, checkpoint_at=due)
-        if self._checkpoints is not None and done.checkpoint is not None:
-            self._checkpoints.keep(done.checkpoint)
+        self._store.tidy()  # those of the commit before have their answers
+        signed = self._checkpoints
+        if signed is None:
+            return self._store.commit(operations).results
+        done = self._store.commit(
+            operations,
+            checkpoint_at=self._signed + self._every,
+            whole=not signed.takes_heads,
+        )
+        if isinstance(done.signed, Checkpoint):
+            signed.keep(done.signed)
+        elif done.signed is not None:
+            signed.keep_head(done.signed)
+        if done.signed is not None:
             self._signed = done.sequence
         return done.results
 

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, insert, select
 from reticent.errors import LedgerError
 from reticent.ledger import decisions
 from reticent.ledger.accounts import Balance
-from reticent.ledger.checkpoints import Checkpoint, SignedCheckpoints
+from reticent.ledger.checkpoints import Checkpoint, Head, SignedCheckpoints
 from reticent.ledger.sql import statements
 from reticent.ledger.sql.integrity import (
     QUICK_SECONDS,
@@ -127,6 +127,12 @@ def _from(checkpoint: Checkpoint) -> ChainReplay:
 
 def _check_point(store: Store, checkpoint: Checkpoint) -> None:
     """Refuse a ledger that is not a continuation of its checkpoint."""
+    _check_reached(store, checkpoint.reached)
+    if checkpoint.latest is not None and checkpoint.epoch == checkpoint.latest.epoch:
+        _check_reached(store, checkpoint)
+
+
+def _check_reached(store: Store, checkpoint: Head) -> None:
     with store.reading() as connection:
         known = identity(connection)
         found = connection.execute(
@@ -162,7 +168,7 @@ def write_off(store: Store, signed: SignedCheckpoints | None, reason: str) -> No
     known: dict[str, Balance] = dict(checkpoint.accounts) if checkpoint else {}
     known.update(read.accounts())
     caps = {name: balance.cap for name, balance in known.items()}
-    epoch = 1 + max(read.epoch, checkpoint.epoch if checkpoint else 0)
+    epoch = 1 + max(read.epoch, checkpoint.reached.epoch if checkpoint else 0)
 
     def work(connection: Connection) -> Checkpoint:
         state = load(connection, decisions.Needs())

@@ -46,8 +46,9 @@ def load(
         lock=lock,
     )
     state = LedgerState(*(found.head or _lost()))
+    state.ledger, state.epoch = found.identity
     state.accounts = {row[0]: balance_of(row) for row in found.accounts}
-    whole = needs.charges | _remember(state, found.traces)
+    whole = {*needs.charges, *_remember(state, found.traces)}
     drawn = {place[0] for place in state.releases.values()}
     for sequence, sealed in found.unanswered.items():
         at_hand = known.get(sequence)

@@ -100,6 +100,8 @@ class Found(NamedTuple):
     """What a commit reads before its operations are decided."""
 
     head: tuple[int, str] | None
+    #: The ledger's name, and how often its budget was written off.
+    identity: tuple[str, int]
     accounts: list[tuple[Any, ...]]
     traces: list[Trace]
     #: Hashes of the charges in question that have no answer yet.
@@ -130,7 +132,8 @@ def read_rows(
     hashes = chain.from_iterable(found[len(heads) + len(traced) :])
     return Found(
         about_heads[0][:2] if about_heads else None,
-        [row[2:] for row in about_heads if row[2] is not None],
+        about_heads[0][2:4] if about_heads else ("", 0),
+        [row[4:] for row in about_heads if row[4] is not None],
         [*map(Trace._make, about_traces)],
         dict(hashes),
     )
@@ -142,7 +145,8 @@ def _heads(connection: Connection, names: list[str]) -> list[Statement]:
     for chunk in chunks(names or [""]):
         among, values = _among(connection, "a.name", chunk)
         statement = (
-            f"SELECT h.sequence, h.hash, {_ACCOUNTS} FROM ({_HEAD}) h "  # noqa: S608
+            f"SELECT h.sequence, h.hash, m.ledger, m.epoch, {_ACCOUNTS} "  # noqa: S608
+            f"FROM ({_HEAD}) h CROSS JOIN ledger_meta m "
             f"LEFT JOIN ledger_accounts a ON {among}"
         )
         statements.append(Statement(statement, values))

@@ -13,13 +13,14 @@ from sqlalchemy.exc import DBAPIError
 
 from reticent.errors import LedgerError, ReticentError
 from reticent.ledger.accounts import Balance
-from reticent.ledger.checkpoints import Checkpoint
+from reticent.ledger.checkpoints import Head
 from reticent.ledger.decisions import LedgerState, Needs
-from reticent.ledger.entries import CHARGE, Entry
-from reticent.ledger.operations import Operation
+from reticent.ledger.entries import ANSWER, CHARGE, Entry
+from reticent.ledger.operations import Operation, goes_on
 from reticent.ledger.sql import statements
 from reticent.ledger.sql.engines import (
     describe_database_error,
+    fold_log,
     is_transient,
     open_engine,
     with_write_lock,
@@ -40,17 +41,19 @@ _READING = 1_000
 # Charges that wait for their answers and are kept in memory; and most marks of one.
 _MOST_RECENT = 4_096
 _MOST_MARKS = 16
+# Entries that SQLite's log may hold; copying them into the file takes milliseconds.
+_MOST_IN_LOG = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A commit's results, the new head, new entries, and a checkpoint if due."""
+    """A commit's results, the new head, new entries, and what to sign if due."""
 
     results: list[Any]
     sequence: int
     hash: str
     written: list[Entry]
-    checkpoint: Checkpoint | None
+    signed: Head | None
 
 
 @dataclass(slots=True)
@@ -74,6 +77,7 @@ class Store:
         self._head = (0, "")
         self._recent: dict[int, Entry] = {}
         self._kept: Connection | None = None
+        self._in_log = 0
         try:
             self.write(migrate)
         except BaseException:
@@ -125,32 +129,62 @@ class Store:
         return done
 
     def commit(
-        self, operations: Sequence[Operation], *, checkpoint_at: int | None = None
+        self,
+        operations: Sequence[Operation],
+        *,
+        checkpoint_at: int | None = None,
+        whole: bool = True,
     ) -> Committed:
         """Decide operations in order and write what follows, in one transaction.
 
-        With `checkpoint_at`, a checkpoint is read once the head reaches that sequence.
+        With `checkpoint_at`, there is something to sign once the head reaches that
+        sequence, unless all that happened is about to be followed by a draw: a
+        checkpoint if `whole` or if caps changed, else the head.
         """
         progress = _CommitProgress()
 
         def work(connection: Connection) -> Committed:
-            needs = Needs()
-            for operation in operations:
-                needs.add(operation.needs)
+            needs = Needs.union(operation.needs for operation in operations)
             state = load(connection, needs, self._recent, lock=True)
             self._check_head(state)
             before = dict(state.accounts)
             results = [_attempt(operation, state) for operation in operations]
-            due = checkpoint_at is not None and state.sequence >= checkpoint_at
+            # While answers are drawn nobody has seen anything: the commit that stores
+            # them is soon enough.
+            due = (
+                checkpoint_at is not None
+                and state.sequence >= checkpoint_at
+                and not all(map(goes_on, operations, results))
+            )
+            every_account = due and (whole or not _only_charges(state.written))
             # `flush` sends the commit with the last statement, if it has any.
-            progress.sent = bool(state.written) or not due
-            signed = flush(connection, state, before, commit=True, checkpoint=due)
+            progress.sent = bool(state.written) or not every_account
+            signed: Head | None = flush(
+                connection, state, before, commit=True, checkpoint=every_account
+            )
+            if due and signed is None:
+                signed = Head(state.ledger, state.epoch, state.sequence, state.hash)
             return Committed(results, state.sequence, state.hash, state.written, signed)
 
         done = self._transact_kept(work, progress)
         self._head = (done.sequence, done.hash)
         self._keep_recent(done.written)
+        self._in_log += len(done.written)
         return done
+
+    def tidy(self) -> None:
+        """Keep SQLite's log short; call it when nobody waits."""
+        if self._in_log < _MOST_IN_LOG or self._kept is None:
+            return
+        self._in_log = 0
+        if self._kept.dialect.name != "sqlite":
+            return
+        try:
+            fold_log(self._kept)
+        except DBAPIError as error:
+            self._drop_kept()
+            if not is_transient(error, committing=False):
+                raise _translated(error) from None
 
     def _transact_kept(
         self, work: Callable[[Connection], T], progress: _CommitProgress
@@ -235,6 +269,11 @@ class Store:
         inside = statements.marks_between(connection, after, found[-1][0])
         marked = by_entry(inside).get
         return [(*row, marked(row[0], ())) for row in found]
+
+
+def _only_charges(written: Iterable[Entry]) -> bool:
+    """Return whether entries charge and answer, and change no cap."""
+    return all(entry.kind in (CHARGE, ANSWER) for entry in written)
 
 
 def _is_dead(connection: Connection | None) -> bool:
