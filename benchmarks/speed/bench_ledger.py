@@ -39,9 +39,10 @@ from reticent.ledger import (
     Request,
     SQLLedger,
 )
-from reticent.ledger.decisions import Needs, charge, settle
+from reticent.ledger.decisions import charge, settle
 from reticent.ledger.sql.state import flush, load
 from reticent.ledger.sql.store import Store
+from reticent.ledger.state import Needs
 from tests.postgres import NoPostgresError, PostgresServer
 
 THREADS = 32

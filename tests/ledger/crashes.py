@@ -189,7 +189,7 @@ def fail_everywhere(url: str, diary: Diary, fault: str) -> dict[str, Any]:
     Returns how many boundaries there are, in how many runs the process ended or the
     request failed there, and how often anything was answered after a failure.
     """
-    counts = {"boundaries": 0, "ended": 0, "failed": 0, "late": 0}
+    counts = {"boundaries": 0, "ended": 0, "failed": 0, "late": 0, "after": 0}
     for way in ("m", "ma"):  # step by step, and at once
         _fail_everywhere(url, diary, fault, way, counts)
     return counts
@@ -224,11 +224,12 @@ def _fail_everywhere(
         counts["ended"] += ended
         counts["failed"] += told.get("failed", 0)
         counts["late"] += told.get("late", 0)
+        counts["after"] += told.get("after", 0)
 
 
 def _one_request(url: str, diary: Diary, key: str, disk: Any) -> dict[str, int]:
     """Serve one request on a failing disk, then try others; count late answers."""
-    failed = late = 0
+    failed = late = after = 0
     with SQLLedger(url) as ledger:
         disk.count = 0  # opening only reads; the boundaries are those of the request
         try:
@@ -240,8 +241,10 @@ def _one_request(url: str, diary: Diary, key: str, disk: Any) -> dict[str, int]:
                     serve(ledger, diary, f"{key}late{number}")
                     late += 1
         else:
-            disk.boundary()  # the last: everything was acknowledged
-    return {"failed": failed, "late": late}
+            # What still happens, at the close, concerns nobody who was answered.
+            after = int(not disk.fired)
+            disk.boundary()
+    return {"failed": failed, "late": late, "after": after}
 
 
 class Watched:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import stat
@@ -12,7 +13,14 @@ import psycopg
 import pytest
 
 from reticent.errors import BudgetExhaustedError, InvalidParameterError, LedgerError
-from reticent.ledger import Cap, Checkpoint, FileCheckpoints, Outcome, SQLLedger
+from reticent.ledger import (
+    Cap,
+    Checkpoint,
+    FileCheckpoints,
+    Outcome,
+    SQLLedger,
+    checkpoint_file,
+)
 from reticent.signing import Ed25519Signer, HMACSigner
 from tests.ledger.accounts_and_requests import (
     ALICE,
@@ -112,6 +120,116 @@ def test_checkpoint_follows_every_commit(sql_url, open_ledger, place, make):
     assert (signed.ledger, signed.epoch) == (ledger.verify().ledger, 0)
     ledger.settle(receipt, [b"yes"])
     assert read(place, signer).reached.sequence == receipt.sequence + 1
+
+
+def test_heads_follow_a_checkpoint_until_there_are_many(
+    sqlite_url, open_ledger, settings, place, monkeypatch
+):
+    monkeypatch.setattr(checkpoint_file, "_MOST_HEADS", 3000)
+    ledger = opened(open_ledger(sqlite_url, **settings), epsilon=100.0)
+    lines = []
+    for number in range(20):
+        receipt = ledger.charge(asking(f"k{number}"))
+        assert read(place).reached.sequence == receipt.sequence
+        lines.append(place.read_bytes().count(b"\n"))
+    # Heads, then a whole checkpoint again, with what was spent by then.
+    assert max(lines) > 5
+    assert min(lines[5:]) == 1
+    spent = read(place).accounts[str(DATASET)].spent.answers
+    assert 5 < spent <= 20
+    ledger.close()
+    for start in ("full", "tail"):
+        open_ledger(sqlite_url, **settings, start=start).close()
+
+
+def test_a_head_is_as_good_as_a_checkpoint(copies, settings, place, open_ledger):
+    ledger = opened(open_ledger(copies.url, **settings))
+    ledger.charge(asking("k1"))
+    ledger.close()
+    old = copies.take()
+    ledger = open_ledger(copies.url, **settings)
+    for number in range(5):
+        ledger.charge(asking(f"more{number}"))
+    assert read(place).latest is not None
+    ledger.close()
+    for start in ("full", "tail"):
+        with pytest.raises(LedgerError, match="behind its checkpoint"):
+            SQLLedger(old, **settings, start=start)
+
+
+def test_a_changed_cap_is_in_a_whole_checkpoint(
+    sqlite_url, open_ledger, settings, place
+):
+    ledger = opened(open_ledger(sqlite_url, **settings))
+    ledger.charge(asking("k"))
+    ledger.set_cap(ALICE, Cap.basic(epsilon=77.0))
+    found = read(place)
+    assert found.latest is None
+    assert found.accounts[str(ALICE)].cap == Cap.basic(epsilon=77.0)
+
+
+def test_a_head_that_was_being_written_counts_for_nothing(
+    sqlite_url, open_ledger, settings, place
+):
+    ledger = opened(open_ledger(sqlite_url, **settings))
+    for number in range(3):
+        ledger.charge(asking(f"k{number}"))
+    ledger.close()
+    whole = place.read_bytes()
+    last = whole.splitlines(keepends=True)[-1]
+    for cut in (1, len(last) // 2, len(last) - 1):
+        place.write_bytes(whole[:-cut])
+        assert read(place).reached.sequence == read_bytes(whole).reached.sequence - 1
+        ledger = open_ledger(sqlite_url, **settings)
+        ledger.charge(asking(f"after{cut}"))
+        ledger.close()
+        assert read(place).reached.sequence == ledger_length(sqlite_url)
+        whole = place.read_bytes()
+        last = whole.splitlines(keepends=True)[-1]
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_changed_line_is_refused(sqlite_url, open_ledger, settings, place, which):
+    ledger = opened(open_ledger(sqlite_url, **settings))
+    for number in range(3):
+        ledger.charge(asking(f"k{number}"))
+    ledger.close()
+    lines = place.read_bytes().splitlines(keepends=True)
+    assert len(lines) > 1
+    for place_of_bit in range(0, len(lines[which]) - 1, 7):
+        changed = bytearray(lines[which])
+        changed[place_of_bit] ^= 1
+        broken = list(lines)
+        broken[which] = bytes(changed)
+        place.write_bytes(b"".join(broken))
+        with pytest.raises(LedgerError, match=r"damaged|not what the checkpoint"):
+            SQLLedger(sqlite_url, **settings)
+
+
+def read_bytes(data):
+    return Checkpoint.from_bytes(data, HMACSigner(KEY))
+
+
+def ledger_length(url):
+    with SQLLedger(url) as ledger:
+        return ledger.verify().entries
+
+
+def test_no_checkpoint_is_signed_before_answers_are_drawn(
+    sqlite_url, open_ledger, settings, place
+):
+    """Nobody has seen anything then; the commit that stores the answers is signed."""
+    ledger = opened(open_ledger(sqlite_url, **settings))
+    before = read(place).reached.sequence
+    seen = []
+
+    def draw(asked):
+        seen.append(read(place).reached.sequence)
+        return [[b"yes"] for _ in asked]
+
+    receipt = asyncio.run(ledger.aanswer(asking("k"), draw, None))
+    assert seen == [before]
+    assert read(place).reached.sequence == receipt.sequence + 1
 
 
 def test_checkpoint_may_be_rarer(sql_url, open_ledger, settings, place):

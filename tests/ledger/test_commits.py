@@ -14,10 +14,10 @@ import pytest
 
 from reticent.errors import BudgetExhaustedError, LedgerError
 from reticent.ledger import end_process
-from reticent.ledger.decisions import Needs
 from reticent.ledger.operations import Operation
 from reticent.ledger.sql import group_commit as commits
 from reticent.ledger.sql.group_commit import GroupCommit
+from reticent.ledger.state import Needs
 
 
 def saying(text):

@@ -12,7 +12,7 @@ import pytest
 
 from reticent.errors import InvalidParameterError, LedgerError
 from reticent.ledger import Outcome, SQLLedger
-from reticent.ledger.sql import engines
+from reticent.ledger.sql import engines, store
 from reticent.ledger.sql.engines import open_engine, sqlite_settings
 from tests.ledger.accounts_and_requests import asking, opened
 from tests.postgres import PostgresServer
@@ -43,6 +43,46 @@ def test_both_journals_work(sqlite_url, open_ledger, monkeypatch, journal):
     assert open_ledger(sqlite_url).verify().charges == 1
 
 
+def test_nobody_commits_while_the_log_is_copied(sqlite_url, open_ledger, monkeypatch):
+    """SQLite before 3.51.3 can lose a commit that comes then."""
+    ledger = opened(open_ledger(sqlite_url))
+    ledger.charge(asking("k"))
+    store, found = ledger._store, []
+    raw = store._engine.raw_connection
+
+    def copying():
+        other = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), timeout=0)
+        try:
+            other.execute("BEGIN IMMEDIATE")
+            found.append("committed")
+        except sqlite3.OperationalError as error:
+            found.append(str(error))
+        finally:
+            other.close()
+        return raw()
+
+    monkeypatch.setattr(store._engine, "raw_connection", copying)
+    engines.fold_log(store._kept)
+    assert found == ["database is locked"]
+    # And no connection copies the log by itself.
+    with store.reading() as connection:
+        asked = connection.exec_driver_sql("PRAGMA wal_autocheckpoint")
+        assert asked.scalar() == 0
+
+
+def test_the_log_stays_short(sqlite_url, open_ledger, monkeypatch):
+    monkeypatch.setattr(store, "_MOST_IN_LOG", 10)
+    ledger = opened(open_ledger(sqlite_url), epsilon=1000.0)
+    log = Path(sqlite_url.removeprefix("sqlite:///") + "-wal")
+    for number in range(40):
+        ledger.charge(asking(f"k{number}"))
+    size = log.stat().st_size
+    for number in range(200):
+        ledger.charge(asking(f"l{number}"))
+    assert log.stat().st_size <= 2 * size
+    assert ledger.verify().charges == 240
+
+
 def test_journal_that_cannot_be_changed_is_refused(
     sqlite_url, open_ledger, monkeypatch
 ):
@@ -51,9 +91,7 @@ def test_journal_that_cannot_be_changed_is_refused(
     monkeypatch.setattr(engines, "LOCK_TIMEOUT", 0.1)
     with ledger._store.reading():  # somebody needs the log
         ledger.charge(asking("k"))
-        monkeypatch.setattr(
-            engines, "sqlite_settings", lambda: ("delete", "EXTRA")
-        )
+        monkeypatch.setattr(engines, "sqlite_settings", lambda: ("delete", "EXTRA"))
         with pytest.raises(LedgerError, match="SQLITE_BUSY"):
             SQLLedger(sqlite_url)
     ledger.close()

@@ -20,10 +20,10 @@ from reticent.ledger import (
     SQLLedger,
     decisions,
 )
-from reticent.ledger.decisions import LedgerState, Needs
 from reticent.ledger.sql.schema import entries
 from reticent.ledger.sql.state import flush, load
 from reticent.ledger.sql.store import Store
+from reticent.ledger.state import LedgerState, Needs
 from tests.ledger.accounts_and_requests import (
     ALICE,
     DATASET,

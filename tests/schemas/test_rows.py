@@ -33,6 +33,46 @@ def test_rows_are_clipped_and_coded():
     assert table.units is None
 
 
+def test_few_rows_are_read_as_many_are(monkeypatch):
+    """One row is checked value by value, many by NumPy: to the bit the same."""
+    odd = [
+        0,
+        -0.0,
+        1e308,
+        -1e308,
+        5e-324,
+        2**70,
+        10**400,
+        True,
+        None,
+        "1",
+        1e999,
+        [],
+        {},
+    ]
+    columns = {
+        "strict": Numeric(-2, 3, outside="error"),
+        "wide": Numeric(-1e300, 1e300),
+        "zero": Numeric(0, 1),
+        "text": Categorical(["a", "b"]),
+    }
+    schema = Schema(columns)
+    usual = {"strict": 1, "wide": 2.5, "zero": 0.5, "text": "b"}
+    cases = [usual] + [{**usual, name: value} for name in usual for value in odd]
+
+    def outcome(row):
+        try:
+            table = schema.rows([row])
+        except InvalidDataError as error:
+            return str(error)
+        return table.numbers.tobytes(), table.codes.tobytes(), table.codes.dtype
+
+    quick = [outcome(row) for row in cases]
+    assert sum(isinstance(found, tuple) for found in quick) > 10
+    monkeypatch.setattr("reticent.schemas.rows._FEW", 0)
+    assert [outcome(row) for row in cases] == quick
+
+
 def test_columns_of_a_table_are_found_by_name():
     table = CLINIC.rows(ROWS)
     np.testing.assert_array_equal(table["age"], [37, 62, 120])

@@ -246,7 +246,7 @@ def test_a_full_disk_ends_the_service_and_nothing_is_answered_after(tmp_path, pa
     told = {}
     with server(tmp_path, path, **given) as (running, settings, key):
         size = (tmp_path / "ledger.db").stat().st_size
-        limit = size + 64 * 1024  # as if the disk had no room for more
+        limit = size + 2**20  # as if the disk had no room for more
         resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (limit, limit))
         for number in range(5000):
             named = f"n-{number}"

@@ -82,7 +82,7 @@ class Checkpoint(Head):
 
     @classmethod
     def from_bytes(cls, data: bytes, signer: Signer) -> Checkpoint:
-        """Read what `to_bytes` wrote, and the heads that followed; refuse anything else.
+        """Read what `to_bytes` wrote, and the heads behind it; refuse anything else.
 
         A last line without its end was being written when the machine stopped: nobody
         has seen what it stands for.

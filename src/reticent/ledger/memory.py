@@ -12,10 +12,10 @@ from reticent.errors import LedgerError
 from reticent.ledger import decisions, posts
 from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.caps import Cap
-from reticent.ledger.decisions import LedgerState
 from reticent.ledger.entries import LEDGER, Entry
 from reticent.ledger.operations import Draw
 from reticent.ledger.requests import Outcome, Receipt, Request
+from reticent.ledger.state import LedgerState
 from reticent.ledger.verification import ChainReplay, ChainVerification
 
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 from reticent.ledger import decisions, posts
 from reticent.ledger.accounts import AccountId
 from reticent.ledger.caps import Cap
-from reticent.ledger.decisions import LedgerState, Needs
 from reticent.ledger.requests import Outcome, Receipt, Request
+from reticent.ledger.state import LedgerState, Needs
 
 #: Draws the answers of receipts that were charged together. Takes pairs of what a
 #: request is about and its receipt; returns the answers of each, in the same order.

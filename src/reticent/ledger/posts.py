@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from reticent.errors import InvalidParameterError
 from reticent.ledger import decisions
-from reticent.ledger.decisions import LedgerState, check_answer_bytes
+from reticent.ledger.decisions import check_answer_bytes
 from reticent.ledger.requests import Outcome, Receipt, Request
+from reticent.ledger.state import LedgerState
 
 
 def post(state: LedgerState, request: Request, answers: Sequence[bytes]) -> Receipt:

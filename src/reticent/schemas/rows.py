@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite, nan
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -76,7 +76,7 @@ class RowReader:
         for position, row in enumerate(rows):
             if not isinstance(row, dict) or row.keys() != self._names:
                 raise self._wrong_keys(position, row)
-        if len(rows) < _FEW:
+        if clip and len(rows) < _FEW:
             table = self._few(rows)
             if table is not None:
                 return table
@@ -104,7 +104,7 @@ class RowReader:
             for place, row in enumerate(rows)
         ]
 
-    def _few(self, rows: list[dict[str, Any]]) -> Table | None:
+    def _few(self, rows: Sequence[dict[str, Any]]) -> Table | None:
         """Return rows of ordinary values; None if anything about them is special.
 
         What is special (missing, infinite, not a level, another type) is left to the

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from reticent.home import ServedModel
-from reticent.ledger import Ledger
+from reticent.ledger import Ledger, Outcome, Receipt, Request
 from reticent.prediction import PaidAnswers, answer_async
 from reticent.schemas import Table
 from reticent.service.drawing import FEW_ROWS, Asked, Drawing
@@ -63,24 +63,34 @@ class Answering:
         if session is not None and not session.admits(client):
             await asyncio.to_thread(session.admit, self._ledger, model.accounts, client)
         request = model.request(client, table, key)
-        n_rows, asked = len(request.queries), Asked(table)
+        asked = Asked(table)
+        receipt = await self._receipt(model, request, asked)
+        answered = PaidAnswers.of(receipt, request.accounts[-1])
+        self._count(model.name, "drawn", asked.drawn)
+        self._count(model.name, "remembered", len(request.queries) - asked.drawn)
+        return answered
+
+    async def _receipt(
+        self, model: ServedModel, request: Request, asked: Asked
+    ) -> Receipt:
+        """Return the receipt of a request with its answers."""
+        together = None
+        if len(request.queries) <= FEW_ROWS:
+            # The model runs on the ledger's thread for few rows: see `Drawing`.
+            together = self._drawing.together(model.draw)
+            receipt = await self._ledger.aanswer(request, together, asked)
+            if receipt.outcome is Outcome.ANSWERED:
+                return receipt
 
         async def draw(places: tuple[int, ...]) -> list[bytes]:
             asked.drawn = len(places)
-            return await self._drawing.answers(model.draw, table.take(list(places)))
+            return await self._drawing.answers(
+                model.draw, asked.table.take(list(places))
+            )
 
-        receipt = await answer_async(
-            self._ledger,
-            request,
-            draw=draw,
-            # The model runs on the ledger's thread for few rows: see `Drawing`.
-            together=self._drawing.together(model.draw) if n_rows <= FEW_ROWS else None,
-            about=asked,
+        return await answer_async(
+            self._ledger, request, draw=draw, together=together, about=asked
         )
-        answered = PaidAnswers.of(receipt, request.accounts[-1])
-        self._count(model.name, "drawn", asked.drawn)
-        self._count(model.name, "remembered", n_rows - asked.drawn)
-        return answered
 
     def _count(self, model: str, source: str, answers: int) -> None:
         if not answers:

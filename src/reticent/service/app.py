@@ -104,7 +104,7 @@ def create_app(
     )
     app.state.service = service
     problems.install(app)
-    direct = DirectRoutes()
+    direct = DirectRoutes(service.answering, settings.max_body_bytes)
     app.include_router(v1_routes(service, direct))
     app.include_router(admin_routes(service))
     app.include_router(inference_routes(service, direct))

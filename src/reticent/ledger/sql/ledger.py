@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from reticent._clock import seconds
 from reticent.errors import InvalidParameterError, LedgerError
-from reticent.ledger import decisions
 from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.caps import Cap
 from reticent.ledger.checkpoint_file import FileCheckpoints
@@ -27,6 +26,7 @@ from reticent.ledger.operations import (
 )
 from reticent.ledger.requests import Receipt, Request
 from reticent.ledger.sql.group_commit import GroupCommit, OnFatal
+from reticent.ledger.state import LedgerState
 from reticent.ledger.verification import ChainReplay, ChainVerification
 from reticent.signing import HMACSigner, Signer
 
@@ -186,7 +186,7 @@ class SQLLedger:
         self._commits.check()
         with refusing_damage():
             found = self._store.balances([str(account)])
-        return decisions.LedgerState(accounts=found).balance(account)
+        return LedgerState(accounts=found).balance(account)
 
     def balances(self) -> list[Balance]:
         """Return all accounts, sorted by name."""

@@ -30,6 +30,7 @@ from reticent.ledger.sql.state import (
     set_epoch,
 )
 from reticent.ledger.sql.store import Store
+from reticent.ledger.state import Needs
 from reticent.ledger.verification import ChainReplay
 
 _REMEDY = (
@@ -171,7 +172,7 @@ def write_off(store: Store, signed: SignedCheckpoints | None, reason: str) -> No
     epoch = 1 + max(read.epoch, checkpoint.reached.epoch if checkpoint else 0)
 
     def work(connection: Connection) -> Checkpoint:
-        state = load(connection, decisions.Needs())
+        state = load(connection, Needs())
         decisions.write_off(state, caps, epoch, reason)
         statements.write(connection, state.written, [])
         connection.execute(delete(accounts))

@@ -24,9 +24,9 @@ from sqlalchemy import (
 from reticent.errors import LedgerError
 from reticent.ledger.accounts import AccountId, Balance
 from reticent.ledger.caps import Cap
-from reticent.ledger.decisions import LedgerState
 from reticent.ledger.entries import LEDGER, Entry
 from reticent.ledger.sql.catalogue import check_objects
+from reticent.ledger.state import LedgerState
 from reticent.ledger.units import Spend
 
 KINDS = Spend._fields

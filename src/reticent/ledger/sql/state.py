@@ -10,7 +10,6 @@ from sqlalchemy import Connection, insert, or_, select, update
 from reticent.errors import LedgerError
 from reticent.ledger.accounts import Balance
 from reticent.ledger.checkpoints import Checkpoint
-from reticent.ledger.decisions import LedgerState, Needs
 from reticent.ledger.entries import Entry, Mark
 from reticent.ledger.sql import statements
 from reticent.ledger.sql.schema import (
@@ -22,6 +21,7 @@ from reticent.ledger.sql.schema import (
     marks,
     meta,
 )
+from reticent.ledger.state import LedgerState, Needs
 
 
 def load(

@@ -14,7 +14,6 @@ from sqlalchemy.exc import DBAPIError
 from reticent.errors import LedgerError, ReticentError
 from reticent.ledger.accounts import Balance
 from reticent.ledger.checkpoints import Head
-from reticent.ledger.decisions import LedgerState, Needs
 from reticent.ledger.entries import ANSWER, CHARGE, Entry
 from reticent.ledger.operations import Operation, goes_on
 from reticent.ledger.sql import statements
@@ -33,6 +32,7 @@ from reticent.ledger.sql.state import (
     flush,
     load,
 )
+from reticent.ledger.state import LedgerState, Needs
 
 T = TypeVar("T")
 

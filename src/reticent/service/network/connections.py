@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import httptools
 
-from reticent.service.network.exchanges import Exchange, refusal
+from reticent.service.network.exchanges import Exchange, direct_way, refusal
 from reticent.service.network.limits import Limits
 from reticent.service.network.watch import Watch
 
@@ -59,6 +59,7 @@ class Connection(asyncio.Protocol):
         self.limits = Limits() if limits is None else limits
         self.server_state = server_state
         self._app: Any = config.loaded_app
+        self._direct = direct_way(self._app)
         self._root_path = config.root_path
         self._app_state = app_state
         self._keep_alive = config.timeout_keep_alive
@@ -71,6 +72,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._addresses: dict[str, Any] = {}
         self._current: Exchange | None = None
+        self._unstarted: Exchange | None = None  # the current one, not yet begun with
         self._waiting: deque[Exchange] = deque()
         self._receiving: Exchange | None = None  # whose body is under way
         self._deadline = self.loop.time() + self.limits.head_seconds
@@ -132,6 +134,9 @@ class Connection(asyncio.Protocol):
             self._refused = self._refused or 400
         if self._refused is None and self._fed > self.limits.head and self._in_head:
             self._refused = 431
+        begun = self._unstarted
+        if begun is not None and (begun.whole or self._refused is None):
+            self._begin_with(begun)
         if self._refused is not None:
             self._refuse(self._refused)
             return
@@ -216,7 +221,9 @@ class Connection(asyncio.Protocol):
             self, scope, keep_alive=self._parser.should_keep_alive()
         )
         if self._current is None:
-            self._start(exchange)
+            # Most requests come in one part: begin when all of that part is read.
+            self._current = self._unstarted = exchange
+            self._deadline = self.loop.time() + self.limits.body_seconds
         else:
             self._waiting.append(exchange)
 
@@ -264,6 +271,11 @@ class Connection(asyncio.Protocol):
             self._paused = False
             if not self.transport.is_closing():
                 self.transport.resume_reading()
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the client does not read."""
+        return self._drained is not None
 
     async def drain(self) -> None:
         """Wait until the client reads."""
@@ -324,7 +336,16 @@ class Connection(asyncio.Protocol):
         self._deadline = self.loop.time() + self.limits.body_seconds
         if self._receiving is not exchange:
             self._deadline = math.inf
-        task = self.loop.create_task(exchange.run(self._app))
+        self._begin_with(exchange)
+
+    def _begin_with(self, exchange: Exchange) -> None:
+        self._unstarted = None
+        work = None
+        if exchange.whole and self._direct is not None:
+            work = self._direct(exchange)
+        if work is None:
+            work = exchange.run(self._app)
+        task = self.loop.create_task(work)
         task.add_done_callback(self.server_state.tasks.discard)
         self.server_state.tasks.add(task)
 
@@ -346,6 +367,7 @@ class Connection(asyncio.Protocol):
         """Say what is wrong, if nothing else is being said, and close."""
         current, receiving = self._current, self._receiving
         self._last, self._receiving = True, None
+        self._unstarted = None
         self._waiting.clear()
         if current is not None and current is not receiving:
             current.keep_alive = False  # what came before is still answered

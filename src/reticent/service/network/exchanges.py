@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import http
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from reticent.service.requests.problems import (
     MEDIA_TYPE,
@@ -60,7 +61,7 @@ class Exchange:
     ) -> None:
         scope["reticent.exchange"] = self
         self._connection = connection
-        self._scope = scope
+        self.scope = scope
         self.keep_alive = keep_alive and scope["http_version"] == "1.1"
         self.since = connection.loop.time()
         self.body = bytearray()
@@ -94,14 +95,30 @@ class Exchange:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    @property
+    def whole(self) -> bool:
+        """Whether all of the request is there, and nobody has read any of it."""
+        return self._complete and not self.wanted
+
     # ----- called by the application --------------------------------------------
+
+    def whole_body(self) -> bytes:
+        """Return the body of a request that is `whole`."""
+        self.wanted = self._delivered = True
+        body, self.body = bytes(self.body), bytearray()
+        return body
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the client does not read what it was sent."""
+        return self._connection.stalled
 
     async def run(self, app: Any) -> None:
         """Let an application answer."""
         try:
-            await app(self._scope, self.receive, self.send)
+            await app(self.scope, self.receive, self.send)
         except Exception as error:  # noqa: BLE001 - the outer edge of a request
-            failed(self._scope, error)
+            failed(self.scope, error)
         if self.finished or self._gone:
             return
         if self.begun:
@@ -142,7 +159,7 @@ class Exchange:
         """Ask for a body that the client holds back until it is asked for it."""
         if self._complete or self._gone or self.size:
             return
-        for name, value in self._scope["headers"]:
+        for name, value in self.scope["headers"]:
             if name == b"expect" and value.lower() == b"100-continue":
                 self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 return
@@ -158,7 +175,7 @@ class Exchange:
         if not self._head and not self.begun:
             raise RuntimeError("an answer must begin with its status.")
         body, more = message.get("body", b""), message.get("more_body", False)
-        if self._scope["method"] == "HEAD":
+        if self.scope["method"] == "HEAD":
             body = b""
         elif self._chunked:
             body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
@@ -201,7 +218,7 @@ class Exchange:
             headers,
             len(body),
         )
-        self._write(b"" if self._scope["method"] == "HEAD" else body, last=True)
+        self._write(b"" if self.scope["method"] == "HEAD" else body, last=True)
 
     def _write(self, body: bytes, *, last: bool) -> None:
         self.begun = True
@@ -211,3 +228,22 @@ class Exchange:
             self.finished = True
             self._wake()
             self._connection.answered(self)
+
+
+#: Answers a whole request in few steps, or leaves it to the application.
+Direct: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, None] | None]
+
+
+def direct_way(app: Any) -> Direct | None:
+    """Return what answers requests in few steps, if an application offers that.
+
+    What the server wraps around an application concerns addresses, which such requests
+    do not depend on.
+    """
+    while app is not None:
+        envelope = getattr(app, "envelope", None)
+        if envelope is not None:
+            found: Direct = envelope.direct
+            return found
+        app = getattr(app, "app", None)
+    return None

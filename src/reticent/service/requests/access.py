@@ -90,12 +90,22 @@ class Access:
 
     async def admit(self, headers: Iterable[tuple[bytes, bytes]]) -> KeyRecord:
         """Return whose key a request carries, or refuse it with 401 or 429."""
-        key = _key_of(headers)
-        record = self.keyring.cached(key)
+        record = self.seen(headers)
         if record is None:
-            record = await self.recognised(key)
-        self._limit.take(record.client)
+            record = await self.recognised(_key_of(headers))
+        self.take_turn(record)
         return record
+
+    def seen(self, headers: Iterable[tuple[bytes, bytes]]) -> KeyRecord | None:
+        """Return whose key a request carries, if it was recognised a moment ago.
+
+        Raises 401 if there is no key.
+        """
+        return self.keyring.cached(_key_of(headers))
+
+    def take_turn(self, record: KeyRecord) -> None:
+        """Count a request, or refuse it with 429."""
+        self._limit.take(record.client)
 
     def caller(self, request: Request) -> KeyRecord:
         """Return whose key a request carries; the gate has recognised it."""

@@ -6,7 +6,7 @@ requests are nearly all that a busy service does.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from fastapi import APIRouter, Request, Response
@@ -16,6 +16,7 @@ from reticent.home import KeyRecord, ServedModel, request_key
 from reticent.prediction import PaidAnswers
 from reticent.schemas import Table
 from reticent.service.answering import Answering
+from reticent.service.requests.bodies import check_length, read_body, too_large
 from reticent.service.requests.problems import ProblemError
 
 NAME_PARAMETER = {
@@ -42,27 +43,44 @@ class DirectAnswer(NamedTuple):
     headers: bytes = b"content-type: application/json\r\n"
 
 
-Answer: TypeAlias = Callable[[Scope, Receive, str, str | None], Awaitable[DirectAnswer]]
+#: Finds a model, given a key, the name and perhaps a version; raises if there is none.
+FindModel: TypeAlias = Callable[[KeyRecord, str, str | None], ServedModel]
+#: Writes the answer to a request.
+Finish: TypeAlias = Callable[[PaidAnswers], DirectAnswer]
+#: Reads the body of a request; returns its rows, and what writes the answer to it.
+Read: TypeAlias = Callable[[Scope, ServedModel, bytes], tuple[Table, Finish]]
 
 
 class DirectRoute(NamedTuple):
-    """What answers, and what logs and metrics call it."""
+    """What reads and answers, and what logs and metrics call it."""
 
-    answer: Answer
+    model: FindModel
+    read: Read
     pattern: str
 
 
 class DirectRoutes:
-    """Finds direct routes by their path: ``/v1/models/NAME/predict`` and its like."""
+    """Answers rows at paths like ``/v1/models/NAME/predict``.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    answering : Answering
+        Charges and draws.
+    most_bytes : int
+        The longest body.
+    """
+
+    def __init__(self, answering: Answering, most_bytes: int) -> None:
+        self._answering = answering
+        self._most_bytes = most_bytes
         self._routes: dict[tuple[str, str, bool], DirectRoute] = {}
 
     def add(
         self,
         router: APIRouter,
         path: str,
-        answer: Answer,
+        model: FindModel,
+        read: Read,
         **documentation: Any,
     ) -> None:
         """Add a route for POST, and its documentation to a router.
@@ -73,16 +91,20 @@ class DirectRoutes:
             Under ``/v1`` or ``/v2``.
         path : str
             From the router's prefix on, with ``{name}`` and perhaps ``{version}``.
-        answer : callable
-            Answers, given the scope, what receives the body, the name and the version.
+        model, read : callable
+            See `DirectRoute`.
         **documentation
             For OpenAPI.
         """
+        pattern = router.prefix + path
+        route = DirectRoute(model, read, pattern)
 
         async def endpoint(request: Request) -> Response:
             # Reached where a proxy's prefix hides the path from `find`.
             name, version = (request.path_params.get(x) for x in ("name", "version"))
-            found = await answer(request.scope, request.receive, str(name), version)
+            found = await self.answer(
+                route, request.scope, request.receive, str(name), version
+            )
             lines = found.headers.decode("ascii").split("\r\n")
             headers = dict(line.split(": ", 1) for line in lines if line)
             return Response(found.body, headers=headers)
@@ -90,9 +112,51 @@ class DirectRoutes:
         router.add_api_route(
             path, endpoint, methods=["POST"], response_model=None, **documentation
         )
-        pattern = router.prefix + path
         room, verb = pattern.split("/")[1], pattern.rpartition("/")[2]
-        self._routes[room, verb, "{version}" in path] = DirectRoute(answer, pattern)
+        self._routes[room, verb, "{version}" in path] = route
+
+    async def answer(
+        self,
+        route: DirectRoute,
+        scope: Scope,
+        receive: Receive,
+        name: str,
+        version: str | None,
+    ) -> DirectAnswer:
+        """Answer a request of a caller whose key is known."""
+        model = route.model(scope["reticent.caller"], name, version)
+        body = await read_body(receive, scope["headers"], self._most_bytes)
+        return await self._answer(route, scope, model, body)
+
+    async def answer_body(
+        self,
+        route: DirectRoute,
+        scope: Scope,
+        body: bytes,
+        name: str,
+        version: str | None,
+    ) -> DirectAnswer:
+        """Do the same for a request whose body is there already."""
+        model = route.model(scope["reticent.caller"], name, version)
+        check_length(scope["headers"], self._most_bytes)
+        if len(body) > self._most_bytes:
+            raise too_large(self._most_bytes)
+        return await self._answer(route, scope, model, body)
+
+    async def _answer(
+        self, route: DirectRoute, scope: Scope, model: ServedModel, body: bytes
+    ) -> DirectAnswer:
+        client: str = scope["reticent.caller"].client
+        table, finish = route.read(scope, model, body)
+        key = request_key(client, header(scope, b"idempotency-key"))
+        answered = await self._answering.answer(model, client, table, key)
+        scope["reticent.outcome"].update(
+            model=model.name,
+            rows=len(answered.answers),
+            paid=answered.paid,
+            sequence=answered.sequence,
+        )
+        return finish(answered)
 
     def find(
         self, method: str, path: str
@@ -117,25 +181,6 @@ def header(scope: Scope, wanted: bytes) -> str | None:
             text: str = value.decode("latin-1")
             return text
     return None
-
-
-async def answer_request(
-    answering: Answering,
-    scope: Scope,
-    record: KeyRecord,
-    model: ServedModel,
-    table: Table,
-) -> PaidAnswers:
-    """Answer the rows of a request, and leave their counts for the log."""
-    key = request_key(record.client, header(scope, b"idempotency-key"))
-    answered = await answering.answer(model, record.client, table, key)
-    scope["reticent.outcome"].update(
-        model=model.name,
-        rows=len(answered.answers),
-        paid=answered.paid,
-        sequence=answered.sequence,
-    )
-    return answered
 
 
 def check_count(n_rows: int, most: int) -> None:

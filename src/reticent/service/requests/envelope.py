@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from reticent.home import KeyRecord
 from reticent.mechanisms import SystemSource
 from reticent.service.requests.access import Access, require_admin
 from reticent.service.requests.bodies import again, bounded, read_body
-from reticent.service.requests.direct_routes import DirectRoutes
+from reticent.service.requests.direct_routes import DirectRoute, DirectRoutes
 from reticent.service.requests.limits import Gate
 from reticent.service.requests.problems import ProblemError, failed, response_to
 from reticent.service.telemetry import Metrics, RequestRecord
+
+if TYPE_CHECKING:
+    from reticent.service.network.exchanges import Exchange
 
 log = logging.getLogger("reticent.service")
 
@@ -130,10 +134,7 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _bits.bytes(8).hex()
-        outcome: dict[str, Any] = {"code": ""}
-        scope["reticent.request_id"] = request_id
-        scope["reticent.outcome"] = outcome
+        request_id, outcome = _begin(scope)
         sender = _Sender(send, request_id)
         path: str = scope["path"]
         try:
@@ -155,9 +156,7 @@ class Envelope:
         self, path: str, scope: Scope, receive: Receive, sender: _Sender
     ) -> None:
         record = await self._access.admit(scope["headers"])
-        scope["reticent.caller"] = record
-        scope["reticent.outcome"]["client"] = record.client
-        _welcome(scope)
+        _name_caller(scope, record)
         if path.startswith(_ADMIN):
             require_admin(record)
         self._enter(self._gate.enter, record.client)
@@ -168,11 +167,61 @@ class Envelope:
                 return
             route, name, version = found
             scope["reticent.route"] = route.pattern
-            answer = await route.answer(scope, receive, name, version)
+            answer = await self._direct.answer(route, scope, receive, name, version)
             await sender.answer(scope, answer.headers, answer.body)
         finally:
-            self._gate.leave(record.client)
-            self._metrics.in_flight.set(self._gate.inside)
+            self._leave(record.client)
+
+    def direct(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
+        """Return what answers a whole request for rows whose key is known.
+
+        It does what `__call__` does, in fewer steps; nearly all requests of a busy
+        service go this way. None for every other request.
+        """
+        scope = exchange.scope
+        found = self._direct.find(scope["method"], scope["path"])
+        if found is None:
+            return None
+        try:
+            record = self._access.seen(scope["headers"])
+        except ProblemError:
+            return None
+        return None if record is None else self._answer(exchange, record, *found)
+
+    async def _answer(
+        self,
+        exchange: Exchange,
+        record: KeyRecord,
+        route: DirectRoute,
+        name: str,
+        version: str | None,
+    ) -> None:
+        scope, status = exchange.scope, 200
+        request_id, outcome = _begin(scope)
+        scope["reticent.route"] = route.pattern
+        try:
+            self._access.take_turn(record)
+            _name_caller(scope, record)
+            self._enter(self._gate.enter, record.client)
+            try:
+                body, headers = await self._direct.answer_body(
+                    route, scope, exchange.whole_body(), name, version
+                )
+            finally:
+                self._leave(record.client)
+        except Exception as error:  # noqa: BLE001 - the outer edge of a request
+            response = response_to(scope, error)
+            status, body = response.status_code, bytes(response.body)
+            headers = b"".join(
+                b"%b: %b\r\n" % pair
+                for pair in response.raw_headers
+                if pair[0] != b"content-length"
+            )
+        if exchange.stalled:
+            await exchange.drain()
+        lines = b"%bx-request-id: %b\r\n%b" % (headers, request_id.encode(), _LINES)
+        exchange.reply(status, lines, body)
+        self._note(scope, status, request_id, outcome)
 
     async def _without_key(
         self, scope: Scope, receive: Receive, sender: _Sender
@@ -203,6 +252,10 @@ class Envelope:
             raise
         self._metrics.in_flight.set(self._gate.inside)
 
+    def _leave(self, client: str) -> None:
+        self._gate.leave(client)
+        self._metrics.in_flight.set(self._gate.inside)
+
     def _note(
         self, scope: Scope, status: int, request_id: str, outcome: dict[str, Any]
     ) -> None:
@@ -219,6 +272,21 @@ class Envelope:
                 **outcome,
             }
             log.handle(RequestRecord(fields))
+
+
+def _begin(scope: Scope) -> tuple[str, dict[str, Any]]:
+    """Give a request its id, and a place for what the log says about it."""
+    request_id = _bits.bytes(8).hex()
+    outcome: dict[str, Any] = {"code": ""}
+    scope["reticent.request_id"] = request_id
+    scope["reticent.outcome"] = outcome
+    return request_id, outcome
+
+
+def _name_caller(scope: Scope, record: KeyRecord) -> None:
+    scope["reticent.caller"] = record
+    scope["reticent.outcome"]["client"] = record.client
+    _welcome(scope)
 
 
 def _welcome(scope: Scope) -> None:

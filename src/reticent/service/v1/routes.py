@@ -9,20 +9,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.types import Receive, Scope
+from starlette.types import Scope
 
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.home import KeyRecord, Role, ServedModel, client_account
 from reticent.ledger import RECORDS, Balance
 from reticent.prediction import PaidAnswers
-from reticent.service.requests.bodies import json_object, read_body
+from reticent.schemas import Table
+from reticent.service.requests.bodies import json_object
 from reticent.service.requests.direct_routes import (
     KEY_PARAMETER,
     NAME_PARAMETER,
-    Answer,
     DirectAnswer,
     DirectRoutes,
-    answer_request,
+    FindModel,
+    Finish,
+    Read,
     check_count,
 )
 from reticent.service.requests.problems import MEDIA_TYPE, ProblemError, plain
@@ -64,22 +66,20 @@ def v1_routes(service: Service, direct: DirectRoutes) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["predictions"])
     settings, access = service.settings, service.access
 
-    async def predict(
-        scope: Scope, receive: Receive, name: str, version: str | None
-    ) -> DirectAnswer:
-        record = scope["reticent.caller"]
-        model = access.model(record, name)
-        body = json_object(
-            await read_body(receive, scope["headers"], settings.max_body_bytes)
-        )
-        rows, clip = _rows(body, settings.max_rows), clipped(body)
-        table = model.stored.schema.rows(rows, clip=clip)
-        level = _level(body, model)
-        answered = await answer_request(service.answering, scope, record, model, table)
-        request_id = scope["reticent.request_id"]
-        return DirectAnswer(_prediction(model, answered, request_id, level))
+    def model(record: KeyRecord, name: str, version: str | None) -> ServedModel:
+        return access.model(record, name)
 
-    _add_predict(direct, router, predict)
+    def read(scope: Scope, model: ServedModel, body: bytes) -> tuple[Table, Finish]:
+        asked = json_object(body)
+        rows, clip = _rows(asked, settings.max_rows), clipped(asked)
+        table = model.stored.schema.rows(rows, clip=clip)
+        level = _level(asked, model)
+        request_id = scope["reticent.request_id"]
+        return table, lambda answered: DirectAnswer(
+            _prediction(model, answered, request_id, level)
+        )
+
+    _add_predict(direct, router, model, read)
 
     @router.get("/models", response_model=doc.ModelList, responses=ERRORS)
     async def models(request: Request) -> Any:
@@ -110,12 +110,15 @@ def v1_routes(service: Service, direct: DirectRoutes) -> APIRouter:
     return router
 
 
-def _add_predict(direct: DirectRoutes, router: APIRouter, predict: Answer) -> None:
+def _add_predict(
+    direct: DirectRoutes, router: APIRouter, model: FindModel, read: Read
+) -> None:
     """Add the route that answers, with its documentation."""
     direct.add(
         router,
         "/models/{name}/predict",
-        predict,
+        model,
+        read,
         summary="Private answers for rows",
         description="Every row costs one answer, charged durably before it is "
         "computed. A row asked before may be answered from memory.",

@@ -13,27 +13,29 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
-from starlette.types import Receive, Scope
+from starlette.types import Scope
 
 import reticent
 from reticent.errors import LedgerError
-from reticent.home import ServedModel
+from reticent.home import KeyRecord, ServedModel
 from reticent.prediction import PaidAnswers
+from reticent.schemas import Table
 from reticent.service.requests.access import unknown_model
-from reticent.service.requests.bodies import read_body
 from reticent.service.requests.direct_routes import (
     KEY_PARAMETER,
     NAME_PARAMETER,
-    Answer,
     DirectAnswer,
     DirectRoutes,
-    answer_request,
+    FindModel,
+    Finish,
+    Read,
     header,
 )
 from reticent.service.requests.problems import MEDIA_TYPE, ProblemError
 from reticent.service.service import Service
 from reticent.service.v2.tensors import (
     LENGTH_HEADER,
+    InferenceRequest,
     column_type,
     label_type,
     read_request,
@@ -154,10 +156,11 @@ def inference_routes(service: Service, direct: DirectRoutes) -> APIRouter:
         model = _model(service, request, name, version)
         return JSONResponse({"name": model.name, "ready": True})
 
-    async def infer(
-        scope: Scope, receive: Receive, name: str, version: str | None
-    ) -> DirectAnswer:
-        return await _infer(service, scope, receive, name, version)
+    def model(record: KeyRecord, name: str, version: str | None) -> ServedModel:
+        return _of_version(service.access.model(record, name), version)
+
+    def read(scope: Scope, model: ServedModel, body: bytes) -> tuple[Table, Finish]:
+        return _read(service, scope, model, body)
 
     for path, numbered in (
         ("/models/{name}", False),
@@ -167,19 +170,24 @@ def inference_routes(service: Service, direct: DirectRoutes) -> APIRouter:
         router.add_api_route(
             f"{path}/ready", model_ready, methods=["GET"], responses=_KEYED
         )
-        _add_infer(direct, router, path, infer, numbered=numbered)
+        _add_infer(direct, router, path, (model, read), numbered=numbered)
     return router
 
 
 def _add_infer(
-    direct: DirectRoutes, router: APIRouter, path: str, infer: Answer, *, numbered: bool
+    direct: DirectRoutes,
+    router: APIRouter,
+    path: str,
+    infer: tuple[FindModel, Read],
+    *,
+    numbered: bool,
 ) -> None:
     """Add the route that answers, with its documentation."""
     extra = {**NAME_PARAMETER, "name": "version"} if numbered else None
     direct.add(
         router,
         f"{path}/infer",
-        infer,
+        *infer,
         summary="Private answers for tensors",
         responses={
             200: {"content": {"application/json": {"schema": _RESPONSE}}},
@@ -269,18 +277,21 @@ def _label(model: ServedModel) -> str:
     return "answer" if label is None else label.name
 
 
-async def _infer(
-    service: Service, scope: Scope, receive: Receive, name: str, version: str | None
-) -> DirectAnswer:
-    record = scope["reticent.caller"]
-    model = _of_version(service.access.model(record, name), version)
-    settings = service.settings
-    body = await read_body(receive, scope["headers"], settings.max_body_bytes)
+def _read(
+    service: Service, scope: Scope, model: ServedModel, body: bytes
+) -> tuple[Table, Finish]:
+    """Return the rows of a request, and what writes the answer to it."""
     schema = model.stored.schema
     length = header(scope, LENGTH_HEADER.encode())
-    wanted = read_request(body, length, schema, _label(model), settings.max_rows)
+    most = service.settings.max_rows
+    wanted = read_request(body, length, schema, _label(model), most)
     table = schema.rows(wanted.rows, clip=wanted.clip)
-    answered = await answer_request(service.answering, scope, record, model, table)
+    return table, lambda answered: _written(model, wanted, answered)
+
+
+def _written(
+    model: ServedModel, wanted: InferenceRequest, answered: PaidAnswers
+) -> DirectAnswer:
     head = {
         "model_name": model.name,
         "model_version": model.stored.id,
