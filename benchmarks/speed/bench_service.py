@@ -1,11 +1,17 @@
-"""What durability and privacy cost a service: requests a second, with and without.
+"""What durability and privacy cost a service, and what a service can do.
 
 One row a request through a 250-model linear ensemble, every charge and every answer
-durable, against the same application with no ledger and no model: both in one run, in
-turns, at concurrency 32. SQLite and PostgreSQL with 1, 2 and 4 workers.
-The floor is the same server with an application that reads and sends the same bytes,
-without framework; "uvicorn" is that application on uvicorn's own protocol. Checkpoints
-are on, as in a default home. Prints one JSON object.
+durable and checkpoints on, as in a default home, against
+
+- bare: the same application with no ledger and no model,
+- floor: the same server with an application that reads and sends the same bytes,
+  without framework.
+
+All in one run, in turns, on SQLite and PostgreSQL with 1 and 2 workers, with 32
+connections and with 128. Then the time of an answer at 200 requests a second and at
+60 % of the highest rate; and for a ledger of 10^6 entries, the processor time of a
+verified start and the rate against that of an empty one. Prints one JSON object, with
+the aims and whether they are met. Takes about seven minutes.
 
     python benchmarks/speed/bench_service.py [--quick] [--output FILE]
 
@@ -17,7 +23,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
+import itertools
 import json
 import os
 import shutil
@@ -30,15 +36,16 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sklearn.linear_model import LogisticRegression
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 
+from benchmarks.speed.bench_ledger import bench_charges, bench_start, write_chain
 from benchmarks.speed.http_load import (
     CONCURRENCY,
     busy,
@@ -46,10 +53,10 @@ from benchmarks.speed.http_load import (
     processor_seconds,
     steady,
 )
+from benchmarks.speed.service_applications import PLENTY
 from reticent.datasets import load_adult_sample
 from reticent.home import BudgetSettings, Settings, SQLKeys, cap_of, client_account
-from reticent.ledger import Balance, Outcome, Receipt, Request
-from reticent.ledger.decisions import settled
+from reticent.ledger import Balance
 from reticent.prediction import PrivateVotingClassifier
 from reticent.schemas import Encoder
 from reticent.signing import new_key
@@ -58,122 +65,15 @@ from reticent.storage import save_model
 HERE = Path(__file__)
 N_MODELS = 250
 EPSILON = 0.1
-# Budgets that no benchmark can spend.
-PLENTY = {"epsilon": 1e8, "method": "basic"}
+MANY = 128
 
 
 # ----- the servers -----------------------------------------------------------
 
 
-class NoLedger:
-    """Remembers nothing and refuses nothing: what the ledger's work is measured by."""
-
-    def __init__(self) -> None:
-        from reticent.ledger import MemoryLedger
-
-        self._memory = MemoryLedger()
-        plenty = cap_of(BudgetSettings(**PLENTY), "replace-one")
-        self._balances = (Balance(client_account("load"), plenty),)
-        self.balance = self._memory.balance
-        self.balances = self._memory.balances
-        self.open_account = self._memory.open_account
-
-    async def acharge(self, request: Request) -> Receipt:
-        places = tuple(range(len(request.queries)))
-        return Receipt(
-            key=request.key,
-            outcome=Outcome.DRAW,
-            sequence=1,
-            entry_hash="",
-            charge=request.charge,
-            accounts={},
-            remaining=self._balances,
-            draw=places,
-            answers=(None,) * len(places),
-            places=places,
-        )
-
-    async def asettle(self, receipt: Receipt, answers: Any) -> Receipt:
-        return settled(receipt, list(answers))
-
-    async def aanswer(self, request: Request, draw: Any, about: Any) -> Receipt:
-        receipt = await self.acharge(request)
-        (answers,) = draw([(about, receipt)])
-        return await self.asettle(receipt, answers)
-
-    def close(self) -> None:
-        self._memory.close()
-
-
-def bare_application() -> Any:
-    """Return the same application with no ledger and no model."""
-    from reticent.home import open_registry
-    from reticent.service import create_app
-    from reticent.service.telemetry import configure_logging
-
-    configure_logging()
-    settings = Settings.load()
-    registry = open_registry(settings)
-    for served in registry:
-        label = json.dumps(served.stored.classes[0]).encode()
-        # The first label, whatever is asked; `draw` is kept where it was computed.
-        vars(served)["draw"] = lambda table, label=label: [label] * len(table)
-    app = create_app(
-        settings,
-        ledger=NoLedger(),
-        keys=SQLKeys(settings.ledger),
-        registry=registry,
-    )
-    gc.collect()
-    gc.freeze()
-    return app
-
-
-# What an answer is made of, as the service sends it.
-SAME_HEADERS = [
-    (b"content-type", b"application/json"),
-    (b"x-request-id", b"0123456789abcdef"),
-    (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'none'; " + b"x" * 155),
-    (b"referrer-policy", b"same-origin"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-]
-SAME_BODY = json.dumps(
-    {
-        "model": "adult",
-        "answers": ["<=50K"],
-        "certificate": "0" * 32,
-        "charge": {
-            "answers": 1,
-            "each": {"per": "answer", "epsilon": 0.1, "delta": 0.0, "rho": 0.005},
-        },
-        "answers_left": 999_990_000,
-        "sequence": 10_000,
-        "request_id": "0123456789abcdef",
-    }
-).encode()
-
-
-def floor_application() -> Any:
-    """Return an application without framework that reads and sends the same bytes."""
-    headers = [*SAME_HEADERS, (b"content-length", b"%d" % len(SAME_BODY))]
-
-    async def application(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        while (await receive()).get("more_body"):
-            pass
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": SAME_BODY})
-
-    return application
-
-
 FACTORIES = {
-    "uvicorn": "benchmarks.speed.bench_service:floor_application",
-    "floor": "benchmarks.speed.bench_service:floor_application",
-    "bare": "benchmarks.speed.bench_service:bare_application",
+    "floor": "benchmarks.speed.service_applications:floor_application",
+    "bare": "benchmarks.speed.service_applications:bare_application",
     "durable": "reticent.service.serving:application",
 }
 
@@ -185,11 +85,7 @@ def server(config: Path, kind: str, workers: int) -> Iterator[tuple[int, int]]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     call = f"run({FACTORIES[kind]!r}, port={port}, workers={workers}"
-    # "uvicorn" is the floor on uvicorn's own protocol instead of ours.
-    http = ", http='httptools'" if kind == "uvicorn" else ""
-    code = (
-        f"from reticent.service.serving import run; {call}{http}, log_level='critical')"
-    )
+    code = f"from reticent.service.serving import run; {call}, log_level='critical')"
     command = [sys.executable, "-c", code]
     environment = {**os.environ, "RETICENT_CONFIG": str(config)}
     with (config.parent / "server.log").open("ab") as log:
@@ -247,6 +143,9 @@ def prepare(folder: Path, ledger: str, model: Path, key: str) -> tuple[Path, str
     return config, text
 
 
+Runs: TypeAlias = dict[str, list[dict[str, float]]]
+
+
 def compare(
     ledger: str,
     model: Path,
@@ -260,9 +159,7 @@ def compare(
 
     Turns are short: a machine that works faster at times does so for all of them.
     """
-    seconds, turns = (1.0, 5) if quick else (2.0, 12)
-    results: dict[str, list[dict[str, float]]] = {kind: [] for kind in FACTORIES}
-    before = []
+    seconds, turns = (1.0, 2) if quick else (1.5, 6)
     with (
         tempfile.TemporaryDirectory(prefix="reticent-bench-") as name,
         contextlib.ExitStack() as stack,
@@ -272,52 +169,98 @@ def compare(
             kind: stack.enter_context(server(config, kind, workers))
             for kind in FACTORIES
         }
+
+        def take_turns(connections: int, turns: int) -> Runs:
+            runs: Runs = {kind: [] for kind in FACTORIES}
+            for _ in range(turns):
+                for kind, (port, process) in running.items():
+                    used = processor_seconds([process, *helpers])
+                    done = load(port, api_key, row, seconds, connections=connections)
+                    used = processor_seconds([process, *helpers]) - used
+                    done["cpu_us"] = used / (done["per_second"] * seconds) * 1e6
+                    runs[kind].append(done)
+            return runs
+
         for port, _ in running.values():
             load(port, api_key, row, 1.0)
-        for _ in range(turns):
-            before.append(busy(0.5))
-            for kind, (port, process) in running.items():
-                used = processor_seconds([process, *helpers])
-                done = load(port, api_key, row, seconds)
-                used = processor_seconds([process, *helpers]) - used
-                done["cpu_us"] = used / (done["per_second"] * seconds) * 1e6
-                results[kind].append(done)
-        port, top = running["durable"][0], results["durable"]
-        most = statistics.median(run["per_second"] for run in top)
+        before = busy(0.5)
+        few = take_turns(CONCURRENCY, turns)
+        many = take_turns(MANY, max(2, turns // 3))
+        top = statistics.median(run["per_second"] for run in few["durable"])
+        port = running["durable"][0]
         calm = {
             f"p99_ms at {name}": round(
-                steady(port, api_key, row, rate, 3 * seconds)["p99_ms"], 2
+                steady(port, api_key, row, rate, 4 * seconds)["p99_ms"], 2
             )
-            for name, rate in (("200/s", 200.0), ("60 % of the top", 0.6 * most))
+            for name, rate in (("200/s", 200.0), ("60 % of the top", 0.6 * top))
         }
+    return {
+        **summary(few),
+        **calm,
+        f"{MANY} connections": summary(many),
+        "turns": turns,
+        "busy_before": round(before, 2),
+    }
+
+
+def summary(results: Runs) -> dict[str, Any]:
+    """Return medians per server, and the medians of ratios within a turn."""
     fields = ("per_second", "p50_ms", "p99_ms", "errors", "cpu_us")
-    summary: dict[str, Any] = {
+    found: dict[str, Any] = {
         kind: {
             field: round(statistics.median(run[field] for run in runs), 2)
             for field in fields
         }
         for kind, runs in results.items()
     }
-    rate = {kind: [run["per_second"] for run in runs] for kind, runs in results.items()}
 
-    def ratios(over: str, under: str) -> list[float]:
-        return [a / b for a, b in zip(rate[over], rate[under], strict=True)]
+    def ratios(over: str, under: str, field: str = "per_second") -> list[float]:
+        pairs = zip(results[over], results[under], strict=True)
+        return [a[field] / b[field] for a, b in pairs]
 
     each = ratios("durable", "bare")
-    return {
-        **summary,
-        "durable / bare": round(statistics.median(each), 3),
-        "durable / bare, lowest and highest": [
-            round(min(each), 3),
-            round(max(each), 3),
-        ],
-        "durable / uvicorn": round(statistics.median(ratios("durable", "uvicorn")), 3),
-        "durable / floor": round(statistics.median(ratios("durable", "floor")), 3),
-        **calm,
-        "bare / floor": round(statistics.median(ratios("bare", "floor")), 3),
-        "turns": turns,
-        "busy_before": round(statistics.median(before), 2),
-    }
+    found["durable / bare"] = round(statistics.median(each), 3)
+    found["durable / bare, lowest and highest"] = [
+        round(min(each), 3),
+        round(max(each), 3),
+    ]
+    for over, under in (("durable", "floor"), ("bare", "floor")):
+        found[f"{over} / {under}"] = round(statistics.median(ratios(over, under)), 3)
+    used = ratios("bare", "durable", "cpu_us")
+    found["bare / durable, processor time"] = round(statistics.median(used), 3)
+    return found
+
+
+def long_ledger(
+    new_url: Callable[[], str], folder: Path, quick: bool
+) -> dict[str, Any]:
+    """Return the verified start of a long ledger, and its rate against an empty one."""
+    requests, url = (5_000 if quick else 500_000), new_url()
+    write_chain(url, requests)
+    place = folder / "long.checkpoint"
+    place.unlink(missing_ok=True)
+    start = bench_start(url, place, "full")
+    charges = bench_charges(url, place, new_url(), 3 if quick else 7)
+    return {"entries": 2 * requests, "start": start, "charges": charges}
+
+
+def aims(result: dict[str, Any]) -> dict[str, Any]:
+    """Return what is aimed at, what was measured, and whether that is enough."""
+    found = {}
+    for name, part in result.items():
+        if not isinstance(part, dict):
+            continue
+        if "durable / bare" in part:
+            for what, aim in (("durable / bare", 0.8), ("durable / floor", 0.45)):
+                found[f"{name}: {what}"] = [aim, part[what], part[what] >= aim]
+            for what in ("p99_ms at 200/s", "p99_ms at 60 % of the top"):
+                found[f"{name}: {what}"] = [50, part[what], part[what] <= 50]
+        elif "start" in part:
+            used = part["start"]["processor_seconds"]
+            found[f"{name}: start, processor seconds"] = [10, used, used <= 10]
+            kept = part["charges"]["long / empty"]
+            found[f"{name}: rate, long / empty"] = [0.9, kept, kept >= 0.9]
+    return found
 
 
 def train(folder: Path, key: str) -> tuple[Path, dict[str, Any]]:
@@ -343,13 +286,16 @@ def postgresql(
     except NoPostgresError as reason:
         return {"postgresql": f"not measured: {reason}"}
     found = {}
-    with contextlib.closing(started):
+    with contextlib.closing(started), contextlib.ExitStack() as stack:
         process = (started.folder / "data" / "postmaster.pid").read_text().split()[0]
         for number in workers:
             with started.database() as url:
                 found[f"postgresql, {number} workers"] = compare(
                     url, model, key, row, number, quick, [int(process)]
                 )
+        found["postgresql, long ledger"] = long_ledger(
+            lambda: stack.enter_context(started.database()), model.parent, quick
+        )
     return found
 
 
@@ -358,7 +304,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="shorter, less certain")
     parser.add_argument("--folder", help="where the SQLite file goes: a real disk")
     parser.add_argument("--only", choices=["sqlite", "postgresql"])
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--output", type=Path, help="also write the result there")
     given = parser.parse_args()
     key = new_key()
@@ -369,18 +315,22 @@ def main() -> None:
         "cores": os.cpu_count(),
         "sqlite_version": sqlite3.sqlite_version,
     }
-    if given.output is not None and given.output.exists():
-        result = {**json.loads(given.output.read_text()), **result}
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         model, row = train(Path(name), key)
-        workers = [1, 2] if given.quick else given.workers
         if given.only != "postgresql":
-            for number in workers:
+            for number in given.workers:
                 url = f"sqlite:///{name}/ledger-{number}.db"
                 label = "sqlite" if number == 1 else f"sqlite, {number} workers"
                 result[label] = compare(url, model, key, row, number, given.quick, [])
+            count = itertools.count()
+            result["sqlite, long ledger"] = long_ledger(
+                lambda: f"sqlite:///{name}/long-{next(count)}.db",
+                Path(name),
+                given.quick,
+            )
         if given.only != "sqlite":
-            result.update(postgresql(model, key, row, workers, given.quick))
+            result.update(postgresql(model, key, row, given.workers, given.quick))
+    result["aims"] = aims(result)
     text = json.dumps(result, indent=2)
     if given.output is not None:
         given.output.write_text(text + "\n")

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-CONCURRENCY = int(__import__("os").environ.get("CONC", "32"))
+CONCURRENCY = 32
 PREDICT = "/v1/models/adult/predict"
 
 LUA = """
@@ -43,9 +43,14 @@ end
 
 
 def load(
-    port: int, key: str, row: dict[str, Any], seconds: float, path: str = PREDICT
+    port: int,
+    key: str,
+    row: dict[str, Any],
+    seconds: float,
+    path: str = PREDICT,
+    connections: int = CONCURRENCY,
 ) -> dict[str, float]:
-    """Send rows that nobody asked before, as fast as 32 connections can."""
+    """Send rows that nobody asked before, as fast as the connections can."""
     text = json.dumps({"rows": [{**row, "age": "AGE"}]})
     head, tail = text.split('"AGE"')
     url = f"http://127.0.0.1:{port}{path}"
@@ -54,8 +59,11 @@ def load(
             url,
             LUA % (json.dumps(head), json.dumps(tail), key, random.getrandbits(31)),
             seconds,
+            connections,
         )
-    return _run(python_load(port, key, (head, tail), seconds, path))
+    return _run(
+        python_load(port, key, (head, tail), seconds, path, connections=connections)
+    )
 
 
 def steady(
@@ -82,11 +90,11 @@ def _run(work: Coroutine[Any, Any, dict[str, float]]) -> dict[str, float]:
         return runner.run(work)
 
 
-def wrk(url: str, script: str, seconds: float) -> dict[str, float]:
+def wrk(url: str, script: str, seconds: float, connections: int) -> dict[str, float]:
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
         file.write(script)
         file.flush()
-        command = ["wrk", "-t1", f"-c{CONCURRENCY}", f"-d{seconds:g}s", "-s", file.name]
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "-s", file.name]
         done = subprocess.run(
             [*command, url], capture_output=True, text=True, check=True
         )
@@ -151,8 +159,9 @@ async def python_load(
     seconds: float,
     path: str,
     rate: float | None = None,
+    connections: int = CONCURRENCY,
 ) -> dict[str, float]:
-    """Send requests from `CONCURRENCY` connections, or `rate` of them a second."""
+    """Send requests from a number of connections, or `rate` of them a second."""
     begun = time.perf_counter()
 
     def made() -> bytes:
@@ -173,7 +182,7 @@ async def python_load(
         await protocol.over
 
     if rate is None:
-        await asyncio.gather(*(client(begun + seconds) for _ in range(CONCURRENCY)))
+        await asyncio.gather(*(client(begun + seconds) for _ in range(connections)))
     else:
         tasks = []
         for place in range(int(rate * seconds)):

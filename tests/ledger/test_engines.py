@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import psycopg
 import pytest
 
 from reticent.errors import InvalidParameterError, LedgerError
-from reticent.ledger import Outcome, SQLLedger
+from reticent.ledger import LedgerDatabase, Outcome, SQLLedger
 from reticent.ledger.sql import engines, store
 from reticent.ledger.sql.engines import open_engine, sqlite_settings
 from tests.ledger.accounts_and_requests import asking, opened
@@ -68,6 +71,35 @@ def test_nobody_commits_while_the_log_is_copied(sqlite_url, open_ledger, monkeyp
     with store.reading() as connection:
         asked = connection.exec_driver_sql("PRAGMA wal_autocheckpoint")
         assert asked.scalar() == 0
+
+
+LOOKING = """
+import sqlite3, sys
+held = sqlite3.connect(sys.argv[1])
+print(held.execute("SELECT count(*) FROM ledger_entries").fetchone()[0])
+held.close()
+"""
+
+
+def test_somebody_who_looks_does_not_remove_the_log(sqlite_url, open_ledger):
+    """A second store in a process once made it lose its locks on the file.
+
+    The next one who closed the database then removed the log, and what was charged
+    afterwards was lost.
+    """
+    path = sqlite_url.removeprefix("sqlite:///")
+
+    def entries():
+        command = [sys.executable, "-c", LOOKING, path]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return int(done.stdout)
+
+    ledger = opened(open_ledger(sqlite_url))
+    with contextlib.closing(LedgerDatabase(sqlite_url)):
+        before = entries()
+        assert Path(path + "-wal").exists()
+        ledger.charge(asking("k"))
+        assert entries() == before + 1
 
 
 def test_the_log_stays_short(sqlite_url, open_ledger, monkeypatch):

@@ -46,6 +46,7 @@ class Rememberer(threading.Thread):
         super().__init__()
         self._url, self._key, self._name, self._over = url, key, name, stop
         self.told = collections.defaultdict(list)
+        self.rows = {}
         self.broken = self.answered = 0
 
     def run(self):
@@ -54,6 +55,7 @@ class Rememberer(threading.Thread):
             while not self._over.is_set():
                 number += 1
                 row = {**ROW, "age": draw.uniform(0, 100)}
+                self.rows[f"{self._name}-{number}"] = row
                 for _ in range(1 + (draw.random() < 0.2)):
                     self._ask(http, f"{self._name}-{number}", row)
 
@@ -175,6 +177,15 @@ def go_wrong(folder, faults, kills, seed):
     )
     rich = api_key(settings, "rich")
     poor = api_key(settings, "poor", budget={"epsilon": CAP * EPSILON})
+    check(settings, suffer(settings, folder, (rich, poor), faults, kills, seed))
+
+
+def suffer(settings, folder, keys, faults, kills, seed):
+    """Serve under faults; return clients that remember what they were told.
+
+    Every fourth has the second key.
+    """
+    rich, poor = keys
     stable, stop = Stable(written(settings, folder)), threading.Event()
     draw = random.Random(seed)
     clients = [
@@ -212,7 +223,7 @@ def go_wrong(folder, faults, kills, seed):
         stable.close()
     assert sum(trouble.happened.values()) == faults
     assert trouble.happened["kill"] >= kills
-    check(settings, clients)
+    return clients
 
 
 def check(settings, clients):

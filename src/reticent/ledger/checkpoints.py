@@ -89,24 +89,21 @@ class Checkpoint(Head):
         """
         first, *others = complete_lines(data) or [data]
         content = _opened(first, signer)
-        latest = _opened(others[-1], signer) if others else None
-        if latest is not None and latest["ledger"] != content["ledger"]:
+        latest = _head_of(_opened(others[-1], signer)) if others else None
+        begun = _head_of(content)
+        if latest is not None and latest.ledger != begun.ledger:
             raise _damaged()
+        accounts = {
+            name: Balance(
+                AccountId.parse(name),
+                Cap.from_json(state["cap"]),
+                Spend(*state["spent"]),
+            )
+            for name, state in content["accounts"].items()
+        }
         return cls(
-            *(content[name] for name in _HEAD_FIELDS),
-            accounts={
-                name: Balance(
-                    AccountId.parse(name),
-                    Cap.from_json(state["cap"]),
-                    Spend(*state["spent"]),
-                )
-                for name, state in content["accounts"].items()
-            },
-            latest=latest and Head(*(latest[name] for name in _HEAD_FIELDS)),
+            begun.ledger, begun.epoch, begun.sequence, begun.head, accounts, latest
         )
-
-
-_HEAD_FIELDS = ("ledger", "epoch", "sequence", "head")
 
 
 def _opened(line: bytes, signer: Signer) -> dict[str, Any]:
@@ -123,6 +120,11 @@ def _opened(line: bytes, signer: Signer) -> dict[str, Any]:
         raise _damaged()
     content: dict[str, Any] = json.loads(payload)
     return content
+
+
+def _head_of(content: Mapping[str, Any]) -> Head:
+    names = ("ledger", "epoch", "sequence", "head")
+    return Head(*(content[name] for name in names))
 
 
 def _damaged() -> LedgerError:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
 import sqlite3
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,23 +99,38 @@ def _open_sqlite(url: URL) -> Engine:
 
 
 def _claim_file(path: Path) -> None:
-    """Create the file with mode 600; refuse one that is not ours alone."""
+    """Create the file with mode 600; refuse one that is not ours alone.
+
+    A file that exists is not opened here: when a process closes a file, it loses all
+    locks that it has on it, those of its other connections too. Somebody else who
+    then closes the database would take himself for the last one and remove the log.
+    """
     check_own_folder(path.parent, "the ledger's folder")
     for suffix in ("", "-wal", "-shm", "-journal"):
         check_own_file(
             path.with_name(path.name + suffix), "the ledger file", secret=True
         )
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        handle = os.open(path, flags, 0o600)
+        if not path.exists():
+            _create_file(path)
+        elif not os.access(path, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise LedgerError(
             f"the ledger file {str(path)!r} cannot be opened: {error.strerror}."
         ) from None
+
+
+def _create_file(path: Path) -> None:
+    """Create an empty file that is complete, and closed, when it gets its name."""
+    handle, fresh = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         os.fsync(handle)
-    finally:
         os.close(handle)
+        with contextlib.suppress(FileExistsError):  # somebody else was faster
+            os.link(fresh, path)
+    finally:
+        os.unlink(fresh)
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, record: Any) -> None:

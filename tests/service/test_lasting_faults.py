@@ -1,0 +1,99 @@
+"""Faults of all kinds while a model whose answers last is asked.
+
+Clients remember every answer. In the end each of them was told one thing only, and the
+ledger remembers all of it: asking again needs no new record, so every unit has spent
+what the answers cost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+
+from reticent.home import charge_release, dataset_account, open_registry
+from reticent.prediction.lasting import state as states
+from reticent.schemas import Encoder
+from reticent.storage import load_model, save_model
+from tests.service.clinic import MODEL_KEY, TRIAGE, settings_for
+from tests.service.live_server import api_key
+from tests.service.test_faults import suffer
+from tests.service.test_lasting import BUDGET, fitted
+
+
+def settled(folder):
+    """Store a lasting model and charge its total; return the settings."""
+    path = folder / "triage"
+    save_model(
+        path,
+        fitted(),
+        TRIAGE,
+        signing_key=MODEL_KEY,
+        encoder=Encoder(TRIAGE, style="ordinal"),
+        dataset="clinic",
+    )
+    settings = settings_for(
+        folder,
+        models={"triage": {"path": path}},
+        datasets={"clinic": BUDGET},
+        client_budget=BUDGET,
+        max_in_flight=64,
+    )
+    with contextlib.closing(settings.open_ledger()) as ledger:
+        ledger.open_account(
+            dataset_account("clinic"), settings.datasets["clinic"].cap()
+        )
+        charge_release(ledger, load_model(path, signing_key=MODEL_KEY))
+    return settings
+
+
+def go_wrong(folder, faults, kills, seed):
+    settings = settled(folder)
+    keys = (api_key(settings, "rich"), api_key(settings, "poor"))
+    clients = suffer(settings, folder, keys, faults, kills, seed)
+    assert sum(client.answered for client in clients) > 20
+    with contextlib.closing(settings.open_ledger()) as ledger:
+        ledger.verify()
+        (model,) = open_registry(settings)
+        # As a process that knows nothing but the ledger.
+        states._histories.pop(model.stored.lasting.identity, None)
+        model.lasting.open(ledger)
+        entries = ledger.verify().entries
+        check(model, clients)
+        assert ledger.verify().entries == entries  # nothing had to be asked anew
+
+
+def check(model, clients):
+    for place, client in enumerate(clients):
+        owner = "poor" if place % 4 == 0 else "rich"
+        for name, told in client.told.items():
+            assert {type(each) for each in told} == {list}  # nothing is ever refused
+            assert len({str(each) for each in told}) == 1  # never two answers
+            table = model.stored.schema.rows([client.rows[name]])
+            again = model.lasting.answer(table, owner)
+            assert again.remembered == 1
+            assert [json.loads(answer) for answer in again.answers] == told[0]
+
+
+def test_a_lasting_model_forgets_nothing_under_faults(tmp_path, seed):
+    go_wrong(tmp_path, faults=40, kills=3, seed=seed)
+
+
+@pytest.mark.long
+def test_a_lasting_model_forgets_nothing_under_thousands_of_faults(tmp_path, seed):
+    go_wrong(tmp_path, faults=2000, kills=150, seed=seed)
+
+
+def test_a_lasting_model_that_answers_anew_is_found_out(tmp_path, seed, monkeypatch):
+    """The control: a client was told something else than the ledger remembers."""
+
+    def changed(*given):
+        clients = suffer(*given)
+        told = next(iter(clients[1].told.values()))
+        told[:] = [["something else"]]
+        return clients
+
+    monkeypatch.setattr("tests.service.test_lasting_faults.suffer", changed)
+    with pytest.raises(AssertionError):
+        go_wrong(tmp_path, faults=4, kills=1, seed=seed)
