@@ -101,6 +101,20 @@ def test_frames_hold_dates_as_objects():
     assert schema.table({"d": [day, day]})["m"].tolist() == [2, 2]
 
 
+def test_a_table_may_hold_computed_columns():
+    schema = Schema(
+        {"m": Numeric(1, 12), "x": Numeric(0, 9)},
+        readings={"m": DatePart("d", "month")},
+    )
+    table = schema.table({"m": [3, 4], "x": [1, 2]})
+    assert table["m"].tolist() == [3, 4]
+    assert table.schema is schema
+    raw = schema.table({"d": ["2021-03-01", "2021-04-01"], "x": [1, 2]})
+    assert raw["m"].tolist() == [3, 4]
+    with pytest.raises(InvalidDataError, match="columns 'd' are missing"):
+        schema.table({"x": [1, 2]})
+
+
 def test_readings_survive_the_schema_file(tmp_path):
     SCHEMA.write(tmp_path / "s.json")
     again = Schema.read(tmp_path / "s.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from os import PathLike, fspath
@@ -149,6 +149,10 @@ class Schema:
     def layout(self) -> Layout:
         """The columns as blocks of numbers and of codes."""
         return Layout(self.columns)
+
+    @cached_property
+    def _without_readings(self) -> Schema:
+        return replace(self, readings={}) if self.readings else self
 
     @cached_property
     def _row_reader(self) -> RowReader:
@@ -348,9 +352,17 @@ class Schema:
             The validated rows.
         """
         place = Place(name)
-        frame = named_columns(source, positions=self.needed(labelled=labelled))
-        self.check_names(frame.names, place, labelled=labelled)
-        table = table_of(frame, self, place, labelled=labelled)
+        # A table holds what files hold, or computed columns, as rows of clients do.
+        plain = self._without_readings
+        width = getattr(source, "shape", (0, 0))[-1]
+        by_place = self if width == len(self.needed(labelled=labelled)) else plain
+        frame = named_columns(source, positions=by_place.needed(labelled=labelled))
+        raw = set(self.sources) <= set(frame.names)
+        schema = self if raw or not set(self.columns) <= set(frame.names) else plain
+        schema.check_names(frame.names, place, labelled=labelled)
+        table = table_of(frame, schema, place, labelled=labelled)
+        if schema is not self:
+            table = replace(table, schema=self)
         if not len(table):
             raise place.error("there are no rows. Give at least one.")
         return table
