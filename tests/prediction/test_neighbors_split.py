@@ -51,10 +51,8 @@ class Pickling:
         self.count = count
         self.workers = []
 
-    def start(self, crowds):
-        self.workers = [
-            CrowdWorker(pickle.loads(pickle.dumps(each))) for each in crowds
-        ]
+    def start(self, parts):
+        self.workers = [CrowdWorker(pickle.loads(pickle.dumps(each))) for each in parts]
 
     def call(self, method, given):
         return [

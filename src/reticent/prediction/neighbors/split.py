@@ -121,7 +121,7 @@ class SplitLaw(LocalLaw):
     sizes: tuple[int, ...]
 
     def start(self) -> Any:
-        """Begin anew with all workers, as it was when the fit was over."""
+        """Begin with all workers, as it was when the fit was over."""
         found = SplitSpending(self.workers, list(self.sizes), self.lessons.copy())
         found.call("start")
         return found
@@ -186,8 +186,8 @@ def split_over(predictor: Any, workers: CrowdWorkers) -> Any:
             f"predictor={type(predictor).__name__}(...) has no rows to split. Give a "
             "fitted PrivateNeighborsClassifier or PrivateNeighborsRegressor."
         )
-    crowds = law.split(min(workers.count, len(law.fitted)))
-    workers.start(crowds)
+    parts = law.split(min(workers.count, len(law.fitted)))
+    workers.start(parts)
     known = {each.name: getattr(law, each.name) for each in fields(law)}
     nothing = slice(0, 0)
     known |= {
@@ -198,6 +198,6 @@ def split_over(predictor: Any, workers: CrowdWorkers) -> Any:
     }
     found = copy(predictor)
     found.law_ = SplitLaw(
-        **known, workers=workers, sizes=tuple(len(each.fitted) for each in crowds)
+        **known, workers=workers, sizes=tuple(len(each.fitted) for each in parts)
     )
     return found

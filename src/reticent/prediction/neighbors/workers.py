@@ -97,7 +97,7 @@ class CrowdWorkers(Protocol):
         """How many workers there are."""
         ...
 
-    def start(self, crowds: Sequence[Crowd]) -> None:
+    def start(self, parts: Sequence[Crowd]) -> None:
         """Make a `CrowdWorker` of each crowd."""
         ...
 
@@ -122,14 +122,14 @@ class RayWorkers:
         self._options = options
         self._actors: list[Any] = []
 
-    def start(self, crowds: Sequence[Crowd]) -> None:
+    def start(self, parts: Sequence[Crowd]) -> None:
         """Make an actor of each crowd."""
         import ray
 
         actor: Any = ray.remote(CrowdWorker)
         if self._options:
             actor = actor.options(**self._options)
-        self._actors = [actor.remote(crowd) for crowd in crowds]
+        self._actors = [actor.remote(crowd) for crowd in parts]
 
     def call(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call a method of all actors at once."""
@@ -158,12 +158,12 @@ class DaskWorkers:
         self._client = client
         self._actors: list[Any] = []
 
-    def start(self, crowds: Sequence[Crowd]) -> None:
+    def start(self, parts: Sequence[Crowd]) -> None:
         """Make an actor of each crowd."""
         made = [
             # A key of its own: equal tasks would share one actor, and one state.
             self._client.submit(CrowdWorker, crowd, actor=True, pure=False)
-            for crowd in crowds
+            for crowd in parts
         ]
         self._actors = [each.result() for each in made]
 
