@@ -63,7 +63,7 @@ def sqlite_settings() -> tuple[str, str]:
 
 
 def fold_log(connection: Connection) -> None:
-    """Copy SQLite's log into the database file, so that the log starts anew.
+    """Copy SQLite's log into the database file, so that the log begins again.
 
     Parameters
     ----------

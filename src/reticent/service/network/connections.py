@@ -221,7 +221,7 @@ class Connection(asyncio.Protocol):
             self, scope, keep_alive=self._parser.should_keep_alive()
         )
         if self._current is None:
-            # Most requests come in one part: begin when all of that part is read.
+            # Most requests are one part: begin when all of that part is read.
             self._current = self._unstarted = exchange
             self._deadline = self.loop.time() + self.limits.body_seconds
         else:
