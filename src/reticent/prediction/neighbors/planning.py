@@ -8,8 +8,8 @@ from reticent.estimators import RoundBudget
 from reticent.prediction.neighbors.crowd import QuestionPlan
 from reticent.prediction.neighbors.votes import LOUDEST, MEAN_WEIGHT, ONE
 
-# Defaults, settled on generated tables and on parts of the training rows of public
-# ones; none depends on the rows.
+# Defaults, settled on parts of the training rows of two public tables; none depends on
+# the rows that are fitted.
 #: Shares of a unit's budget for the spread of columns, and for the metric.
 SPREAD_SHARE, METRIC_SHARE = 0.03, 0.02
 #: The share that learning the prior may use. Whoever it fits worst pays all of it, and
