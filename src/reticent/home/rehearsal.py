@@ -76,7 +76,7 @@ class Rehearsal:
 
 
 def rehearse(model: Any, encoder: Encoder, n_units: int) -> Rehearsal | None:
-    """Try a learner on made-up rows; None if there are so many that noise is small.
+    """Try a learner on made-up rows; None if there are enough for noise to be small.
 
     Parameters
     ----------

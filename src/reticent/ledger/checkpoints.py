@@ -69,7 +69,7 @@ class Checkpoint(Head):
 
     @property
     def reached(self) -> Head:
-        """How far the ledger had come in the end."""
+        """The last place that the ledger had reached."""
         return self if self.latest is None else self.latest
 
     def to_bytes(self, signer: Signer) -> bytes:
