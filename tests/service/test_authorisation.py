@@ -55,15 +55,22 @@ MATRIX = {
     ("GET", "/v2/models/triage/versions/{version}/ready"): (OWN, {}),
     ("POST", "/v2/models/triage/versions/{version}/infer"): (OWN, {"json": TENSORS}),
     ("GET", "/openapi.json"): (PUBLIC, {}),
+    ("GET", "/docs"): (PUBLIC, {}),
+    ("GET", "/glossary"): (PUBLIC, {}),
 }
-# Routes of the dashboard are for browsers with a cookie: test_dashboard.py.
+# Routes of the dashboard are for browsers with a cookie: test_dashboard.py and
+# test_dashboard_promises.py.
 PAGES = {
     "/",
     "/login",
     "/logout",
     "/models/{name}",
     "/models/{name}/try",
+    "/models/{name}/batch",
     "/certificates/{id}",
+    "/certificates/{id}/download",
+    "/ledger",
+    "/ledger.{form}",
     "/keys",
     "/keys/{id}/revoke",
     "/accounts",
