@@ -160,10 +160,10 @@ def test_the_shard_is_fitted_as_it_would_have_been_without_the_person(clinic):
         [{"age": float(c[1]), "weight": float(c[2])} for c in mine]
     )
     X, y = encoder.transform(table), np.array([int(c[3]) for c in mine])
-    plain = LogisticRegression().fit(X, y)
+    plain = LogisticRegression(tol=1e-10, max_iter=10_000).fit(X, y)
     place = int(np.flatnonzero(after.shards == shard)[0])
     np.testing.assert_allclose(
-        after.weights[place, 0], plain.coef_[0], rtol=1e-3, atol=1e-4
+        after.weights[place, 0], plain.coef_[0], rtol=1e-3, atol=1e-3
     )
 
 
