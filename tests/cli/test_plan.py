@@ -33,7 +33,7 @@ def test_the_table_names_options_bounds_and_the_crossover(reticent):
     assert lines[0].split() == [
         *("option", "estimate", "proved", "shards", "one", "answer", "all", "rows")
     ]
-    assert lines[1].startswith("1   release: additive model")
+    assert lines[1].startswith("1   release: linear, additive and tree parts")
     for words in (
         "No method can guarantee",
         "queries on",
