@@ -436,7 +436,7 @@ def test_either_account_counts_both_ways(ledger):
     ask("a", large)  # its rho is more than the cap holds, its epsilon is not
     assert ledger.balance(DATASET).spent == Spend(5 * 10**8, 0, 125 * 10**9, 1)
     ask("b", tenth, 5)
-    with pytest.raises(BudgetExhaustedError, match="all of .* in total is spent"):
+    with pytest.raises(BudgetExhaustedError, match=r"all of .* in total is spent"):
         ask("c", tenth)
     ledger.open_account(MODEL, cap)
 
