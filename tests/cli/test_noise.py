@@ -147,7 +147,7 @@ def test_what_is_expected_of_a_release_follows_from_public_facts(wine):
     encoder, model = released_learner(schema, FitOptions(release=True), 1e-6)
     found = rehearse(model, encoder, 178)
     assert rehearse(model, encoder, 178) == found
-    assert rehearse(model, encoder, 1000).score > found.score + 0.1
+    assert rehearse(model, encoder, 1000).score > found.score + 0.02
     assert rehearse(model, encoder, 10**6) is None
 
 
