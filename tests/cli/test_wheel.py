@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 LARGEST_CORE = 330 * 10**6  # bytes, compiled files of Python included
 # Rooms that need an extra.
-NEED_EXTRAS = {"client", "cli", "home", "service"}
+NEED_EXTRAS = {"cli", "client", "dossier", "home", "service"}
 # The environment of the tests may have no pip; the Python it was made of has.
 PIP = [sys._base_executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
 
