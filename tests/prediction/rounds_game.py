@@ -18,7 +18,7 @@ from reticent.guarantees.gaussian_curve import gaussian_delta
 from reticent.mechanisms import noise_source
 from reticent.mechanisms.individual import FULL
 from reticent.prediction import LocalLaw
-from reticent.prediction.neighbors.crowd import SHELLS, QuestionPlan
+from reticent.prediction.neighbors.local_units import SHELLS, QuestionPlan
 from reticent.prediction.neighbors.metric import plain_metric
 from reticent.prediction.neighbors.spending import Lessons
 from reticent.prediction.neighbors.votes import ONE, ManyLabels, Numbers, TwoLabels

@@ -20,7 +20,7 @@ from reticent.prediction import (
     Spending,
     split_over,
 )
-from reticent.prediction.neighbors.workers import CrowdWorker
+from reticent.prediction.neighbors.workers import UnitsWorker
 from reticent.schemas import Encoder, Numeric, Schema
 from reticent.signing import HMACSigner
 from reticent.storage.kinds import kind_of
@@ -52,7 +52,7 @@ class Pickling:
         self.workers = []
 
     def start(self, parts):
-        self.workers = [CrowdWorker(pickle.loads(pickle.dumps(each))) for each in parts]
+        self.workers = [UnitsWorker(pickle.loads(pickle.dumps(each))) for each in parts]
 
     def call(self, method, given):
         return [

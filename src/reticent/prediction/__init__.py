@@ -50,15 +50,15 @@ from reticent.prediction.linear.stable_linear import (
 )
 from reticent.prediction.neighbors.base import LocalPredictor
 from reticent.prediction.neighbors.classifier import PrivateNeighborsClassifier
-from reticent.prediction.neighbors.crowd import QuestionPlan
 from reticent.prediction.neighbors.index import Axis
 from reticent.prediction.neighbors.law import LocalAnswers, LocalLaw
+from reticent.prediction.neighbors.local_units import QuestionPlan
 from reticent.prediction.neighbors.metric import Metric
 from reticent.prediction.neighbors.regressor import PrivateNeighborsRegressor
 from reticent.prediction.neighbors.spending import Lessons, Spending
 from reticent.prediction.neighbors.split import SplitLaw, split_over
 from reticent.prediction.neighbors.votes import ManyLabels, Numbers, TwoLabels, Votes
-from reticent.prediction.neighbors.workers import CrowdWorkers, DaskWorkers, RayWorkers
+from reticent.prediction.neighbors.workers import DaskWorkers, RayWorkers, UnitsWorkers
 from reticent.prediction.queries import canonical_rows
 from reticent.prediction.selection.relabeling import RelabelingClassifier
 from reticent.prediction.selection.relabeling_rules import (
@@ -99,7 +99,6 @@ __all__ = [
     "Axis",
     "BoundedAnswers",
     "ConsensusInterface",
-    "CrowdWorkers",
     "DaskWorkers",
     "DrawAt",
     "EvidencePoint",
@@ -141,6 +140,7 @@ __all__ = [
     "TableForm",
     "TrainedShards",
     "TwoLabels",
+    "UnitsWorkers",
     "VoteRule",
     "Votes",
     "VotingLaw",

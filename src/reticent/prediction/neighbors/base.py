@@ -38,9 +38,9 @@ from reticent.estimators import (
 from reticent.mechanisms import UnitFilter, noise_source
 from reticent.prediction.lasting.state import answer_in_memory, fitted_here
 from reticent.prediction.law import LawfulPredictor
-from reticent.prediction.neighbors.crowd import QuestionPlan
 from reticent.prediction.neighbors.index import grid_axes
 from reticent.prediction.neighbors.law import LocalAnswers, LocalLaw
+from reticent.prediction.neighbors.local_units import QuestionPlan
 from reticent.prediction.neighbors.metric import (
     Metric,
     plain_metric,

@@ -14,7 +14,7 @@ from reticent.errors import InvalidParameterError
 from reticent.estimators import CodedColumns, Codes, PartitionModel
 from reticent.mechanisms import draw_rounded_gaussian
 from reticent.prediction.law import AnswerLaw
-from reticent.prediction.neighbors.crowd import SHELLS, Crowd, Near
+from reticent.prediction.neighbors.local_units import SHELLS, LocalUnits, Near
 from reticent.prediction.neighbors.spending import Lessons, Spending
 from reticent.prediction.neighbors.votes import Trust
 
@@ -49,7 +49,7 @@ class LocalAnswers:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class LocalLaw(Crowd, AnswerLaw):
+class LocalLaw(LocalUnits, AnswerLaw):
     """What answers questions locally, with the certificate of all answers together.
 
     Attributes

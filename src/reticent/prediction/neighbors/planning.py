@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from reticent.estimators import RoundBudget
-from reticent.prediction.neighbors.crowd import QuestionPlan
+from reticent.prediction.neighbors.local_units import QuestionPlan
 from reticent.prediction.neighbors.votes import LOUDEST, MEAN_WEIGHT, ONE
 
 # Defaults, settled on parts of the training rows of two public tables; none depends on

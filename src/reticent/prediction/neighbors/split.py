@@ -18,7 +18,7 @@ from reticent.mechanisms import UnitFilter
 from reticent.prediction.law import law_of
 from reticent.prediction.neighbors.law import LocalAnswers, LocalLaw
 from reticent.prediction.neighbors.spending import Lessons, Spending
-from reticent.prediction.neighbors.workers import CrowdWorkers
+from reticent.prediction.neighbors.workers import UnitsWorkers
 
 Int = NDArray[np.int64]
 
@@ -28,7 +28,7 @@ class SplitSpending:
 
     Parameters
     ----------
-    workers : CrowdWorkers
+    workers : UnitsWorkers
         Where the units are.
     sizes : list of int
         How many units each worker has.
@@ -37,7 +37,7 @@ class SplitSpending:
     """
 
     def __init__(
-        self, workers: CrowdWorkers, sizes: list[int], lessons: Lessons
+        self, workers: UnitsWorkers, sizes: list[int], lessons: Lessons
     ) -> None:
         self.workers = workers
         self.sizes = sizes
@@ -94,7 +94,7 @@ class SplitSpending:
         return found
 
 
-def _drop(workers: CrowdWorkers, name: str, count: int) -> None:
+def _drop(workers: UnitsWorkers, name: str, count: int) -> None:
     with contextlib.suppress(Exception):  # a worker that is gone has forgotten it
         workers.call("drop", [(name,)] * count)
 
@@ -105,7 +105,7 @@ class SplitLaw(LocalLaw):
 
     Attributes
     ----------
-    workers : CrowdWorkers
+    workers : UnitsWorkers
         They were started with the units.
     sizes : tuple of int
         How many units each worker has.
@@ -117,7 +117,7 @@ class SplitLaw(LocalLaw):
     before. Whole numbers add up to the same sums, and noise is drawn once, here.
     """
 
-    workers: CrowdWorkers
+    workers: UnitsWorkers
     sizes: tuple[int, ...]
 
     def start(self) -> Any:
@@ -166,7 +166,7 @@ class SplitLaw(LocalLaw):
         return np.asarray(sums, dtype=np.int64).sum(axis=0)
 
 
-def split_over(predictor: Any, workers: CrowdWorkers) -> Any:
+def split_over(predictor: Any, workers: UnitsWorkers) -> Any:
     """Return a predictor whose rows are split over workers.
 
     It is the same model: give it to a `LastingInterface` with the ledger of the model.

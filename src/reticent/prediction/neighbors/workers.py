@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._numbers import whole
-from reticent.prediction.neighbors.crowd import Crowd, Near
+from reticent.prediction.neighbors.local_units import LocalUnits, Near
 from reticent.prediction.neighbors.spending import Spending
 
 
-class CrowdWorker:
+class UnitsWorker:
     """What runs on a worker: some units, and copies of what they have spent.
 
     Parameters
     ----------
-    crowd : Crowd
+    local : LocalUnits
         The units.
 
     Guarantee
@@ -27,14 +27,14 @@ class CrowdWorker:
     adds them up and draws one noise for all, and nowhere else.
     """
 
-    def __init__(self, crowd: Crowd) -> None:
-        self._crowd = crowd
+    def __init__(self, local: LocalUnits) -> None:
+        self._local = local
         self._states: dict[str, Spending] = {}
         self._last: tuple[Any, Near] | None = None
 
     def start(self, state: str) -> None:
         """Begin a state as it was when the fit was over."""
-        self._states[state] = self._crowd.start()
+        self._states[state] = self._local.start()
 
     def copy(self, state: str, other: str) -> None:
         """Copy a state under another name."""
@@ -65,7 +65,7 @@ class CrowdWorker:
         """Charge own units for being counted; return how many there are."""
         near = self._near(query, reach)
         spending = self._states[state]
-        return self._crowd.count(near, start, shell, here, spending, client)
+        return self._local.count(near, start, shell, here, spending, client)
 
     def speak(
         self,
@@ -78,27 +78,27 @@ class CrowdWorker:
     ) -> list[int]:
         """Charge own units for their votes; return the sums."""
         near = self._near(query, reach)
-        sums = self._crowd.speak(near, radius, here, self._states[state], client)
+        sums = self._local.speak(near, radius, here, self._states[state], client)
         return [int(number) for number in sums]
 
     def _near(self, query: NDArray[np.int16], reach: int) -> Near:
         """Search, or return what the last search found if it was the same."""
         key = (np.asarray(query).tobytes(), reach)
         if self._last is None or self._last[0] != key:
-            self._last = (key, self._crowd.near(self._crowd.around(query), reach))
+            self._last = (key, self._local.near(self._local.around(query), reach))
         return self._last[1]
 
 
-class CrowdWorkers(Protocol):
-    """Where crowds live: each in a process of its own, for as long as it is asked."""
+class UnitsWorkers(Protocol):
+    """Where parts of the units live: each in a process of its own while it is asked."""
 
     @property
     def count(self) -> int:
         """How many workers there are."""
         ...
 
-    def start(self, parts: Sequence[Crowd]) -> None:
-        """Make a `CrowdWorker` of each crowd."""
+    def start(self, parts: Sequence[LocalUnits]) -> None:
+        """Make a `UnitsWorker` of each part."""
         ...
 
     def call(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -122,14 +122,14 @@ class RayWorkers:
         self._options = options
         self._actors: list[Any] = []
 
-    def start(self, parts: Sequence[Crowd]) -> None:
-        """Make an actor of each crowd."""
+    def start(self, parts: Sequence[LocalUnits]) -> None:
+        """Make an actor of each part."""
         import ray
 
-        actor: Any = ray.remote(CrowdWorker)
+        actor: Any = ray.remote(UnitsWorker)
         if self._options:
             actor = actor.options(**self._options)
-        self._actors = [actor.remote(crowd) for crowd in parts]
+        self._actors = [actor.remote(local) for local in parts]
 
     def call(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call a method of all actors at once."""
@@ -158,12 +158,12 @@ class DaskWorkers:
         self._client = client
         self._actors: list[Any] = []
 
-    def start(self, parts: Sequence[Crowd]) -> None:
-        """Make an actor of each crowd."""
+    def start(self, parts: Sequence[LocalUnits]) -> None:
+        """Make an actor of each part."""
         made = [
             # A key of its own: equal tasks would share one actor, and one state.
-            self._client.submit(CrowdWorker, crowd, actor=True, pure=False)
-            for crowd in parts
+            self._client.submit(UnitsWorker, local, actor=True, pure=False)
+            for local in parts
         ]
         self._actors = [each.result() for each in made]
 

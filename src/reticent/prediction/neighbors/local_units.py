@@ -49,7 +49,7 @@ class QuestionPlan:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Crowd(Locked):
+class LocalUnits(Locked):
     """Units that answer rounds, each for itself.
 
     What a unit contributes to a round depends on its own rows, on what it has spent
@@ -97,18 +97,18 @@ class Crowd(Locked):
         """Return what was spent and learnt when the fit was over."""
         return Spending(self.fitted.copy(), self.budget.cap, self.lessons.copy())
 
-    def split(self, count: int) -> list[Crowd]:
-        """Return crowds with about as many rows each, the units in order."""
+    def split(self, count: int) -> list[LocalUnits]:
+        """Return parts with about as many rows each, the units in order."""
         ends = [len(self.unit) * k // count for k in range(1, count)]
         cuts = [0, *self.unit[ends].tolist(), len(self.fitted)]
         return [
             self._part(first, last) for first, last in pairwise(cuts) if first < last
         ]
 
-    def _part(self, first: int, last: int) -> Crowd:
-        """Return the units from `first` to `last`, without `last`, as a crowd."""
+    def _part(self, first: int, last: int) -> LocalUnits:
+        """Return the units from `first` to `last`, without `last`, as a part."""
         rows = slice(*np.searchsorted(self.unit, [first, last]).tolist())
-        return Crowd(
+        return LocalUnits(
             codes=self.codes[rows],
             unit=self.unit[rows] - first,
             votes=self.votes.part(rows),
