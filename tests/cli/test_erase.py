@@ -163,7 +163,7 @@ def test_the_shard_is_fitted_as_it_would_have_been_without_the_person(clinic):
     plain = LogisticRegression(tol=1e-10, max_iter=10_000).fit(X, y)
     place = int(np.flatnonzero(after.shards == shard)[0])
     np.testing.assert_allclose(
-        after.weights[place, 0], plain.coef_[0], rtol=1e-3, atol=1e-3
+        after.weights[place, 0], plain.coef_[0], rtol=1e-3, atol=1e-4
     )
 
 
