@@ -63,6 +63,9 @@ HARD_PHRASES = {
     r"\b(?:in crowds|mighty|(?:its|their) fate)\b": "coroutines come in crowds",
     r"\bat leisure\b": "verify it at leisure",
     r"\bnext to nothing\b": "it costs next to nothing",
+    r"\bsome (?:dozen|hundred|thousand)\b": "after some hundred looks",
+    r"\bone \w+ after the other\b": "one question after the other",
+    r"\bspeaks? of\b": "the page speaks of a file",
 }
 
 

@@ -1,1 +1,1 @@
-"""``reticent init``: from a messy file to a model, one question after the other."""
+"""``reticent init``: from a messy file to a model, question by question."""

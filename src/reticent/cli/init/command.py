@@ -1,4 +1,4 @@
-"""``reticent init``: from a messy file to a model, one question after the other."""
+"""``reticent init``: from a messy file to a model, question by question."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def init(
     home: HomeOption = HOME,
     as_json: AsJson = False,
 ) -> None:
-    """Go from a file of records to a private model, one question after the other.
+    """Go from a file of records to a private model, question by question.
 
     At a terminal it asks for whatever options do not say. In a pipe options must say
     everything. Ranges, lists of values and whom to protect are never read from the

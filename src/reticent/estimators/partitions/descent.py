@@ -1,4 +1,4 @@
-"""A released model: a sum over partitions, learnt by noisy gradients (L12, L14)."""
+"""A released model: a sum over partitions, learned by noisy gradients (L12, L14)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _PACES = {True: _Pace(CLIP, 2.0, 0.0, 400.0), False: _Pace(0.3, 0.2, 1.0, 1.2)}
 
 @dataclass(frozen=True, eq=False)
 class PartitionPlan:
-    """What is learnt and how long, by public facts and released numbers.
+    """What is learned and how long, by public facts and released numbers.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ def fit_prior(
     rows : UnitRows
         The rows.
     plan : PartitionPlan
-        What is learnt.
+        What is learned.
     rounds : Rounds
         Whose noise is added, and who pays.
     logistic : bool

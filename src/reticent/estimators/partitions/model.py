@@ -15,7 +15,7 @@ from reticent.estimators.partitions.trees import Partitions
 # Values are multiples of a power of two and bounded, so that their sums are exact: they
 # are the same in any order, and on any machine.
 _VALUE_BITS, _LARGEST_VALUE = 30, 2.0**10
-#: The bound on slopes of the logistic loss while a model is learnt.
+#: The bound on slopes of the logistic loss while a model is learned.
 CLIP = 0.5
 
 

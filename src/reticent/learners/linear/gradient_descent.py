@@ -64,7 +64,7 @@ class Shape:
 
 
 # A step of up to 12 times the inverse of the largest possible curvature: where a
-# logistic loss has been learnt it is much flatter than that, and clipping flattens it
+# logistic loss has been learned it is much flatter than that, and clipping flattens it
 # further. A square is as curved everywhere, and with momentum 0.9 steps beyond 1.36
 # times the inverse diverge.
 BINARY = Shape(12 / (0.25 * _LARGEST_SQUARE), 4.0)

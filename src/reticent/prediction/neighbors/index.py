@@ -62,7 +62,7 @@ def grid_axes(
 ) -> tuple[Axis, ...]:
     """Return the axes of a grid: the columns that tell rows apart best.
 
-    There are about as many cells as units, and some thousand for few units.
+    There are about as many cells as units, and a few thousand if there are few units.
 
     What is given is public or released, so the grid does not depend on single rows.
     """

@@ -94,7 +94,7 @@ class LocalUnits(Locked):
     constant_time: bool = False
 
     def start(self) -> Spending:
-        """Return what was spent and learnt when the fit was over."""
+        """Return what was spent and learned when the fit was over."""
         return Spending(self.fitted.copy(), self.budget.cap, self.lessons.copy())
 
     def split(self, count: int) -> list[LocalUnits]:
