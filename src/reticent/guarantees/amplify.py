@@ -1,4 +1,4 @@
-"""Shards, groups, subsamples, disjoint parts: G6 to G9, and between relations."""
+"""Shards, groups, subsamples, disjoint parts: G6 to G9, and changes of relation."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def for_group(rule_id: str, guarantee: Any, size: int) -> Guarantee:
     epsilon, delta = epsilon_delta(guarantee)
     total = ceil_float(exact(epsilon) * size)
     if isinstance(guarantee, (PureDP, BoundedRange)):
-        # The log-ratios of neighbours in a row add up, output by output, and so do
+        # The log-ratios along a chain of neighbours add up, output by output, and so do
         # the ranges that they lie in.
         return type(guarantee)(total)
     slack = up(delta * exponential_sum(epsilon, size)) if delta > 0 else 0.0

@@ -1,4 +1,4 @@
-r"""Adaptive composition of bounded-range steps, exactly as well as they allow (G25).
+r"""Optimal adaptive composition of bounded-range steps (G25).
 
 A step has bounded range `epsilon` if, for two neighbours, the log-ratios of the
 probabilities of its outputs lie in an interval ``[t - epsilon, t]`` with
@@ -14,21 +14,21 @@ e^x)`` and
 `u`, hence convex. Given the first answer, whose likelihood ratio is `r`, the rest adds
 at most ``M(r) = r H(u/r)`` under `Q`, and `M` is convex too. The ratio has mean 1 under
 `Q` and lies in ``[e^{t - epsilon}, e^t]``, so the mean of `M` is at most its chord at
-1, which is the recursion; two outputs at the ends attain it. [] Not to answer, and a
-step of smaller range, are steps of bounded range `epsilon` as well: the number covers
-at most `k` answers, whatever rule says when to stop.
+1, which is the recursion; two outputs at the ends attain it. [] A step without an
+answer, and a step of smaller range, also have bounded range `epsilon`. So the number
+covers at most `k` answers, whatever rule says when to stop.
 
 **Ranges do not add up.** Where the second interval lies may depend on the first answer:
 log-ratios of two steps reach from ``-epsilon`` to ``2 epsilon``, three epsilons.
 
-**Rounded up.** `V` is kept at the points of a grid, `cells` to an epsilon. Between two
-values of `t` on the grid, both terms are bounded by chords in ``s = e^{-t}``: the ends
-are on the grid, `H` is convex, and ``e^{epsilon} s`` has the same weights as `s`. What
-results is linear in `s` plus a multiple of ``(s_1 - s)(s - s_2)/s``, whose maximum is a
-formula. Cells may have any width, so they are narrow near the best `t` and double from
-there. Above the grid `V` is at most its last value. Below 0,
-``V(-x) = 1 - e^{-x} + e^{-x} V(x)``, because swapping `P` and `Q` swaps `t` and
-``epsilon - t``. The error falls with the square of `cells`.
+**Rounded up.** `V` is kept at the points of a grid, with `cells` cells per epsilon.
+Between two values of `t` on the grid, both terms are bounded by chords in ``s =
+e^{-t}``: the ends are on the grid, `H` is convex, and ``e^{epsilon} s`` has the same
+weights as `s`. What results is linear in `s` plus a multiple of ``(s_1 - s)(s -
+s_2)/s``, whose maximum is a formula. Cells may have any width, so they are narrow near
+the best `t` and double in width from there. Above the grid `V` is at most its last
+value. Below 0, ``V(-x) = 1 - e^{-x} + e^{-x} V(x)``, because swapping `P` and `Q` swaps
+`t` and ``epsilon - t``. The error falls with the square of `cells`.
 """
 
 from __future__ import annotations
@@ -63,9 +63,10 @@ FloatArray = NDArray[np.float64]
 
 # Products of steps, points and cells per curve: about half a second at most.
 _WORK = 1.6e7
-# With 32 cells to a step, totals are within a few thousandths of the optimum.
+# With 32 cells per step, totals are within a few thousandths of the optimum.
 _CELLS = (8, 32)
-# Beyond, zCDP is used alone. Below this delta floats are no longer normal.
+# Beyond this many steps, zCDP is used alone. Below this delta floats are no longer
+# normal.
 _LARGEST_STEP = 20.0
 _SMALLEST_DELTA = 1e-250
 # The grid ends where zCDP puts this share of delta; what is above adds less.
@@ -83,7 +84,7 @@ def _zcdp(step: float, count: int, delta: float) -> float:
 
 
 def _cells(step: float, count: int, top: float) -> int:
-    """Return how many cells to an epsilon are affordable; 0 if too few are."""
+    """Return how many cells per epsilon are affordable; 0 if too few are."""
     widths = min(top / step, count)
     least, most = _CELLS
     cells = most
@@ -93,7 +94,7 @@ def _cells(step: float, count: int, top: float) -> int:
 
 
 def _ladder(cells: int) -> NDArray[np.int64]:
-    """Return distances from the best cell, ever wider both ways, to the ends."""
+    """Return distances from the best cell to both ends; the gaps between them grow."""
     powers = 2 ** np.arange(math.ceil(math.log2(cells)) + 1)
     away = np.unique(np.multiply.outer((4, 5, 6, 7), powers) // 4)
     away = away[: np.searchsorted(away, cells) + 1]
@@ -117,7 +118,7 @@ def value_iteration(step: float, top: float, cells: int) -> Iterator[FloatArray]
     top : float
         Where the grid ends.
     cells : int
-        Cells of the grid to one `step`.
+        Cells of the grid per `step`.
     """
     width, last = step / cells, math.ceil(top * cells / step)
     shrunk = -math.expm1(-step)
@@ -205,8 +206,8 @@ def range_epsilon(
     delta : float
         Delta of the total.
     cells : int, default=None
-        Cells of the grid to one step; None takes 32, or what half a second affords,
-        and zCDP alone where that is too little.
+        Cells of the grid per step. None takes 32, or as many as half a second allows,
+        and zCDP alone where these are too few.
 
     Returns
     -------
@@ -250,7 +251,7 @@ def _where(values: FloatArray, width: float, delta: float) -> float:
 def range_answers(step: float, epsilon: float, delta: float) -> int:
     """Return about how many steps of this range a total of (epsilon, delta) covers.
 
-    Check the number with `range_epsilon`, whose grid is another one.
+    Check the number with `range_epsilon`, which uses a different grid.
     """
     fewest = max(1, int(rho_within(epsilon, delta) / (step * step / 8)))
     count = fewest + fewest // 4 + 2
@@ -268,7 +269,7 @@ def range_answers(step: float, epsilon: float, delta: float) -> int:
 def largest_range(count: int, epsilon: float, delta: float) -> float:
     """Return the largest range of `count` steps within (epsilon, delta), or a bit less.
 
-    Within a thousandth: each trial is a value iteration.
+    It is within a thousandth of the largest; each trial is a value iteration.
     """
     count = whole("largest_range", "count", count)
     summed = epsilon / count
@@ -310,7 +311,7 @@ def range_composition(
 
 
 def range_levels(most: int) -> tuple[int, ...]:
-    """Return the numbers of answers at which a total may be named after looking."""
+    """Return the numbers of answers whose totals hold even if chosen afterwards."""
     return tuple(sorted({math.ceil(most / 2 ** (power / 4)) for power in range(25)}))
 
 
@@ -333,7 +334,7 @@ def range_running_total(
     totals: float,
     answers: int | None = None,
 ) -> Conclusion[Any]:
-    """Conclude a total although the moment was chosen by looking.
+    """Conclude a total that holds even if its moment was chosen after seeing answers.
 
     For an account that admits at most `most` answers, all of them under this one
     certificate, with both fixed before the first. *Proof.* Transcripts that are stopped

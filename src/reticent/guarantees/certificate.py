@@ -29,8 +29,8 @@ Detail: TypeAlias = Scalar | tuple[Scalar, ...]
 
 FORMAT = 1
 # Parameters of rules that were renamed, by the name that certificates were first issued
-# under. They are read by both names, and the id goes by the first one: it stays what it
-# was, and with it what accounts and remembered answers are filed under.
+# under. They are read by both names. The id is computed from the first one, so it does
+# not change: accounts and remembered answers are filed under it.
 _RENAMED = {"public_labels": "labels_from_data"}
 _FIRST_NAMES = {new: old for old, new in _RENAMED.items()}
 # What can be built can be written, read, printed and compared without running out of
@@ -195,8 +195,8 @@ class Certificate(Generic[G_co]):
     def from_json(text: str | bytes) -> Certificate[Any]:
         """Read a certificate that `to_json` wrote.
 
-        The numbers are validated; whether they follow is for
-        `reticent.guarantees.recheck` to say.
+        The numbers are validated. Whether they follow from the premises is checked by
+        `reticent.guarantees.recheck`.
         """
         try:
             data = json.loads(text)

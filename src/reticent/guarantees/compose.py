@@ -36,14 +36,14 @@ from reticent.guarantees.rule import Conclusion, rule, rules
 from reticent.guarantees.types import ZCDP, ApproxDP, BoundedRange, PureDP
 
 _STEPS = (PureDP, BoundedRange, ApproxDP, ZCDP)
-# PLD takes about a second here; beyond, the closed forms are used alone.
+# PLD takes about a second for this many; beyond, only closed forms are used.
 _PLD_STEPS = 10_000
 _PLD_KINDS = 8
 _MOST_ANSWERS = 10**12
 
 #: Methods of composition that are fast enough for the path of a request.
 CLOSED_FORMS = ("basic", "exact", "zcdp")
-#: With value iteration (G25): a fraction of a second, and kept for the next time.
+#: With value iteration (G25), which takes a fraction of a second and is cached.
 QUICK_METHODS = (*CLOSED_FORMS, "range")
 _METHODS = (*QUICK_METHODS, "pld")
 _RULES = {method: f"G22-{method}" for method in _METHODS} | {"range": "G25"}
@@ -99,7 +99,7 @@ def exact_composition(
     delta: float,
     answers: int | None = None,
 ) -> Conclusion[ApproxDP]:
-    """Compose equal steps, exactly as well as (epsilon, delta) allows."""
+    """Compose equal steps to the smallest epsilon that is possible at `delta`."""
     (count,), relation, scope = joined("G22-exact", [premise], counts, answers)
     step, slack = epsilon_delta(premise.guarantee)
     probability("rule G22-exact", "delta", delta)
@@ -207,9 +207,9 @@ def compose(
         Total slack to aim for. With 0 the epsilons (and deltas) are added up, or the
         rhos if a step is known by its zCDP alone.
     methods : sequence of {"basic", "exact", "zcdp", "range", "pld"}
-        What to try. "exact" takes equal steps; "range" steps of bounded range, up to
-        some thousands; "pld" at most 10,000 steps, and none that "range" takes, which
-        is better.
+        What to try. "exact" takes equal steps. "range" takes up to some thousands of
+        bounded-range steps. "pld" takes at most 10,000 steps, and is skipped where
+        "range" applies, which is better.
 
     Returns
     -------
@@ -292,7 +292,7 @@ def _of_use(
     counts: Sequence[int],
     delta: float,
 ) -> list[str]:
-    """Return the methods that fit, without those that another surely beats."""
+    """Return the methods that fit, without those that another always beats."""
     if "range" in methods and _fits("range", premises, counts, delta):
         methods = [method for method in methods if method != "pld"]
     return [m for m in methods if _fits(m, premises, counts, delta)]
@@ -353,7 +353,7 @@ def answers_within(certificate: Certificate[Any], budget: Budget) -> int:
 
 
 def _last_near(fits: Callable[[int], bool], guess: int, known: int) -> int:
-    """Return the last number that fits, near a guess; a `known` one fits surely."""
+    """Return the last number that fits, near a guess; `known` is one that fits."""
     inside, outside = max(guess, known), max(guess, known) + 1
     gap = 1
     while inside > known and not fits(inside):

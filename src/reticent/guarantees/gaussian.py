@@ -62,7 +62,7 @@ def individual_filter(
     Round `t` releases :math:`\sum_i f_t(u_i) + N(0, \sigma_t^2)` over the active
     units. What shapes a round (:math:`f_t`, :math:`\sigma_t`) is a function of what
     was released before and of public facts, never of who is active. The caller's code
-    enforces this, and tells nobody which units are spent.
+    enforces this, and tells nobody which units have used up their budget.
 
     Guarantee
     ---------
@@ -238,7 +238,7 @@ def _mu_of_pure(epsilon: float) -> float:
 def gaussian_composition(
     *premises: Certificate[GaussianDP], counts: Sequence[int]
 ) -> Conclusion[GaussianDP]:
-    """Compose steps of which `counts` says how often each is taken."""
+    """Compose steps; `counts` says how often each one is taken."""
     if not premises or len(premises) != len(counts):
         raise RuleError(
             "rule G24-compose needs at least one certificate and one count for each; "

@@ -12,8 +12,9 @@ from reticent._search import doubled_until, last_that_holds
 from reticent.errors import InvalidParameterError
 
 _PRECISION = 600
-# Against us: for turning results into floats, and for the difference between noise on
-# a grid and continuous noise (see `reticent.mechanisms.sampling.gaussian_grid`).
+# A margin against us: for turning results into floats, and for the difference between
+# noise on a grid and continuous noise (see
+# `reticent.mechanisms.sampling.gaussian_grid`).
 _MARGIN = 2.0**-48
 # Relative precision of ratios and epsilons that are found by bisection.
 _SEARCH_PRECISION = 2.0**-45

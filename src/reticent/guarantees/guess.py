@@ -75,7 +75,7 @@ def _guess(distance: float) -> float:
 def in_plain_words(
     promise: Guarantee | Budget | Certificate[Any], *, about: str = "one unit"
 ) -> str:
-    """Say in one sentence what a promise means to whom it protects.
+    """Say in one sentence what a promise means to those whom it protects.
 
     Parameters
     ----------

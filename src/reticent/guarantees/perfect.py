@@ -179,7 +179,7 @@ def dp_to_group_perfect(premise: Certificate[Any]) -> Conclusion[PerfectGenerali
 @rule(
     "G23-pair",
     name="perfect generalization, two samples",
-    statement="(2 eps, delta (1 + e^eps)) but for 2 beta",
+    statement="(2 eps, delta (1 + e^eps)) except with probability 2 beta",
     source="S3 Cor. 10",
     paper="3 delta, for eps < ln 2",
     takes=PerfectGeneralization,

@@ -25,8 +25,8 @@ def joined(
         raise RuleError(f"rule {rule_id} needs at least one certificate; got none.")
     if len(counts) != len(premises):
         raise RuleError(
-            f"rule {rule_id} needs one count a premise; got {len(counts)} counts for "
-            f"{len(premises)} premises."
+            f"rule {rule_id} needs one count per premise; got {len(counts)} counts "
+            f"for {len(premises)} premises."
         )
     first = premises[0].relation
     for premise in premises[1:]:

@@ -30,7 +30,7 @@ def as_html(certificate: Certificate[Any]) -> str:
     """Render a certificate for notebooks: the promise, in plain words, and why."""
     try:
         words = paragraph(in_plain_words(certificate))
-    except RuleError:  # it is about something else than privacy
+    except RuleError:  # it is about something other than privacy
         words = ""
     assumed = [str(assumption) for assumption in sorted(certificate.assumptions)]
     return box(

@@ -16,7 +16,7 @@ from reticent.errors import (
 
 @dataclass(frozen=True)
 class ReplaceOne:
-    """Neighbours have the same public number `n` of units; `group` are replaced."""
+    """Neighbours have the same public number `n` of units; `group` of them differ."""
 
     n: int
     group: int = 1
@@ -54,7 +54,7 @@ class AddRemove:
 
 @dataclass(frozen=True)
 class ZeroOut:
-    """Neighbours have the same public number `n` of units; `group` say nothing.
+    """Neighbours have the same public number `n` of units; `group` of them say nothing.
 
     In one of the two datasets these units contribute nothing at all, as if their
     rows had been blanked; their places, and so `n`, stay. Replacing a unit is zeroing
@@ -113,7 +113,7 @@ def relation_from_dict(data: dict[str, Any]) -> Relation:
         return cls(**numbers)  # type: ignore[misc, no-any-return]
     except TypeError:
         raise CertificateError(
-            f"{data!r} is no neighbouring relation; known are "
+            f"{data!r} is not a neighbouring relation; the known ones are "
             f"{', '.join(sorted(_RELATIONS))}."
         ) from None
 

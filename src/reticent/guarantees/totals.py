@@ -11,7 +11,7 @@ and
 
 *Then all answers together are* `(E, slack + conversion)`-*DP.* Proof. Let `P` and `Q`
 be the laws of the transcript for two neighbours, and `P0`, `Q0` the parts of them on
-which no exceptional event happened; `P` has at most `slack` outside of `P0`, because
+which no exceptional event happened; `P` has mass at most `slack` outside `P0`, because
 the sum of deltas never exceeds it, and `Q >= Q0`. Sums only grow, so a transcript that
 satisfies (a) in the end satisfied it throughout: there `P0 <= e^E Q0`, point by point.
 All others satisfy (b) in the end, hence throughout: on them `P0` and `Q0` are, up to
@@ -19,12 +19,13 @@ one factor of at most 1, those of the process that a filter on rhos stops, which
 R-zCDP (WhitehouseEtAl2023). So ``P0(W) - e^E Q0(W) <= conversion`` for every set `W` of
 them. Adding up, ``P(W) <= e^E Q(W) + slack + conversion`` for every `W`.
 
-The split of delta is fixed in advance. Giving what is left of delta to the conversion
-after seeing answers is no filter.
+The split of delta is fixed in advance. A split that gives what is left of delta to the
+conversion after seeing answers would not be a filter.
 
-**A total in between.** That k answers, k fixed in advance, cost `epsilon(k)` says
-nothing about a k that was chosen by looking: an analyst who stops at the worst moment
-exceeds it far more often than `delta`. Three totals hold at every stopping time:
+**A total in between.** The cost `epsilon(k)` of k answers, with k fixed in advance,
+says nothing about a k that was chosen by looking at answers: an analyst who stops at
+the worst moment exceeds it far more often than `delta`. Three totals hold at every
+stopping time:
 
 - the sum of epsilons, which bounds the loss of every transcript, if no step has a
   delta; with deltas, together with the whole `slack`;
@@ -32,7 +33,7 @@ exceeds it far more often than `delta`. Three totals hold at every stopping time
 - a *level*: for each number `r` of a fixed list, transcripts stopped while their rhos
   sum to at most `r` are transcripts of a filter at `r`. With `totals / len(LEVELS)` as
   the delta of each, all levels hold at once, so that the smallest level above what is
-  spent may be named after looking.
+  spent may be stated after looking at answers.
 
 With ``slack + conversion + totals <= delta`` these hold together: whatever rule says
 when to stop, the transcripts whose printed epsilon is exceeded have an excess of at
@@ -68,11 +69,11 @@ from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import Assumption
 from reticent.guarantees.types import ZCDP, ApproxDP, BoundedRange, PureDP
 
-#: Sums of rho at which a total may be named after looking: from 1e-6 to 4096.
+#: Sums of rho for which a total holds even if chosen afterwards: 1e-6 to 4096.
 LEVELS = tuple(2.0 ** (power / 4) for power in range(-80, 49))
 
-#: Of a budget's delta, what is set aside for steps with a delta of their own, and for
-#: totals in between. Together they cost less than one answer in a hundred.
+#: Shares of a budget's delta that are set aside: for steps with a delta of their own,
+#: and for totals in between. Together they cost less than one answer in a hundred.
 SLACK_OF_DELTA = TOTALS_OF_DELTA = Fraction(1, 20)
 
 OTHER_CHARGES = Assumption(
@@ -242,7 +243,7 @@ def running_total(
     other_rho: float | None = 0.0,
     other_answers: int = 0,
 ) -> Conclusion[Any]:
-    """Conclude a total that holds although the moment was chosen by looking."""
+    """Conclude a total that holds even if the moment was chosen by seeing answers."""
     cap = Filter(1.0, delta, slack, totals)
     others = _others(other_epsilon, other_delta, other_rho, other_answers)
     sums, relation, scope, assumed = _about(
@@ -267,7 +268,7 @@ def running_total(
 
 
 def level_epsilon(rho: Fraction, totals: float) -> float | None:
-    """Return the epsilon of the next level, if there is one and delta for it."""
+    """Return the epsilon of the next level; None without one that `totals` pays for."""
     place = bisect_left(LEVELS, rho)
     share = totals / len(LEVELS)
     if place == len(LEVELS) or not share > 0:

@@ -87,8 +87,8 @@ class Guarantee:
         cls = Guarantee._kinds.get(kind) if isinstance(kind, str) else None
         if cls is None or set(numbers) != {field.name for field in fields(cls)}:
             raise InvalidGuaranteeError(
-                f"kind={kind!r} with {sorted(numbers)} is no guarantee of reticent; "
-                f"known kinds are {', '.join(sorted(Guarantee._kinds))}."
+                f"kind={kind!r} with {sorted(numbers)} is not a guarantee of "
+                f"reticent; the known kinds are {', '.join(sorted(Guarantee._kinds))}."
             )
         return cls(**numbers)
 
@@ -284,9 +284,9 @@ class Compression(Guarantee):
 class RobustGeneralization(Guarantee):
     """Whatever is computed from the output has ``|h(S) - h(D)| <= epsilon``.
 
-    Except with probability `delta`, for every distribution `D` and every choice of a
-    query `h` with values in [0, 1] that sees the output alone. It does not compose
-    by itself (S3): its causes do.
+    This holds except with probability `delta`, for every distribution `D` and every
+    choice of a query `h` with values in [0, 1] that sees the output alone. It does not
+    compose by itself (S3): what it was derived from does.
     """
 
     epsilon: float
@@ -325,7 +325,7 @@ class PerfectGeneralization(Guarantee):
 class TwoSampleCloseness(Guarantee):
     """Two independent samples give laws within ``(epsilon, delta)``.
 
-    Except with probability `failure` over the two samples.
+    This holds except with probability `failure` over the two samples.
     """
 
     failure: float
@@ -374,7 +374,7 @@ class ExpectedGeneralization(Guarantee):
 class RiskMultiple(Guarantee):
     """If the train loss is always at most `a`, the test loss is below ``factor a``.
 
-    Except with probability `failure`.
+    This holds except with probability `failure`.
     """
 
     factor: float
