@@ -34,7 +34,7 @@ from reticent.mechanisms.sampling.listening import reach
 from reticent.mechanisms.sampling.randomness import RandomSource
 
 # Values are clipped here, in grid steps, so that floats hold them exactly. Clipping
-# moves no two values apart.
+# never moves two values further apart.
 _LARGEST_VALUE = 2.0**53
 
 

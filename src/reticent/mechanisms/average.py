@@ -40,7 +40,7 @@ _LARGEST_POOL = 10**7
 class AverageResponse(Response):
     r"""The label of a clipped noisy average, :math:`k/r` plus Laplace noise.
 
-    Label 1 has the mean of that average for its probability.
+    The probability of label 1 is the mean of that average.
     """
 
     ones: Ints  # shape (n,); votes `k` for label 1
@@ -117,7 +117,7 @@ def average_vote(votes: ArrayLike, epsilon: float) -> Response:
 
     With :math:`v = k/r` and :math:`s = 1/(r\varepsilon)`, label 1 has probability
     :math:`v + \frac s2 (e^{-v/s} - e^{-(1-v)/s})`, the mean of the clipped average with
-    Laplace noise; so one Bernoulli draw suffices and no noise is added at all.
+    Laplace noise; so one Bernoulli draw is enough, and no noise has to be drawn.
 
     Parameters
     ----------

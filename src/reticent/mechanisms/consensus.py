@@ -32,8 +32,8 @@ UNSTABLE = -1
 def stability(votes: ArrayLike) -> Ints:
     """Return ``max(0, ceil(gap / 2) - 1)`` for the two leading labels of each row.
 
-    One moved vote changes it by at most 1; from 1 on, no moved vote changes the
-    plurality (ties go to the first label).
+    One moved vote changes it by at most 1. If it is at least 1, no moved vote changes
+    the plurality (ties go to the first label).
     """
     counts, _ = vote_counts(votes)
     ordered = np.sort(counts, axis=1)
@@ -42,12 +42,13 @@ def stability(votes: ArrayLike) -> Ints:
 
 
 def false_stability(scale: float, margin: int) -> float:
-    r"""Return the chance that an unstable query passes for stable, rounded up.
+    r"""Return the chance that an unstable query counts as stable, rounded up.
 
     A query of stability 0 passes if :math:`\nu - \rho > w` with discrete Laplace
     noise of scales `2 s` and `s`. Continuous noise would exceed `w` with probability
-    :math:`(4 e^{-w/2s} - e^{-w/s})/6`; the larger of the two is returned (passing
-    strictly makes the discrete one the smaller in every case tried).
+    :math:`(4 e^{-w/2s} - e^{-w/s})/6`; the larger of the two is returned (the discrete
+    one was the smaller in every case tried, because a query must exceed `w` strictly to
+    pass).
 
     Parameters
     ----------
@@ -105,10 +106,10 @@ class Consensus:
     Guarantee
     ---------
     ``ApproxDP(epsilon, delta)`` for all answers together, with `delta` from
-    `consensus_delta`. *Proof.* Which queries are unstable is said by a sparse vector.
-    If a plurality differs between neighbours the query's stability is 0 on both, and
-    it passes for stable with probability at most `false_stability`; else the answer
-    is the same.
+    `consensus_delta`. *Proof.* A sparse vector says which queries are unstable. If a
+    plurality differs between neighbours the query's stability is 0 on both, and it
+    passes for stable with probability at most `false_stability`; else the answer is the
+    same.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class Consensus:
         return np.where(torn, UNSTABLE, counts[: len(torn)].argmax(axis=1))
 
     def state(self) -> dict[str, Any]:
-        """Return what a resumption needs, as plain JSON, without any noise.
+        """Return what is needed to resume, as plain JSON, without any noise.
 
         Save it after each call of `answer`, *before* showing what it returned.
         """

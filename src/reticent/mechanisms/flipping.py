@@ -33,7 +33,7 @@ def flip_labels(labels: ArrayLike, p: float, source: RandomSource) -> Ints:
     labels : array-like of 0 and 1
         Labels to flip, independently.
     p : float
-        Probability, below 1/2, taken for the binary fraction that it is.
+        Probability, below 1/2, read as the exact binary fraction.
     source : RandomSource
         Where bits come from.
     """

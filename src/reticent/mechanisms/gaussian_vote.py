@@ -45,7 +45,7 @@ _FINE = 512.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GaussianArgmaxResponse(Response):
-    """The label with the most votes after noise; of equals, the first."""
+    """The label with the most votes after noise; the first of several equal ones."""
 
     votes: Ints  # shape (n, n_labels); whole numbers
     scale: float  # scale of the discrete Gaussian noise on every count
@@ -91,7 +91,8 @@ class GaussianArgmaxResponse(Response):
         top = joint.max(axis=1, keepdims=True)
         with np.errstate(under="ignore"):
             logs = np.log(np.exp(joint - top).sum(axis=1)) + top[:, 0]
-            # What a clear winner leaves to the others is known better than its own.
+            # The probabilities of the others are more accurate than that of a clear
+            # winner.
             lead = int(logs.argmax())
             others = np.exp(np.delete(logs, lead)).sum()
         if others < 0.5:

@@ -1,4 +1,4 @@
-"""Individual accounting: what each unit has spent, and who may still speak (G24)."""
+"""Individual accounting: what units have spent, and who may still contribute (G24)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from reticent._arrays import Bools, Floats, Ints
 from reticent._numbers import ceil_float, exact, positive, whole
 from reticent.errors import InvalidParameterError
 
-#: What a unit may spend in all, in steps. Costs are rounded up to whole steps.
+#: What a unit may spend in total, in steps. Costs are rounded up to whole steps.
 FULL = 1 << 31
-# Of a cost in floating point: two products and a ceiling.
+# Relative error of a cost in floating point: two products and a ceiling.
 _SLACK = 1 + 2.0**-48
 
 
 class UnitFilter:
     r"""What each unit has spent of a cap that is the same for all.
 
-    Who is spent, and how many, is a secret: nothing here is to be shown, and nothing
-    that shapes a round may depend on it.
+    Which units have used up their cap, and how many, is a secret: nothing here may be
+    shown, and nothing that shapes a round may depend on it.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class UnitFilter:
         Bound on the sum over rounds of a unit's ``weight * (norm / scale)**2``:
         :math:`\mu^2` for zeroing one unit, :math:`\mu^2/2` for replacing one.
     spent : ndarray of shape (n_units,), dtype uint32, optional
-        Where to go on from; as `spent` was.
+        Where to continue from: an earlier value of `spent`.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class UnitFilter:
     Guarantee
     ---------
     On every sequence of rounds, each unit's sum over the rounds in which `admit` let it
-    speak is at most `cap`. Costs are rounded up.
+    contribute is at most `cap`. Costs are rounded up.
     """
 
     def __init__(
@@ -78,23 +78,25 @@ class UnitFilter:
         price: float,
         reserve: Floats | float = 0.0,
     ) -> Bools:
-        """Charge one round; return who may speak in it.
+        """Charge one round; return which units may contribute to it.
 
         Parameters
         ----------
         units : ndarray of int, or slice
             The units of this round, each at most once.
         squares : ndarray of float
-            The square norm of each one's contribution, not below the true one.
+            The squared norm of each unit's contribution, or more than that.
         price : float
-            Steps for a square norm of one, from `price`.
+            Steps for a squared norm of one, from `price`.
         reserve : float or ndarray of float, default=0.0
-            Steps that must be left afterwards, for all or for each.
+            Steps that a unit must have left afterwards: one number for all, or one for
+            each.
 
         Returns
         -------
         ndarray of bool
-            Who can pay. Contributions of the others must be left out of this round.
+            Which units can pay. Contributions of the others must be left out of this
+            round.
         """
         before = self.spent[units].astype(np.int64)
         after = before + _steps(squares, price)
@@ -109,7 +111,7 @@ class UnitFilter:
         price: float,
         reserve: Floats | float,
     ) -> NDArray[np.bool_]:
-        """Return who could pay for a round and have enough left; charge nobody.
+        """Return which units could pay for a round and have enough left; charge nobody.
 
         Parameters
         ----------

@@ -45,8 +45,9 @@ class PermuteAndFlipResponse(Response):
     def draw(self, source: RandomSource) -> Ints:
         """Draw one label per row, exactly from its law, with fresh randomness."""
         accepted = draw_bernoulli_exp(self.gaps, source)
-        # The first accepted label in a random order that knows nothing of acceptance
-        # is a uniform one of the accepted. The leader always is, so there is one.
+        # The first accepted label in a random order that is independent of acceptance
+        # is uniform among the accepted ones. The leader is always accepted, so there is
+        # one.
         count = accepted.sum(axis=1)
         rank = source.below(count.astype(np.uint64)).astype(np.int64)
         return np.asarray((accepted.cumsum(axis=1) > rank[:, None]).argmax(axis=1))

@@ -148,7 +148,7 @@ class Repetitions:
 
 @lru_cache(maxsize=8)
 def _arithmetic(precision: int) -> IntervalArithmetic:
-    """Return one that was made before: making it takes longer than a draw."""
+    """Return a cached arithmetic: making one takes longer than a draw."""
     return IntervalArithmetic(precision)
 
 

@@ -72,7 +72,7 @@ class Response(ABC):
             return frozen(np.maximum(np.exp(self.log_probabilities), _SMALLEST))
 
     def exact(self, row: int, *, bits: int = 64) -> list[tuple[Fraction, Fraction]]:
-        """Return intervals that surely hold one row's log-probabilities.
+        """Return intervals that are certain to hold one row's log-probabilities.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class Response(ABC):
 
 
 def frozen(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the array, closed for writing."""
+    """Return the array, made read-only."""
     values.setflags(write=False)
     return values
 
@@ -108,7 +108,7 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
 class SoftmaxResponse(Response):
     """Labels with probabilities proportional to the exponentials of exact floats."""
 
-    #: Shape (n, n_labels); finite floats, taken for the real numbers that they are.
+    #: Shape (n, n_labels); finite floats, read as exact real numbers.
     log_weights: Floats
 
     @property

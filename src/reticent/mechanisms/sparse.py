@@ -44,10 +44,10 @@ def sparse_scale(epsilon: float, positives: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SparseLine:
-    """A threshold with noise, as a value: answering makes another one.
+    """A threshold with noise, as an immutable value: answering returns a new one.
 
-    A caller that records the cost of an answer before it shows it, and may have to
-    discard it, keeps the old line until the new one counts.
+    A caller records the cost of an answer before showing the answer, and may have to
+    discard it. It keeps the old line until the cost of the new one is recorded.
     """
 
     threshold: int  #: public threshold
@@ -73,7 +73,7 @@ class SparseLine:
                 draws -= 1
                 (drawn,) = draw_discrete_laplace([self.threshold], self.scale, source)
                 noisy = int(drawn)
-            # Noise of queries behind a yes is thrown away, never used twice.
+            # Noise of queries after a yes is thrown away, never used twice.
             noise = draw_discrete_laplace(queries[done:], 2 * self.scale, source)
             above = np.flatnonzero(noise > noisy)
             if not above.size:
@@ -150,7 +150,7 @@ class SparseVector:
         Raises
         ------
         BudgetExhaustedError
-            If no yes is left, so that nothing can be answered any more.
+            If no yes is left, so that nothing more can be answered.
         """
         queries = whole_numbers("values", values)
         if queries.ndim != 1:
@@ -169,11 +169,11 @@ class SparseVector:
             return answers
 
     def state(self) -> dict[str, Any]:
-        """Return what a resumption needs, as plain JSON, without any noise.
+        """Return what is needed to resume, as plain JSON, without any noise.
 
         Save it at the start, and after each yes *before* showing it. The threshold in
         use until the next yes is never saved, and a resumption draws another one, so
-        the state counts it as used: that keeps the guarantee wherever a crash comes.
+        the state counts it as used: that keeps the guarantee wherever a crash happens.
         """
         return {
             "threshold": self.threshold,

@@ -24,7 +24,7 @@ from reticent.mechanisms.sampling.inputs import floats
 from reticent.mechanisms.sampling.listening import audible
 from reticent.mechanisms.sampling.randomness import RandomSource
 
-# Numbers worked on at a time, so that they stay in the processor's cache; and rows.
+# Numbers, and rows, worked on at a time, so that they stay in the processor's cache.
 _WORKSPACE = 1 << 17
 _BLOCK = 1 << 13
 # Above this many labels a row is searched by bisection instead of label by label.
@@ -38,7 +38,7 @@ def draw_categorical(log_weights: ArrayLike, source: RandomSource) -> Ints:
     Parameters
     ----------
     log_weights : array-like of shape (n, n_labels)
-        Finite floats, taken for the real numbers that they are.
+        Finite floats, read as exact real numbers.
     source : RandomSource
         Where bits come from.
 
@@ -78,8 +78,8 @@ def draw_categorical(log_weights: ArrayLike, source: RandomSource) -> Ints:
 # below TINY, and T >= 1), exp loses EXP_ERROR, a sum of n_labels terms loses
 # n_labels * 2^-53, and products of such factors the rest. U lies in
 # [head, head + 1) 2^-bits. Comparing head 2^-bits T with C_j therefore errs by less
-# than (2k + 16 * 2^-53) T, beside the 2^-bits T that are not drawn yet: further apart
-# than that, the comparison of U T with C_j is sure.
+# than (2k + 16 * 2^-53) T, in addition to the 2^-bits T that are not drawn yet. Where
+# the two are further apart than that, the comparison of U T with C_j is certain.
 def _slack(n_labels: int) -> float:
     return (2 * (760 + 2 * n_labels) + 16) * UNIT
 
@@ -96,7 +96,7 @@ def _draw_block(rows: Floats, source: RandomSource) -> Ints:
         sums[label] += sums[label - 1]
     heads = first_bits(len(rows), source)
     labels, unsure = _search(sums, heads, HEAD_BITS)
-    # Always done, also for none: the time taken must not tell.
+    # Always done, also for no rows: the time taken must not reveal their number.
     longer = more_bits(heads[unsure], source)
     labels[unsure], still = _search(sums[:, unsure], longer, FLOAT_BITS)
     for index in still:
@@ -108,7 +108,7 @@ def _draw_block(rows: Floats, source: RandomSource) -> Ints:
 def _search(
     sums: Floats, heads: NDArray[np.unsignedinteger[Any]], bits: int
 ) -> tuple[Ints, NDArray[np.intp]]:
-    """Return the labels where U falls, and the indices of rows that are unsure."""
+    """Return the labels where U falls, and the indices of rows that are undecided."""
     total = sums[-1]
     point = heads * (total * 2.0**-bits)
     slack = total * _slack(len(sums))
@@ -142,7 +142,7 @@ def _settle_label(row: Floats, head: int, source: RandomSource) -> int:
     values, kinds = np.unique(row, return_inverse=True)
     gaps = [Fraction(values[-1]) - Fraction(value) for value in values]
     for bits, drawn in longer_prefixes(head, FLOAT_BITS, source):
-        # Sums of weights then are as precise as the bits drawn.
+        # Sums of weights are then as precise as the bits drawn.
         fine = bits + len(row).bit_length() + 2
         bounds = [exp_bounds(gap, fine) for gap in gaps]
         label = _locate(kinds, bounds, drawn, bits)
@@ -154,7 +154,7 @@ def _settle_label(row: Floats, head: int, source: RandomSource) -> int:
 def _locate(
     kinds: NDArray[np.intp], bounds: list[tuple[int, int]], drawn: int, bits: int
 ) -> int | None:
-    """Bisect for the first label whose cumulative probability surely exceeds U."""
+    """Bisect for the first label whose cumulative probability certainly exceeds U."""
 
     def sums(count: int) -> tuple[int, int]:
         tally = np.bincount(kinds[:count], minlength=len(bounds)).tolist()

@@ -1,8 +1,8 @@
 """Exact samplers: the one place where a probability becomes an outcome.
 
 A real number U, uniform on [0, 1), is known through its random bits. Its first 32
-bits are compared, for a whole batch at once, with an interval of floats that surely
-holds the probability; where that is not enough, its first 53 bits. The few
+bits are compared, for a whole batch at once, with an interval of floats that is certain
+to hold the probability; where that is not enough, its first 53 bits. The few
 comparisons that are then still undecided (about one in 10^12) draw more bits and a
 tighter interval, in whole numbers, until they are decided. So an outcome has exactly
 its probability, however small, and no rounding of a float is part of any law.
@@ -60,7 +60,7 @@ def draw_below(
 
     Guarantee
     ---------
-    Element `i` is True with probability exactly ``p[i]``, independently of all else.
+    Element `i` is True with probability exactly ``p[i]``, independently of all others.
     """
     outcome = np.empty(low.size, dtype=bool)
     for start in range(0, low.size, _BLOCK):
@@ -93,7 +93,7 @@ def more_bits(heads: NDArray[np.uint32], source: RandomSource) -> NDArray[np.uin
 def _compare(
     heads: NDArray[np.unsignedinteger[Any]], bits: int, low: Floats, high: Floats
 ) -> tuple[Bools, NDArray[np.intp]]:
-    """Return which numbers are surely below, and the indices of the unsure ones."""
+    """Return which numbers are certainly below, and the indices of undecided ones."""
     leading = heads.astype(np.float64)
     # Scaling by a power of two, and adding 1 below 2^53, is exact in floats.
     surely_not = leading >= high * 2.0**bits
@@ -133,7 +133,7 @@ def draw_bernoulli(p: ArrayLike | Fraction, source: RandomSource) -> Bools:
     Parameters
     ----------
     p : array-like of floats or of Fractions
-        Probabilities. A float is taken for the binary fraction that it is.
+        Probabilities. A float is read as the exact binary fraction.
     source : RandomSource
         Where bits come from.
 

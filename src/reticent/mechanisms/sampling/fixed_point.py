@@ -56,9 +56,9 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 def normal_tail_bounds(z: Fraction, bits: int) -> tuple[int, int]:
     """Return integers around ``2**bits * Pr[N(0, 1) > z]``, for `z` >= 0.
 
-    The tail is 1/2 less the alternating series ``sum of (-1)^n t(n) / (2n + 1)`` over
+    The tail is 1/2 minus the alternating series ``sum of (-1)^n t(n) / (2n + 1)`` over
     ``sqrt(2 pi)``, with ``t(0) = z`` and ``t(n) = t(n - 1) z^2 / (2n)``. Terms grow to
-    ``exp(z^2 / 2)`` before they fall, so as many bits more are carried.
+    ``exp(z^2 / 2)`` before they fall, so that many more bits are carried.
 
     Examples
     --------

@@ -2,9 +2,8 @@
 
 One exact sampler serves every source of bits, the operating system's and a seed's
 alike, so what tests draw is what is served. Laplace noise is drawn by inversion,
-Gaussian noise is drawn from Laplace
-proposals (Canonne, Kamath, Steinke 2020, Algorithm 3). OpenDP's samplers, which are
-proved and reviewed, are the oracle in the tests.
+Gaussian noise from Laplace proposals (Canonne, Kamath, Steinke 2020, Algorithm 3).
+OpenDP's samplers, which are proved and reviewed, are the oracle in the tests.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from reticent.mechanisms.sampling.inversion import Inversion
 from reticent.mechanisms.sampling.listening import audible
 from reticent.mechanisms.sampling.randomness import RandomSource
 
-# Within these scales every draw fits in 64 bits but for a probability below
-# exp(-2^10), where the noisy value is cut off at 2^62: harmless post-processing.
+# Within these scales every draw fits in 64 bits, except with a probability below
+# exp(-2^10). There the noisy value is cut off at 2^62: harmless post-processing.
 _SMALLEST_SCALE, _LARGEST_SCALE = 2.0**-20, 2.0**50
 
 
@@ -147,7 +146,7 @@ def _draw(
 
 
 def _laplace(scale: float) -> Inversion:
-    """Return how discrete Laplace noise is drawn.
+    """Return the inversion by which discrete Laplace noise is drawn.
 
     With ``q = exp(-1/scale)`` the tails are 1 at 0 and ``2 q^k / (1 + q)`` at k, so V
     is below the tail where k is at most ``scale (ln(2 / (1 + q)) - ln V)``. Floats lose
@@ -187,7 +186,7 @@ _MOST_PROPOSALS = 1 << 15
 
 
 def _gaussian(count: int, scale: float, source: RandomSource) -> Ints:
-    """Canonne, Kamath, Steinke 2020, Algorithm 3: about two proposals in three stay."""
+    """Canonne, Kamath, Steinke 2020, Algorithm 3: keeps two proposals in three."""
     width = math.floor(scale) + 1
     proposals = _laplace(float(width))
     variance = Fraction(scale) ** 2

@@ -30,7 +30,7 @@ def checked_epsilon(owner: str, epsilon: Any) -> float:
     return value
 
 
-# Every answer of a model asks for the same one.
+# Cached, because every answer of a model needs the same rate.
 @lru_cache(maxsize=1024, typed=True)
 def exact_rate(epsilon: float, *, divisor: int = 1, bound: int) -> float:
     """Return a float just below ``epsilon / divisor`` that multiplies exactly.
@@ -98,8 +98,8 @@ def vote_counts(
 ) -> tuple[Ints, int]:
     """Return votes of shape (n, n_labels) and the public number of voters.
 
-    Without `voters` every row must hold the same number of votes, which is taken for
-    it; with `voters` a row may hold fewer (abstentions), never more.
+    Without `voters` every row must hold the same number of votes, which is then the
+    number of voters. With `voters` a row may hold fewer (abstentions), never more.
     """
     counts = whole_numbers("votes", votes)
     if counts.ndim != 2 or counts.shape[1] < 2:

@@ -14,7 +14,7 @@ _DOUBTFUL_BITS = 6
 
 
 class TooWideError(ArithmeticError):
-    """An interval is too wide at this precision; a larger one will do."""
+    """An interval is too wide at this precision; a higher precision will do."""
 
 
 class IntervalArithmetic:

@@ -23,11 +23,11 @@ from reticent.mechanisms.sampling.randomness import RandomSource
 _V_BITS = 63
 _LOW_BITS = np.uint64(2**_V_BITS - 1)
 _LARGEST = 2**62
-# The first bits of 2^-8. Below, the bits that are not drawn yet may matter.
+# The first bits of 2^-8. Below this, the bits that are not drawn yet may matter.
 _DEEP = 2 ** (_V_BITS - 8)
 # Draws worked on at a time, so that their arrays stay in the processor's cache.
 _BLOCK = 1 << 15
-# So few draws take less time one by one.
+# Up to this many draws take less time one by one.
 _FEW = 4
 
 
@@ -67,7 +67,7 @@ class Inversion:
         return drawn
 
     def sizes(self, head: Ints) -> tuple[Ints, NDArray[np.intp]]:
-        """Return sizes for the first bits of V, and which of them are unsure.
+        """Return sizes for the first bits of V, and which of them are undecided.
 
         The bits of V that are not drawn yet are a share of at most ``1 / head`` of it.
         Where V is below 2^-8 the bound is computed for each draw.
@@ -95,7 +95,7 @@ class Inversion:
         return -size if word >> _V_BITS else size
 
     def _one_size(self, head: int) -> int | None:
-        """Return what `sizes` makes of the first bits of one V; None if unsure."""
+        """Return what `sizes` makes of the first bits of one V; None if undecided."""
         near = float(self.place(np.asarray(max(head, 1) * 2.0**-_V_BITS)))
         whole = math.floor(near)
         rest, wide = near - whole, 4 * self.scale * self.error
@@ -116,7 +116,7 @@ class Inversion:
         raise InternalError("a source of random bits ran dry.")
 
     def _size(self, drawn: int, bits: int) -> int | None:
-        """Return the size for a prefix of V; None if it takes more bits to know."""
+        """Return the size for a prefix of V; None if more bits are needed."""
         # Floats say where to look; what is returned was compared in whole numbers.
         place = float(self.place(np.array(max(drawn / (1 << bits), 2.0**-1000))))
         reach = 2 + math.ceil(2 * self.error * (self.scale + abs(place)))
@@ -134,7 +134,7 @@ class Inversion:
         return low
 
     def _below(self, size: int, drawn: int, bits: int) -> bool | None:
-        """Whether V is below the tail at `size`; None if it takes more bits to know."""
+        """Whether V is below the tail at `size`; None if more bits are needed."""
         least, most = self.tail(size, bits)
         if drawn + 1 <= least:
             return True

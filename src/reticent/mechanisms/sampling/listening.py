@@ -1,8 +1,8 @@
 """Where audits listen: what reaches a mechanism, and what is drawn.
 
 Nothing listens unless an audit asks for it, and then only in its own thread. The
-values are as secret as the data. Every way from a `RandomSource` to a random value is
-heard: an audit that enumerates draws would otherwise take a random value for a
+values are as secret as the data. Every path from a `RandomSource` to a random value is
+heard: an audit that enumerates draws would otherwise mistake a random value for a
 constant.
 """
 
@@ -102,10 +102,10 @@ def listen(listener: Listener) -> Iterator[Listener]:
 
 
 def stops_audit(error: BaseException) -> bool:
-    """Return whether a listener ends a program with this, so that it must pass.
+    """Return whether a listener uses this error to end a program; let it pass then.
 
-    Audits use errors that are no `Exception`, because programs must not catch them.
-    What a program raises itself in order to end is not among them.
+    Audits use errors that are not an `Exception`, because programs must not catch them.
+    What a program itself raises in order to end is not among them.
     """
     own = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit, BaseExceptionGroup)
     return _listening.get() is not None and not issubclass(type(error), own)

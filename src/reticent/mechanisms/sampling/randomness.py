@@ -16,8 +16,8 @@ from reticent._numbers import whole
 from reticent.errors import InvalidParameterError
 from reticent.mechanisms.sampling.listening import audible
 
-# One system call costs about a microsecond, whatever it brings: 32 KiB a call make
-# it negligible for small requests; larger requests go to the system directly.
+# One system call costs about a microsecond, whatever its size: 32 KiB per call make
+# this negligible for small requests; larger requests go to the system directly.
 _BUFFER_BYTES = 1 << 15
 _DIRECT_BYTES = 1 << 13
 
@@ -224,7 +224,7 @@ def noise_source(random_state: Any = None) -> RandomSource:
     Parameters
     ----------
     random_state : None, int, RandomState, Generator or RandomSource, default=None
-        None is the operating system. Anything else but a `SystemSource` is seeded
+        None is the operating system. Anything else, except a `SystemSource`, is seeded
         and makes certificates conditional.
 
     Raises

@@ -71,7 +71,7 @@ def draw_rounded_gaussian(
 
 
 def _rounded_gaussian(scale: float) -> Inversion:
-    """Return how rounded Gaussian noise is drawn.
+    """Return the inversion by which rounded Gaussian noise is drawn.
 
     The quantile z of V/2 moves by at most ``sqrt(pi/2)`` times the share by which V
     moves, because a tail is at most ``sqrt(pi/2)`` times the density. It is below 3
