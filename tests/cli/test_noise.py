@@ -127,7 +127,7 @@ def test_a_release_of_noise_is_refused_before_anything_is_stored(
     code, _, err = run(capsys, *on_wine(folder, tmp_path, *words))
     assert code == 2
     assert "units that are made up" in err
-    assert "guessing has 33" in err if table == "wine" else "a constant answer" in err
+    assert "guessing gets 33" in err if table == "wine" else "a constant answer" in err
     assert list((tmp_path / "home" / "models").iterdir()) == []
     code, _, err = run(capsys, *on_wine(folder, tmp_path, *words, "--accept-noise"))
     assert code == 0

@@ -81,8 +81,8 @@ def charge_release(ledger: Ledger, model: StoredModel) -> Receipt:
 def total_charges(certificate: Certificate[Any]) -> list[Charge]:
     """Return the ways in which a total can be charged, those that cost least first.
 
-    Gaussian DP is best added up as zCDP; where an account has no room for the way
-    back, the total is charged as it is printed.
+    Gaussian DP is best added up as zCDP; where an account has no delta left to convert
+    that, the total is charged as printed.
     """
     found = [Charge.of(certificate)]
     for node in certificate.walk():
@@ -169,7 +169,7 @@ def _check_cap(balance: Balance, cap: Cap) -> None:
 
 
 def check_prices(ledger: Ledger, registry: Registry) -> None:
-    """Warn of models whose answers no account can pay for; refuse if all are so.
+    """Warn about models whose answers no account can pay for; refuse if all are such.
 
     Such a model costs the others nothing: whoever asks it is refused.
     """
@@ -184,7 +184,7 @@ def check_prices(ledger: Ledger, registry: Registry) -> None:
 
 
 def _unpayable(model: ServedModel, known: Mapping[AccountId, Balance]) -> str | None:
-    """Say why no account can ever pay for an answer of a model, if so."""
+    """Say why no account can ever pay for an answer of a model; None if one can."""
     if model.price is None:
         return None
     for account in model.accounts:
@@ -198,7 +198,7 @@ def _unpayable(model: ServedModel, known: Mapping[AccountId, Balance]) -> str | 
 
 
 def price_problem(cap: Cap, charge: Charge) -> str | None:
-    """Say why an account under a cap can never pay for a charge, if so."""
+    """Say why an account under a cap can never pay for a charge; None if it can."""
     try:
         payable = cap.answers_left(charge) >= 1
     except (InvalidParameterError, RuleError) as error:
@@ -212,7 +212,7 @@ def price_problem(cap: Cap, charge: Charge) -> str | None:
 
 
 def open_client(ledger: Ledger, budget: BudgetSettings | None, client: str) -> None:
-    """Open the account of a client under a budget, unless it is open or there is none.
+    """Open a client's account, unless it is open or there is no budget for clients.
 
     Parameters
     ----------

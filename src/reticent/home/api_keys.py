@@ -22,7 +22,7 @@ from reticent._text import checked_name
 from reticent.errors import InvalidParameterError
 
 log = logging.getLogger("reticent.home")
-# How a digest begins that covers the times of a key, too.
+# The beginning of digests that also cover the times of a key.
 _DIGEST = "2:"
 _FORM = re.compile(r"rk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
@@ -45,14 +45,14 @@ class KeyRecord:
     role: Role  #: what it is for
     models: tuple[str, ...] | None  #: the models it may ask; None for all
     #: Keyed hash of the secret part together with all of the above: a record whose role
-    #: is edited in the database matches no key any more.
+    #: is edited in the database no longer matches any key.
     digest: str
-    #: When it was made and until when it holds, in seconds since 1970.
+    #: When it was made and when it expires, in seconds since 1970.
     created: int
     expires: int | None = None
     revoked: bool = False  #: whether it was revoked
     #: Keyed hash of all of the above, for those who do not see the secret part. A
-    #: record with another seal is trusted by nobody.
+    #: record with another seal is not trusted.
     seal: str = field(default="", compare=False)
 
     def as_dict(self) -> dict[str, Any]:
@@ -84,11 +84,11 @@ class KeyStore(Protocol):
         ...
 
     def replace(self, record: KeyRecord) -> bool:
-        """Put a record in the place of that with its id; say whether there is one."""
+        """Replace the record with the same id; return whether there was one."""
         ...
 
     def take_over(self, seal: Callable[[KeyRecord], KeyRecord]) -> None:
-        """Bring records that an older version kept without a seal under one."""
+        """Seal the records that an older version kept without a seal."""
         ...
 
     def all(self) -> list[KeyRecord]:
@@ -115,7 +115,7 @@ class MemoryKeys:
         return self._records.get(key_id)
 
     def replace(self, record: KeyRecord) -> bool:
-        """Put a record in the place of that with its id; say whether there is one."""
+        """Replace the record with the same id; return whether there was one."""
         known = self._records.get(record.id)
         if known is not None:
             self._records[record.id] = record
@@ -144,7 +144,7 @@ class Keyring:
     cache_seconds : float
         How long a record is trusted before it is read again.
     clock : callable
-        Seconds that only grow.
+        Returns seconds; it never goes back.
 
     Guarantee
     ---------
@@ -186,7 +186,7 @@ class Keyring:
         client, role, models
             See `KeyRecord`.
         days : int or None, default=None
-            How long it holds; None for no limit.
+            How long it is valid; None for no limit.
         """
         if days is not None:
             whole("a key", "days", days)
@@ -218,7 +218,7 @@ class Keyring:
         return known[1] if hmac.compare_digest(known[2], self._quick(key)) else None
 
     def recognise(self, key: str) -> KeyRecord | None:
-        """Return the record of a key that is right and holds. Reads the store."""
+        """Return the record of a key that is right and valid. Reads the store."""
         form = _FORM.fullmatch(key)
         if form is None:
             return None
@@ -244,7 +244,7 @@ class Keyring:
         return done
 
     def current(self, key_id: str) -> KeyRecord | None:
-        """Return the record of a key that holds, by its public part."""
+        """Return the record of a valid key, by its public part."""
         record = self.store.find(key_id)
         return record if record is not None and self._holds(record) else None
 

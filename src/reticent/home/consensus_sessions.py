@@ -34,7 +34,7 @@ class ConsensusSession:
     name : str
         The model's public name.
     stored : StoredModel
-        Whose shards vote; of kind ``voting``.
+        The model whose shards vote; its kind must be ``voting``.
     settings : ConsensusSettings
         The price and the length of a session.
     place : str
@@ -92,7 +92,7 @@ class ConsensusSession:
         Parameters
         ----------
         ledger : Ledger
-            Who has spent what.
+            The ledger that is charged.
         accounts : tuple of AccountId
             The accounts of the model, its dataset's among them.
         client : str
@@ -129,8 +129,8 @@ class ConsensusSession:
         Raises
         ------
         ConsensusExhaustedError
-            If the session has no answers in doubt left. The price of the session
-            covers that it says so.
+            If the session has no answers in doubt left. The price of the session covers
+            this message.
         """
         try:
             labels = self._interface.predict(self._stored.encoder.transform(table))

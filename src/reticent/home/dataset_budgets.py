@@ -78,7 +78,7 @@ class DatasetBudget:
         Parameters
         ----------
         epsilon, delta : float or None
-            What was asked for; None takes what there is.
+            What was asked for; None keeps what there is.
         change : bool
             Whether the budget may be changed, for all models on the dataset.
         """
@@ -111,14 +111,13 @@ class DatasetBudget:
         self.home.set_budget(self.dataset, budget)
 
     def check(self, certificate: Certificate[Any], budget: Budget) -> None:
-        """Refuse a model of which the dataset can never pay for an answer.
+        """Refuse a model that the dataset's budget can never pay for.
 
         Parameters
         ----------
         certificate : Certificate
-            What an answer, or the release, promises.
-        budget : Budget
-            The dataset's, if it has none yet.
+            What an answer, or the release, promises. budget : Budget The dataset's, if
+            it has none yet.
         """
         charge = Charge.of(certificate)
         account = dataset_account(self.dataset)
@@ -153,12 +152,13 @@ class DatasetBudget:
         relation : {"replace-one", "zero-out"}
             What it is about.
         budget : Budget
-            The dataset's, if it has none yet.
+            What the dataset gets, if it has no budget yet.
         """
         if not delta > 0:
             raise InvalidParameterError(
                 f"lasting answers need a budget with delta > 0; got delta={delta:g}. "
-                "Give --delta 1e-6, or less than one over the number of people."
+                "Give --delta 1e-6, or another number below one divided by the "
+                "number of people."
             )
         neighbours = ZeroOut(1) if relation == ZeroOut.name else ReplaceOne(1)
         losses: tuple[Any, ...] = (
@@ -233,9 +233,8 @@ def planned(
     Parameters
     ----------
     epsilon : float
-        Of an answer, or of the release.
-    cap : Cap
-        The dataset's.
+        Epsilon of an answer, or of the release.
+    cap : Cap The dataset's.
     release : bool
         Whether the model itself is released.
     number : bool
@@ -254,7 +253,7 @@ def planned(
 def release_delta(epsilon: float, cap: Cap) -> float:
     """Return the delta of a release: the budget's, or what its cap can convert.
 
-    A release that takes the whole budget has to leave out what the cap keeps aside.
+    A release that takes the whole budget has to leave out what the cap sets aside.
     """
     whole = cap.budget.delta
     if not cap.rho:

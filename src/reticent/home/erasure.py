@@ -72,7 +72,7 @@ def erase_unit(
 
     Earlier versions of such a model are deleted, because the unit may be in them.
     Nothing is charged and nothing is refunded: what was spent on earlier answers stays
-    spent. Other shards, and what other units have spent, stay as they are to the bit.
+    spent. Other shards, and what other units have spent, stay exactly as they are.
 
     Parameters
     ----------
@@ -127,8 +127,8 @@ def _erase(
             stored.id,
             stored.id,
             "The model was released. Its promise bounds what it says about anybody, "
-            "and copies cannot be called back. 'reticent fit --release --replace' on "
-            "a file without the unit makes another one, at its own cost.",
+            "and copies cannot be recalled. 'reticent fit --release --replace' on a "
+            "file without the unit makes another one, at its own cost.",
         )
     if stored.schema.unit is None:
         return _again(name, stored, "the schema names no column for the unit")
@@ -178,8 +178,8 @@ def _drop(
         "rows dropped",
         stored.id,
         after,
-        "Its rows are gone and it speaks to no question any more. What was released "
-        "at the fit, and earlier answers, keep their promise.",
+        "Its rows are gone, and it no longer takes part in any answer. What was "
+        "released at the fit, and earlier answers, keep their promise.",
     )
 
 
@@ -202,11 +202,11 @@ def _refit(
     table: Table,
     own: NDArray[np.bool_],
 ) -> Erasure:
-    """Fit the shard that a unit was in again, without it."""
+    """Refit the shard that a unit was in, without the unit."""
     folder = home.model_path(name).name
     members = read_members(home, folder)
     if members is None:
-        return _again(name, stored, "it was not kept which shard each unit is in")
+        return _again(name, stored, "the shard of each unit was not recorded")
     key = members_key(home)
     who = keyed_hash(key, unit)
     shard = members.shard_of(who)
@@ -228,13 +228,13 @@ def _refit(
         "The one model that had seen it was fitted again without it; all others are "
         "unchanged. Earlier answers keep their promise, and what they cost stays spent."
         if refitted
-        else "The one model that had seen it is gone and casts a fixed vote now; all "
+        else "The one model that had seen it is gone and now casts a fixed vote; all "
         "others are unchanged. What earlier answers cost stays spent.",
     )
 
 
 def _one_shard(stored: StoredModel, rows: Table) -> Any:
-    """Fit the same kind of predictor on the rows of one shard; None if it cannot be."""
+    """Fit the same kind of predictor on the rows of one shard; None if that fails."""
     if not len(rows):
         return None
     fusion = stored.predictor.law_.ensemble.fusion  # type: ignore[attr-defined]

@@ -60,7 +60,7 @@ def evaluate_model(
     epsilon : float, default=0.1
         Privacy cost of the metric, for the people in `data`.
     confidence : float, default=0.95
-        Of the interval.
+        Confidence of the interval.
     client : str, default="evaluation"
         Whose account pays for answers, beside the dataset's.
     """
@@ -96,9 +96,9 @@ def evaluate_model(
 def evaluation_history(home: Home, name: str) -> list[dict[str, Any]]:
     """Return all measurements of a model, oldest first.
 
-    Each says whether the metric fell (`fell`): its interval lies below one of the same
-    model and metric before. If both intervals cover, it really did. A log loss that
-    grows has fallen in this sense.
+    Each says whether the metric fell (`fell`): its interval lies below an earlier one
+    of the same model and metric. If both intervals contain the truth, the metric really
+    fell. A log loss that grows counts as a fall.
     """
     path = _history(home, name)
     if not path.exists():
@@ -111,7 +111,7 @@ def evaluation_history(home: Home, name: str) -> list[dict[str, Any]]:
 
 
 def _worse(row: dict[str, Any], earlier: dict[str, Any]) -> bool:
-    """Return whether all of an interval is worse than an earlier one."""
+    """Return whether a whole interval is worse than an earlier one."""
     same = all(row.get(key) == earlier.get(key) for key in ("model", "metric"))
     if not same or isinstance(row["value"], list):
         return False
@@ -126,8 +126,8 @@ def _asked(
     """Draw an answer for every row, and pay for all of them.
 
     The measured rows are sensitive, so nothing that anybody can see later may depend on
-    them: answers are not remembered, rows that are alike are paid for one by one, and
-    the ledger gets random names instead of hashes of the rows.
+    them: answers are not remembered, equal rows are paid for one by one, and the ledger
+    gets random names instead of hashes of the rows.
     """
     if served.charge is None:
         drawn = served.draw(table)

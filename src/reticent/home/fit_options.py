@@ -35,8 +35,8 @@ class FitOptions:
     change_budget : bool, default=False
         Whether a dataset that has another budget gets this one, for all its models.
     learner : {"boosting", "linear"} or None, default=None
-        What is trained; None takes boosting, or for a release a model of the table:
-        linear and additive parts and random trees (with delta 0, a linear model).
+        What is trained. None takes boosting; for a release it takes a model for tables
+        with linear and additive parts and random trees (with delta 0, a linear model).
     release : bool, default=False
         Whether the model itself is made private, so that its answers are free.
     lasting : bool, default=False
@@ -45,15 +45,15 @@ class FitOptions:
     relation : {"replace-one", "zero-out"}, default="replace-one"
         What the total of lasting answers is about.
     local : {"auto", "always", "never"}, default="auto"
-        Whether records near a question vote on lasting answers; by their number, or
-        as you say.
+        Whether records near a question vote on lasting answers; "auto" decides by the
+        number of records.
     public : Path or None, default=None
         Public rows without labels: a student of private answers about them is
         released.
     shards, jobs : int or None, default=None
         Number of shards, and how many are trained at a time.
     scratch : Path or None, default=None
-        Where rows lie while shards are trained, for files larger than memory; None
+        Where rows are kept while shards are trained, for files larger than memory; None
         reads the whole file.
     replace : bool, default=False
         Whether a model of this name may be replaced.

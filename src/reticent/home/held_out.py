@@ -9,7 +9,7 @@ from reticent.estimators import unit_positions
 from reticent.mechanisms import noise_source
 from reticent.schemas import Table
 
-#: The most units that a model is asked about whose answers cost.
+#: The largest number of held-out units, if the model's answers are charged.
 QUESTIONS = 100
 _SHARE = 0.1
 
@@ -17,8 +17,8 @@ _SHARE = 0.1
 def split_rows(rows: Table, *, most: int | None = None) -> tuple[Table, Table]:
     """Return rows for training, and one row of each unit that is held out.
 
-    Units are dealt by position, with randomness that does not depend on the data, so
-    one unit is in one part.
+    Units are divided by position, with randomness that does not depend on the data, and
+    each unit is in one part only.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ log = logging.getLogger("reticent.home")
 
 @dataclass(frozen=True)
 class Home:
-    """Where one settings keeps everything that is secret.
+    """Where one installation keeps everything that is secret.
 
     Parameters
     ----------
@@ -123,8 +123,8 @@ class Home:
             if (here / "secret.key").exists() and not adopting:
                 raise LedgerError(
                     f"{here} was copied or moved from {named}, whose ledger it would "
-                    "use. To go on with this one and retire the other, run 'reticent "
-                    f"home adopt --home {self.path}'."
+                    "use. To continue with this one and retire the other, run "
+                    f"'reticent home adopt --home {self.path}'."
                 )
             if not adopting:
                 return  # its keys are kept elsewhere on purpose
@@ -137,7 +137,7 @@ class Home:
         settle_in(here)
 
     def adopt(self) -> bool:
-        """Go on with this home if there are copies of it; see `home.identity.adopt`."""
+        """Continue with this home if it has copies; see `home.identity.adopt`."""
         self._become_movable(adopting=True)
         settings = Settings.load(self.config)
         return adopt(self.path.resolve(), settings.second_place)
@@ -224,7 +224,7 @@ class Home:
     ) -> tuple[str, KeyRecord]:
         """Make an API key and open the account that it is charged to.
 
-        Nothing is made if a name cannot be, or a model is not there.
+        Nothing is made if a name is not valid or a model is not there.
         """
         settings = self.settings()
         checked_name("client", client)
@@ -294,7 +294,7 @@ class Home:
 
 
 def _relative(found: Any, folder: str) -> Any:
-    """Return settings with {here} in the place of a folder."""
+    """Return settings with {here} in place of a folder."""
     if isinstance(found, dict):
         return {name: _relative(value, folder) for name, value in found.items()}
     if isinstance(found, str):

@@ -77,7 +77,7 @@ class SQLKeys:
         return found[0] if found else None
 
     def replace(self, record: KeyRecord) -> bool:
-        """Put a record in the place of that with its id; say whether there is one."""
+        """Replace the record with the same id; return whether there was one."""
         here = update(_keys).where(_keys.c.id == record.id)
         return self._write(here.values(_row(record))) == 1
 
@@ -138,7 +138,7 @@ def _row(record: KeyRecord) -> dict[str, Any]:
 
 
 def _record(row: Row[Any]) -> KeyRecord | None:
-    """Read a row; None if somebody edited it into something that is no record."""
+    """Read a row; None if somebody edited it so that it is not a record."""
     known = row._mapping
     try:
         models = known["models"]

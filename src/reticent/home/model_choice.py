@@ -48,7 +48,7 @@ def asked_predictor(
         return encoder, PrivateAveragingRegressor(
             base, options.epsilon, bounds=bounds, **settings
         )
-    # Accounts with a delta count zCDP, by which a soft vote costs a quarter.
+    # Accounts with a delta count zCDP, of which a soft vote costs a quarter as much.
     rule = "soft" if delta > 0 else "auto"
     codes = list(range(len(schema.classes)))
     base = _classifier(linear)
@@ -82,7 +82,7 @@ def lasting_predictor(
 def released_learner(
     schema: Schema, options: FitOptions, delta: float
 ) -> tuple[Encoder, Any]:
-    """Return a learner whose model is private itself: by default one for tables."""
+    """Return a learner whose model is itself private: by default one for tables."""
     if options.learner is not None or delta == 0:
         return linear_release(schema, options, delta)
     _check_release(options)

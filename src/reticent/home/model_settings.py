@@ -28,7 +28,7 @@ class BudgetSettings:
     #: What all answers together may cost.
     epsilon: float
     delta: float = 0.0
-    #: How answers add up. "either" takes sums of epsilon or of zCDP, whichever last
+    #: How answers add up. "either" takes sums of epsilon or of zCDP, whichever lasts
     #: longer; "auto" is "either" where there is a delta to use, else "basic".
     method: Literal["auto", "either", "basic", "zcdp"] = "auto"
     #: Part of delta kept for answers that bring a delta of their own, as consensus

@@ -1,8 +1,8 @@
 """What a release can be worth on a small table: tried on rows that are made up.
 
-The rows follow from the public schema and the number of units alone. Every column half
-follows the label, so that there is much to learn. A learner whose noise drowns even
-that will hardly do better on real rows.
+The rows follow from the public schema and the number of units alone. Every column is
+half determined by the label, so that there is much to learn. A learner whose noise
+drowns even that will hardly do better on real rows.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class Rehearsal:
             what = f"R2 is {self.score:.2f}; a constant answer has 0"
         else:
             right, guessed = 100 * self.score, 100 * self.chance
-            what = f"{right:.0f} answers in 100 are right; guessing has {guessed:.0f}"
+            what = f"{right:.0f} answers in 100 are right; guessing gets {guessed:.0f}"
         return (
-            f"on {self.units} units that are made up, where every column half follows "
-            f"the label, {what}"
+            f"on {self.units} units that are made up, where the label half determines "
+            f"every column, {what}"
         )
 
     def warn(self, epsilon: float) -> None:
@@ -111,7 +111,7 @@ def rehearse(model: Any, encoder: Encoder, n_units: int) -> Rehearsal | None:
 
 
 def _seeded(model: Any, seed: int) -> Any:
-    """Fix the noise: nobody is in these rows, and the same facts say the same."""
+    """Fix the noise: nobody is in these rows, and equal facts give equal results."""
     if "random_state" in model.get_params(deep=False):
         model.set_params(random_state=seed)
     return model
@@ -120,7 +120,7 @@ def _seeded(model: Any, seed: int) -> Any:
 def _made_up(
     schema: Schema, n: int, rng: np.random.Generator
 ) -> tuple[Table, NDArray[np.float64]]:
-    """Draw rows, and for each a number in [0, 1] that every column half follows."""
+    """Draw rows, and for each a number in [0, 1] that half determines every column."""
     cells: dict[str, Any] = {}
     hidden = rng.uniform(size=n)
     for name, column in schema.columns.items():

@@ -127,7 +127,7 @@ class ServedModel:
         return self.stored.answer_json
 
     def request(self, client: str, table: Table, key: str) -> Request:
-        """Return what the ledger is asked for rows of a client; the client pays last.
+        """Return the request to the ledger for a client's rows; the client pays last.
 
         Only for models whose answers are charged.
         """
@@ -211,9 +211,7 @@ def answer_rows(
     ledger : Ledger
         In which the accounts of the model and of the client are open.
     model : ServedModel
-        What is asked.
-    table : Table
-        Rows that its schema has checked.
+        What is asked. table : Table Rows that its schema has checked.
     client : str
         Whose account pays, besides those of the model.
     key : str or None, default=None

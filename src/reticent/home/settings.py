@@ -1,4 +1,4 @@
-"""Settings of an settings: from the environment or a file, or given in Python."""
+"""Settings of an installation: from the environment or a file, or given in Python."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class Settings:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None = None, **given: Any) -> Settings:
-        """Read the settings; the environment goes before the file.
+        """Read the settings; the environment overrides the file.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class Settings:
             A TOML or JSON file; None is the one that ``RETICENT_CONFIG`` names, if it
             is set.
         **given
-            Settings that go before both.
+            Settings that override both.
         """
         chosen = os.environ.get(CONFIG_VARIABLE) if path is None else path
         found = {}
@@ -227,7 +227,7 @@ class Settings:
         return secret_bytes(text or "", HMAC)
 
     def derived(self, purpose: str) -> bytes:
-        """Return the key for one purpose; none of them tells about the others."""
+        """Return the key for one purpose; none of them reveals another."""
         message = b"reticent-service/" + purpose.encode()
         return hmac.new(self.master(), message, hashlib.sha256).digest()
 

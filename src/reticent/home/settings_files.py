@@ -25,7 +25,7 @@ _SWITCHES = {
 
 
 def placed(found: Any, folder: str) -> Any:
-    """Return settings with the folder of their file in the place of {here}."""
+    """Return settings with the folder of their file in place of {here}."""
     if isinstance(found, dict):
         return {name: placed(value, folder) for name, value in found.items()}
     return found.replace(HERE, folder) if isinstance(found, str) else found

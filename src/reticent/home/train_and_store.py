@@ -162,7 +162,7 @@ def _measure(
     options: FitOptions,
     note: Callable[[str], None] | None,
 ) -> None:
-    """Measure a stored model; without a budget for it, say so."""
+    """Measure a stored model; say so if the budget does not cover that."""
     number = isinstance(held_out.schema.label, NumericTarget)
     try:
         found = evaluate_model(
@@ -245,7 +245,7 @@ def store_model(
     options : FitOptions
         What was asked for.
     budget : Budget
-        The dataset's, if it has none yet.
+        What the dataset gets, if it has no budget yet.
 
     Returns
     -------

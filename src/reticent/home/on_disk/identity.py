@@ -23,13 +23,13 @@ ANCHOR = "anchor"
 IDENTITY = "identity.json"
 _OWNER = "owner.json"
 _ADVICE = (
-    "Use only one of them. To go on with this one and retire the other, run 'reticent "
-    "home adopt --home {home}'."
+    "Use only one of them. To continue with this one and retire the other, run "
+    "'reticent home adopt --home {home}'."
 )
 
 
 def settle_in(folder: Path) -> None:
-    """Make a home recognisable, unless it is."""
+    """Make a home recognisable, unless it is so already."""
     if not (folder / IDENTITY).exists():
         _stamp(folder, secrets.token_hex(16))
 
@@ -49,7 +49,7 @@ def check_not_retired(folder: Path, second_place: Path | None) -> None:
     if known and owner and owner["instance"] != known["instance"]:
         raise LedgerError(
             f"{folder} was retired on {owner.get('since')}: a copy of it, at "
-            f"{owner['path']}, goes on in its place. " + _ADVICE.format(home=folder)
+            f"{owner['path']}, is used in its place. " + _ADVICE.format(home=folder)
         )
 
 
@@ -80,7 +80,7 @@ def check_not_copied(folder: Path) -> None:
 
 
 def adopt(folder: Path, second_place: Path | None) -> bool:
-    """Make this folder the one that goes on; others are refused from now on.
+    """Make this folder the one that may spend; others are refused from now on.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def adopt(folder: Path, second_place: Path | None) -> bool:
 
 
 def _is_elsewhere(folder: Path, known: dict[str, Any]) -> bool:
-    """Return whether this home is also where it was: a snapshot keeps inodes."""
+    """Return whether the home still exists at its old place: snapshots keep inodes."""
     other = Path(known["path"])
     there = _read(other / IDENTITY)
     return (

@@ -84,7 +84,7 @@ def second_place_risk(ledger: str, checkpoints: Path | None) -> str | None:
 
 
 def move_checkpoints(old: Path, new: Path) -> None:
-    """Bring checkpoints to another place, unless newer ones are there already.
+    """Copy checkpoints to another place, unless newer ones are there already.
 
     The old file stays: another process may still use it.
     """
