@@ -249,7 +249,7 @@ def test_postgres_that_does_not_sync_is_refused(postgres_server):
 
 
 def test_postgres_that_is_not_there_is_an_error_of_ours(tmp_path: Path):
-    with pytest.raises(LedgerError, match="busy or away"):
+    with pytest.raises(LedgerError, match="busy or unreachable"):
         SQLLedger(f"postgresql://postgres@/x?host={tmp_path}")
 
 

@@ -208,7 +208,8 @@ class Cap:
             delta=...)``. Only answers with exactly that `certificate` are admitted,
             `times` of them.
         totals : float, default=0.0
-            A delta beside the total's, for printed totals that hold at every moment.
+            A delta in addition to the total's, for printed totals that hold at every
+            moment.
         """
         loss, counts = Charge.of(total), total.parameter("counts")
         if not (
@@ -292,7 +293,7 @@ class Cap:
         return spent.epsilon <= epsilon and spent.rho <= rho
 
     def answers_left(self, charge: Charge, spent: Spend = NO_SPEND) -> int:
-        """Return how many answers at this charge fit beside what is spent."""
+        """Return how many answers at this charge fit on top of what is spent."""
         cost = self.cost(charge, 1)
         fits = [
             (limit - used) // price if price else MAX_UNITS if used <= limit else 0

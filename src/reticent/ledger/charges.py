@@ -115,9 +115,9 @@ class Charge:
             and isinstance(loss, (PureDP, BoundedRange, ApproxDP, ZCDP))
         ):
             raise InvalidParameterError(
-                f"certificate={certificate.headline()!r} promises no differential "
-                "privacy, so it has no loss to charge. Charge for the private release "
-                "that it was derived from."
+                f"certificate={certificate.headline()!r} does not promise "
+                "differential privacy, so it has no loss to charge. Charge for the "
+                "private release that it was derived from."
             )
         group = "" if relation.group == 1 else f"/{relation.group}"
         return cls.loss(

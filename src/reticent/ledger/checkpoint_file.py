@@ -23,7 +23,7 @@ _LAST_LINE = 2**12
 
 
 def complete_lines(data: bytes) -> list[bytes]:
-    """Return the lines that are written to their end."""
+    """Return the lines that are complete."""
     return data.split(b"\n")[:-1]
 
 
@@ -84,7 +84,7 @@ class FileCheckpoints:
             self._sync_folder()
 
     def append(self, line: bytes, *, progress: tuple[int, int]) -> None:
-        """Keep a head durably behind the checkpoint, unless there is more progress."""
+        """Keep a head durably after the checkpoint, unless there is more progress."""
         with self._alone():
             flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
             handle = os.open(self._path, flags)
@@ -96,7 +96,7 @@ class FileCheckpoints:
                     size = found.st_size - len(data.rpartition(b"\n")[2])
                     reached = _progress(data)
                 if reached < progress:
-                    # What was written half by a process that was killed is overwritten.
+                    # What a killed process wrote only in part is overwritten.
                     os.ftruncate(handle, size)
                     os.lseek(handle, size, os.SEEK_SET)
                     _write_all(handle, line)
@@ -150,7 +150,7 @@ def _write_all(handle: int, data: bytes) -> None:
 
 
 def _tail(handle: int, size: int) -> bytes:
-    """Return the end of a file, with one whole line at least if there is one."""
+    """Return the end of a file, with at least one whole line if there is one."""
     data = os.pread(handle, _LAST_LINE, max(0, size - _LAST_LINE))
     if data.count(b"\n") < 2:
         data = os.pread(handle, size, 0)

@@ -39,7 +39,7 @@ class Head:
         return self.epoch, self.sequence
 
     def to_line(self, signer: Signer, **more: Any) -> bytes:
-        """Return signed JSON, with more that is signed, in one line."""
+        """Return one line of signed JSON, with `more` fields under the signature."""
         payload = canonical(
             {
                 "ledger": self.ledger,
@@ -82,7 +82,7 @@ class Checkpoint(Head):
 
     @classmethod
     def from_bytes(cls, data: bytes, signer: Signer) -> Checkpoint:
-        """Read what `to_bytes` wrote, and the heads behind it; refuse anything else.
+        """Read what `to_bytes` wrote, and the heads after it; refuse anything else.
 
         A last line without its end was being written when the machine stopped: nobody
         has seen what it stands for.
@@ -168,7 +168,7 @@ class SignedCheckpoints:
 
     @property
     def takes_heads(self) -> bool:
-        """Whether the store has room for a head behind its checkpoint."""
+        """Whether the store has room for a head after its checkpoint."""
         return isinstance(self.store, FileCheckpoints) and self.store.has_room
 
     def keep_head(self, head: Head) -> None:

@@ -2,8 +2,9 @@
 
 Decisions are made on a `LedgerState`: the part of the ledger that they concern, read
 under a lock. They check everything before they change anything, so a refused operation
-leaves no trace, and the other operations of the same commit go on. The memory and the
-SQL ledger share this code; they differ in where the state is read and written.
+leaves no trace, and the other operations of the same commit are not affected. The
+memory and the SQL ledger share this code; they differ in where the state is read and
+written.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def charge(state: LedgerState, request: Request) -> Receipt:
 
 
 def settle(state: LedgerState, receipt: Receipt, answers: Sequence[bytes]) -> Receipt:
-    """Store the answers drawn for a receipt; the first ones stored stay."""
+    """Store the answers drawn for a receipt; those stored first are kept."""
     entry = state.charges.get(receipt.sequence or 0)
     if entry is None or entry.hash != receipt.entry_hash:
         raise LedgerError(

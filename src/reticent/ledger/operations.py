@@ -1,4 +1,4 @@
-"""What the ledger's one writer is given to do: charge, draw answers, settle them."""
+"""The work of the ledger's single writer: charge, draw answers, settle them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Operation(NamedTuple):
     about : object
         What `draw` is told about the request.
     otherwise : str
-        What the caller is told happened if the database was away.
+        What the caller is told if the database could not be reached.
     settles : bool
         Whether it stores answers that are drawn: they are paid for, so it is tried
-        again while the database is away, and goes on without its caller.
+        again until the database is back, even if its caller has gone.
     """
 
     needs: Needs

@@ -104,7 +104,7 @@ class Request:
 # Requests come with the same few charges and accounts over and over.
 @lru_cache(maxsize=1024)
 def _kind_of(memory: str | None, charge: Charge) -> tuple[str, Any]:
-    """Return what a request asks for as JSON, and the hash that its queries go on from.
+    """Return what a request asks for as JSON, and the hash that its queries extend.
 
     The charge is part of a query's hash, so a remembered answer was drawn at the same
     loss that a later viewer is charged.

@@ -75,8 +75,8 @@ class LedgerState:
     def price(self, balance: Balance, name: str, charge: Charge, count: int) -> Spend:
         """Return what a number of answers cost an account.
 
-        Requests that share a commit mostly ask for the same, so it is kept; for the
-        very same cap and charge, which stay as they are.
+        Requests that share a commit mostly ask for the same, so the result is cached
+        for the same cap and charge objects, which do not change.
         """
         known = self.prices.get((name, count))
         if known is None or known[0] is not balance.cap or known[1] is not charge:

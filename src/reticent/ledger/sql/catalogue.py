@@ -65,10 +65,10 @@ def check_objects(connection: Connection, statements: Sequence[str]) -> None:
     Parameters
     ----------
     connection : Connection
-        To the database; SQLite's is checked as a whole, of PostgreSQL what concerns the
-        tables that the statements create.
+        To the database. SQLite's is checked as a whole; in PostgreSQL's, whatever
+        concerns the tables that the statements create.
     statements : sequence of str
-        All that made the tables so far.
+        All statements that made the tables so far.
     """
     if connection.dialect.name == "sqlite":
         found = _of_sqlite(connection.exec_driver_sql(_MASTER).all())
@@ -130,7 +130,7 @@ def _check_path(connection: Connection) -> None:
 
 
 def _of_postgresql(connection: Connection, names: list[str], kept: str) -> Found:
-    """Describe tables, which must be one of each name, stored as `kept` says."""
+    """Describe tables: there must be one of each name, stored as `kept` says."""
     rows = connection.exec_driver_sql(
         "SELECT c.oid, c.relname, c.relpersistence, c.relnamespace FROM "
         "unnest(%s::text[]) AS named (name) JOIN pg_class c ON c.oid = "

@@ -102,8 +102,8 @@ def _claim_file(path: Path) -> None:
     """Create the file with mode 600; refuse one that is not ours alone.
 
     A file that exists is not opened here: when a process closes a file, it loses all
-    locks that it has on it, those of its other connections too. Somebody else who
-    then closes the database would take himself for the last one and remove the log.
+    locks that it has on it, those of its other connections too. Another process that
+    then closes the database would conclude that it is the last one, and remove the log.
     """
     check_own_folder(path.parent, "the ledger's folder")
     for suffix in ("", "-wal", "-shm", "-journal"):
@@ -176,7 +176,7 @@ def _open_postgresql(url: URL) -> Engine:
         # right when they are large.
         "plan_cache_mode": "force_generic_plan",
         "enable_seqscan": "off",
-        # The penalty on scans makes plans look dear enough to be compiled, and the
+        # The penalty on scans makes plans look expensive enough to be compiled, and the
         # compilation then takes ten times as long as the statement.
         "jit": "off",
     }
@@ -213,9 +213,9 @@ def _prepare_postgresql(connection: Any, record: Any) -> None:
 def is_transient(error: DBAPIError, *, committing: bool) -> bool:
     """Return whether nothing was written and the next attempt may succeed.
 
-    Another writer holds the lock, or the server is away. Every other error is treated
-    as a failing disk. So is a server that goes away during a commit, because nobody
-    knows whether that commit took place.
+    Another writer holds the lock, or the server cannot be reached. Every other error is
+    treated as a failing disk. So is a server that goes away during a commit, because
+    nobody knows whether that commit took place.
     """
     cause = error.orig
     if isinstance(cause, sqlite3.Error):

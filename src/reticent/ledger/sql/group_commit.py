@@ -57,8 +57,8 @@ _QUIET_ROUNDS = 4
 def end_process(error: BaseException) -> None:
     """End this process at once: the `on_fatal` of a service.
 
-    After a failed write nobody knows what the disk holds, so nothing may be answered
-    any more; not even shutdown code runs. A new process reads what is there.
+    After a failed write nobody knows what the disk holds, so nothing more may be
+    answered; not even shutdown code runs. A new process reads what is there.
     """
     os.write(
         2, f"reticent: the ledger failed ({type(error).__name__}); exit\n".encode()
@@ -168,7 +168,7 @@ class GroupCommit:
                 batch.parked, batch.waited = False, True
                 batch.latest = time.monotonic() + _LONGEST_WAIT
         for loop, batch in parked:
-            with contextlib.suppress(RuntimeError):  # closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # closed: nobody is waiting
                 loop.call_soon_threadsafe(self._hand_over_when_quiet, loop, batch)
 
     def _put(self, items: list[_Waiting]) -> None:
@@ -271,7 +271,7 @@ class GroupCommit:
         return True
 
     def _put_off(self, batch: list[_Waiting], error: TimeoutError) -> None:
-        """Keep answers that are drawn for a later attempt; refuse the rest."""
+        """Keep drawn answers for a later attempt; refuse the rest."""
         now = time.monotonic()
         if self._patient_until is None:
             self._patient_until = now + PATIENCE
@@ -330,7 +330,7 @@ def _wake(outcomes: list[tuple[_Waiter, Result]]) -> None:
         else:
             on_loops.setdefault(waiter.get_loop(), []).append((waiter, result))
     for loop, some in on_loops.items():
-        with contextlib.suppress(RuntimeError):  # closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # closed: nobody is waiting
             loop.call_soon_threadsafe(_finish_all, some)
 
 

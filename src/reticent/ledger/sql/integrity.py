@@ -73,7 +73,7 @@ def read_by_table(connection: Connection) -> None:
 
 
 def check_keys(connection: Connection, *, entries: int, marks: int) -> None:
-    """Refuse a ledger in which a row is hidden or a key stands twice.
+    """Refuse a ledger in which a row is hidden or a key occurs twice.
 
     Call `read_by_table` before.
 

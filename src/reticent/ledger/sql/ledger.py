@@ -65,8 +65,8 @@ class SQLLedger:
     ---------
     Everything that `Ledger` promises. A charge or an answer that was returned is
     durable: it survives a kill of the process and, if the disk honours fsync, a loss of
-    power. After a failed write nothing is answered any more. With checkpoints, a start
-    with an older copy or a changed entry is refused.
+    power. After a failed write nothing more is answered. With checkpoints, a start with
+    an older copy or a changed entry is refused.
     """
 
     def __init__(
@@ -257,9 +257,9 @@ class SQLLedger:
     def verify(self) -> ChainVerification:
         """Recompute every hash and every total, and compare.
 
-        Also checks the database itself: its file, its indexes, and that nobody added a
-        trigger or a key that stands twice. Reads the chain in small steps, so that
-        writers go on meanwhile; those of SQLite wait while its file is checked.
+        Also checks the database itself: its file, its indexes, that nobody added a
+        trigger, and that no key occurs twice. Reads the chain in small steps, so that
+        writers can continue meanwhile; those of SQLite wait while its file is checked.
         """
         from reticent.ledger.sql import opening
 
@@ -275,7 +275,7 @@ class SQLLedger:
 
     def _commit(self, operations: Sequence[Operation]) -> list[Any]:
         """Commit on the writer's thread; a due checkpoint is part of the commit."""
-        self._store.tidy()  # those of the commit before have their answers
+        self._store.tidy()  # callers of the last commit have their answers
         signed = self._checkpoints
         if signed is None:
             return self._store.commit(operations).results

@@ -149,8 +149,8 @@ class Store:
             self._check_head(state)
             before = dict(state.accounts)
             results = [_attempt(operation, state) for operation in operations]
-            # While answers are drawn nobody has seen anything: the commit that stores
-            # them is soon enough.
+            # While answers are drawn nobody has seen anything: signing can wait for the
+            # commit that stores them.
             due = (
                 checkpoint_at is not None
                 and state.sequence >= checkpoint_at
@@ -287,7 +287,8 @@ def _translated(error: DBAPIError, *, committing: bool = False) -> Exception:
     """Return the error to raise: a `TimeoutError` if a later attempt may succeed."""
     if is_transient(error, committing=committing):
         return TimeoutError(
-            f"the ledger's database is busy or away ({describe_database_error(error)})"
+            "the ledger's database is busy or unreachable "
+            f"({describe_database_error(error)})"
         )
     return LedgerError(f"the database failed with {describe_database_error(error)}")
 
