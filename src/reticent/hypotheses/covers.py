@@ -39,9 +39,10 @@ def cover_of(projection: Any, radius: float) -> NDArray[np.int64]:
 def net_error(hypotheses: Any, m: int) -> float:
     """Return the smallest error for which `m` random points are a net.
 
-    Hypotheses that agree on a net differ on at most `error` of the population. That
-    `m` points are none has a probability of at most ``2 growth(2m)^2 2^(-error m/2)``,
-    which is at most the error itself here. To one part in 10^9; 1 if none is smaller.
+    Hypotheses that agree on a net differ on at most `error` of the population. The
+    probability that `m` points are not a net is at most ``2 growth(2m)^2 2^(-error
+    m/2)``, which is at most the error itself here. The result is accurate to one part
+    in 10^9; it is 1 if no smaller error is possible.
     """
     growth = math.log(2) + 2 * math.log(hypotheses.growth(2 * m))
 

@@ -1,4 +1,4 @@
-"""Halfspaces."""
+"""Halfspaces: exact minimisation, and their labelings in up to three dimensions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ from reticent.hypotheses.oracles.separation import (
     positive_side,
 )
 
-# Most sides of points that are enumerated, some seconds; beyond, an integer program.
+# Up to this many sides of points are enumerated, which takes some seconds; beyond that,
+# an integer program is used.
 _ENUMERATED = 300_000_000
 
 
