@@ -13,8 +13,8 @@ def milliseconds() -> int:
     Raises
     ------
     LedgerError
-        If the clock stands so far ahead, beyond the year 2262, that programs cannot
-        read it.
+        If the clock shows a time that programs cannot read, such as one beyond the year
+        2262.
     """
     try:
         return time.time_ns() // 1_000_000

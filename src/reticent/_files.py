@@ -85,19 +85,19 @@ def check_own_folder(
 
 
 def _found(path: Path, what: str, error: type[ReticentError]) -> os.stat_result | None:
-    """Return the state of a path itself; None if there is nothing."""
+    """Return the status of a path, not following links; None if nothing is there."""
     try:
         found = path.lstat()
     except FileNotFoundError:
         return None
     except OSError as failure:
         raise error(
-            f"{what} {str(path)!r} cannot be looked at: {failure.strerror}."
+            f"{what} {str(path)!r} cannot be examined: {failure.strerror}."
         ) from None
     if stat.S_ISLNK(found.st_mode):
         raise error(
-            f"{what} {str(path)!r} is a symbolic link, which may lead elsewhere "
-            "tomorrow; give the path that it leads to."
+            f"{what} {str(path)!r} is a symbolic link, which may later lead "
+            "elsewhere; give the path that it leads to."
         )
     if found.st_uid not in {os.geteuid(), 0}:
         raise error(

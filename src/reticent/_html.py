@@ -36,7 +36,7 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def folded(title: str, *parts: str) -> str:
-    """Return what opens when its title is clicked."""
+    """Return a section that opens when its title is clicked."""
     inner = "".join(parts)
     style = 'style="margin-left:1em"'
     return f"<details {style}><summary>{escape(title)}</summary>{inner}</details>"

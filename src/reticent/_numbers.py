@@ -144,12 +144,12 @@ def whole(owner: str, name: str, value: Any, *, least: int = 1) -> int:
 
 
 def up(value: float) -> float:
-    """Return a float surely at least the real number that `value` approximates."""
+    """Return a float no smaller than the real number that `value` approximates."""
     return value + _ULPS * math.ulp(value)
 
 
 def down(value: float) -> float:
-    """Return a float surely at most the real number that `value` approximates."""
+    """Return a float no larger than the real number that `value` approximates."""
     return value - _ULPS * math.ulp(value)
 
 

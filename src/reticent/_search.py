@@ -39,7 +39,7 @@ def last_that_holds(
     relative: float = 0.0,
     middle: Callable[[float, float], float] = mean,
 ) -> float:
-    """Bisect for the last number, on the way from inside to outside, that holds.
+    """Bisect for the last number, from inside to outside, at which a condition holds.
 
     Parameters
     ----------
@@ -47,14 +47,14 @@ def last_that_holds(
         A condition that changes once between the two ends. If it changes more often,
         the result still holds, but need not be the last.
     inside, outside : float
-        Where the condition holds and where it fails; neither is asked. `outside` may
-        be the smaller one.
+        Where the condition holds and where it fails; neither end is tested. `outside`
+        may be the smaller one.
     halvings : int, default=2200
-        The most questions asked; the default goes on until floats run out.
+        The largest number of tests; the default continues until no float lies between.
     relative : float, default=0.0
         The search ends when the ends differ by at most this share of the larger.
     middle : callable, default=mean
-        Where to ask next; `geometric_mean` if the answer may be of any size.
+        Where to test next; `geometric_mean` if the result may be of any magnitude.
 
     Returns
     -------
@@ -84,9 +84,9 @@ def last_that_holds(
 def last_whole_that_holds(
     holds: Callable[[int], bool], inside: int, outside: int
 ) -> int:
-    """Bisect whole numbers for the last one, from inside to outside, that holds.
+    """Bisect whole numbers for the last one at which a condition holds.
 
-    As `last_that_holds`.
+    The arguments are those of `last_that_holds`.
 
     Examples
     --------
@@ -105,13 +105,13 @@ def last_whole_that_holds(
 def doubled_until(
     condition: Callable[[Number], bool], start: Number
 ) -> tuple[Number, Number]:
-    """Double a number until it meets a condition, which it must do in the end.
+    """Double a number until it meets a condition, which must happen at some point.
 
     Returns
     -------
     (Number, Number)
-        The last number that does not meet it (0 if `start` does), and the first that
-        does.
+        The last number tried that does not meet it (0 if `start` does), and the first
+        that does.
 
     Examples
     --------
@@ -125,9 +125,9 @@ def doubled_until(
 
 
 def smallest_whole(enough: Callable[[int], bool]) -> int:
-    """Return the smallest number from 1 on that is enough.
+    """Return the smallest whole number, at least 1, that is enough.
 
-    For a condition that stays true, and is true in the end.
+    For a condition that becomes true at some number and stays true from there.
 
     Examples
     --------

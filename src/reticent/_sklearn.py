@@ -66,7 +66,7 @@ def boosted_rounds(model: Any) -> tuple[Any, list[list[tuple[Any, Any]]]]:
 
 
 def boosted_categories(model: Any) -> tuple[Any, list[Any]] | None:
-    """Return which columns a histogram boosting model takes as categories, and these.
+    """Return the categorical columns of a histogram boosting model, and their levels.
 
     None if it has no categorical columns.
     """
@@ -82,9 +82,9 @@ def takes_missing(tree: Any) -> bool:
 
 
 def imputer_types(step: Any) -> tuple[Any, ...]:
-    """Return the types that a fitted `SimpleImputer` reads rows and fillings as.
+    """Return the types in which a fitted `SimpleImputer` reads rows and fill values.
 
-    None where this version of scikit-learn keeps no such thing.
+    None where this version of scikit-learn does not keep them.
     """
     read = getattr(step, "_fit_dtype", None)
     return read, getattr(step, "_fill_dtype", read)

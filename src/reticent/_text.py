@@ -37,12 +37,12 @@ def one_of(name: str, value: Any, *choices: str) -> str:
 
 
 def strict_json(text: str) -> Any:
-    """Parse JSON; refuse keys that stand twice in an object, NaN and infinities.
+    """Parse JSON; refuse keys that occur twice in an object, NaN and infinities.
 
     Raises
     ------
     InvalidParameterError
-        With the place of the mistake. The message may hold a key of the text.
+        The message says where the mistake is, and may quote a key from the text.
     """
     problem = ""
     try:

@@ -3,7 +3,7 @@
 ::
 
     ReticentError
-    ├── InvalidParameterError (ValueError)      a number or choice that cannot be
+    ├── InvalidParameterError (ValueError)      a number or choice that is not valid
     │   ├── InvalidGuaranteeError               a guarantee whose numbers are not valid
     │   ├── InvalidDataError                    rows, labels or units of the wrong shape
     │   ├── TooFewRecordsError                  fewer units than the method needs
@@ -20,7 +20,7 @@
     ├── BudgetExhaustedError                    the budget does not cover the answer
     │   ├── AnswerLostError                     paid for, but its answer was lost
     │   └── ConsensusExhaustedError             no more answers in doubt are paid for
-    ├── ServiceError                            a service refused a request, or is away
+    ├── ServiceError                            a service refused, or is out of reach
     ├── NotDeployableError                      a certificate the service must refuse
     ├── SolverError (RuntimeError)              a preset target was not reached at fit
     ├── LedgerError                             the ledger cannot vouch for its state
@@ -113,7 +113,7 @@ class AccountOpenError(InvalidParameterError):
 
 
 class IdempotencyKeyError(InvalidParameterError):
-    """A text has no form that an idempotency key can have."""
+    """A text does not have the form of an idempotency key."""
 
 
 class IdempotencyKeyReusedError(InvalidParameterError):
@@ -190,7 +190,7 @@ class ServiceError(ReticentError):
 
 
 class NotDeployableError(ReticentError):
-    """A certificate rests on an assumption that must not hold in service."""
+    """A certificate rests on an assumption that a service must not make."""
 
 
 class SolverError(ReticentError, RuntimeError):

@@ -168,7 +168,7 @@ def public_key(private: str) -> str:
 
 
 def signer_of(key: str | bytes | Signer) -> Signer:
-    """Return what signs or checks with a key given as text, as bytes or as itself.
+    """Return the signer for a key that is given as text, as bytes or as a signer.
 
     Plain bytes, at least 32 of them, are an HMAC key.
     """
