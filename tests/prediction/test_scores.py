@@ -43,7 +43,7 @@ VOTING = PrivateVotingClassifier(LogisticRegression(), 1.0, [0, 1], 9)
 )
 def test_a_score_warns_and_is_still_a_score(model):
     fitted = clone(model).fit(X, Y)
-    with pytest.warns(CuratorOnlyWarning, match="curator's eyes") as told:
+    with pytest.warns(CuratorOnlyWarning, match="for the curator only") as told:
         found = fitted.score(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

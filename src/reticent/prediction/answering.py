@@ -54,7 +54,7 @@ def answer(ledger: Ledger, request: Request, draw: DrawAt) -> Receipt:
     Parameters
     ----------
     ledger : Ledger
-        Who has spent what.
+        The ledger that is charged.
     request : Request
         Who pays how much for which queries.
     draw : callable

@@ -201,7 +201,7 @@ def label_noise(
     n_units: int, n_labels: int, *, epsilon: float, delta: float, seeded: bool
 ) -> SumNoise:
     """Calibrate the noise of sums of class probabilities, or of votes."""
-    # Two probabilities are one number.
+    # The probabilities of two labels are one number.
     width = 1 if n_labels == 2 else n_labels
     return SumNoise.calibrated(
         n_units, width, epsilon=epsilon, delta=delta, seeded=seeded

@@ -148,8 +148,8 @@ def _keeps(known: Cap, cap: Cap, charge: Charge) -> bool:
 def _why(known: Cap, charge: Charge) -> str:
     if charge.delta > known.limits.delta:
         kept = units_to_float(known.limits.delta, DELTA_UNITS)
-        return f"it keeps {kept:.3g} of its delta for answers that bring one"
-    return "one is more than all of it"
+        return f"it keeps {kept:.3g} of its delta for answers with a delta of their own"
+    return "one answer costs more than all of it"
 
 
 def remember_certificate(certificate: Certificate[Any]) -> None:
@@ -191,10 +191,11 @@ class ChargesByCertificate:
 def total_of(
     balance: Balance, charged: dict[str, Spend], own: Certificate[Any]
 ) -> Certificate[Any] | None:
-    """Return the total of an account, true at any moment; None if nothing is spent.
+    """Return the total of an account at this moment; None if nothing is spent.
 
-    `charged` says what each certificate, by id, was charged to it, and is read before
-    the balance. `own` is the certificate of the asking interface, for its relation.
+    The total holds at every moment. `charged` says what was charged to the account
+    under each certificate, by id, and is read before the balance. `own` is the
+    certificate of the asking interface, for its relation.
     """
     cap = balance.cap
     if balance.spent == NO_SPEND:

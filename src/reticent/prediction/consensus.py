@@ -45,7 +45,7 @@ _SAFE_SCALES = 18.0
 
 
 def shards_for_consensus(margin: int, *, epsilon: float, unstable: int) -> int:
-    """Return how many shards that all agree pass the noisy threshold nearly always."""
+    """Return how many shards, if all agree, nearly always pass the noisy threshold."""
     return 2 * int(margin + _SAFE_SCALES * sparse_scale(epsilon, unstable)) + 3
 
 
@@ -74,7 +74,7 @@ class ShardConsensus:
 
     Guarantee
     ---------
-    P9. It is refused where fewer shards vote than could ever agree enough.
+    P9. It is refused if there are too few shards to ever agree enough.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class ConsensusInterface:
     dataset : str, default="data"
         The account that is charged, which other models may share. It is opened under
         `budget` if it is not open; an open one must keep enough of its delta for
-        answers that bring one.
+        answers with a delta of their own.
 
     Attributes
     ----------
@@ -170,8 +170,8 @@ class ConsensusInterface:
     Notes
     -----
     The margin is about ``4 unstable / epsilon * ln(queries / delta)`` votes, so this
-    pays off with hundreds of shards or more, and is refused with fewer than could
-    ever agree enough.
+    pays off with hundreds of shards or more, and is refused with too few shards to ever
+    agree enough.
     """
 
     def __init__(
@@ -280,7 +280,8 @@ class ConsensusInterface:
             raise BudgetExhaustedError(
                 f"{len(given)} of {len(answers)} rows were answered; "
                 f"{self.queries_left} queries and {self.unstable_left} answers in "
-                "doubt are left. Fit an interface with more, or lower the queries.",
+                "doubt are left. Make an interface with more of them, or ask fewer "
+                "queries.",
                 answers=labels,
             )
         return labels

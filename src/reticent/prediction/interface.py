@@ -45,8 +45,8 @@ class PredictionInterface:
     predictor : fitted predictor of `reticent.prediction`
         Its law is taken as it is now: a later `set_params` or fit changes neither
         what this interface draws nor what it charges. A predictor whose answers last
-        (`PrivateNeighborsClassifier`) is charged once for all answers, and then
-        any number of answers: see `LastingInterface`.
+        (`PrivateNeighborsClassifier`) is charged once, for any number of answers: see
+        `LastingInterface`.
     budget : Budget
         The most that everything charged to the dataset's account may cost together,
         whatever models and clients it is for. Clients may pool what they learn, so
@@ -191,7 +191,7 @@ class PredictionInterface:
     def spent(self, *, client: str | None = None) -> Certificate[Any] | None:
         """Return what the dataset's account was charged in all, or None if nothing.
 
-        That includes other models on this account. It is true although you choose the
+        That includes other models on this account. It holds even if you choose the
         moment by looking at answers; the certificate's `rule` says which total it is:
         "G22-basic", the sum of epsilons; "G22-odometer", a bound that holds at every
         moment; "G22-filter", the cap itself.
@@ -199,7 +199,7 @@ class PredictionInterface:
         Parameters
         ----------
         client : str, default=None
-            What this client was charged, instead.
+            Return what this client was charged instead.
         """
         if self._lasting is not None:
             return self._lasting.spent(client=client)

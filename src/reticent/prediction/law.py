@@ -137,10 +137,10 @@ def _for_the_curator(score: Callable[..., float]) -> Callable[..., float]:
         _warned.add(kind)
         warnings.warn(
             CuratorOnlyWarning(
-                f"{kind.__name__}.score compares answers with records without "
-                "noise: what it returns is for the curator's eyes, and choosing by it "
-                "is not covered by any certificate. reticent.learners.PrivateSearch "
-                "chooses settings, reticent.evaluation.Evaluation measures, privately."
+                f"{kind.__name__}.score compares answers with records without noise: "
+                "what it returns is for the curator only, and choosing by it is not "
+                "covered by any certificate. reticent.learners.PrivateSearch chooses "
+                "settings, reticent.evaluation.Evaluation measures, privately."
             ),
             stacklevel=2,
         )

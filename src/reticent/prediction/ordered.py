@@ -128,7 +128,7 @@ def _number(value: Any) -> float | None:
         return math.inf if value > 0 else -math.inf
     except (TypeError, ValueError):
         return None
-    # Text that spells NaN is text: it is no number, and nothing is missing.
+    # Text that spells NaN is text: it is not a number, and nothing is missing.
     return None if math.isnan(number) else number
 
 

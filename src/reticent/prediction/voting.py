@@ -35,8 +35,8 @@ from reticent.prediction.sharded.fitting import ShardedClassifier
 #: How votes may become a label.
 VOTE_RULES = ("soft", "geometric", "permute-and-flip", "gaussian")
 
-# The soft vote may err twice as often as the best pure rule at one epsilon; it is
-# worth that when many answers cost clearly less by it.
+# The soft vote may err twice as often as the best pure rule at one epsilon; it is worth
+# that when many answers cost clearly less with it.
 _WORTH = 0.9
 
 
@@ -65,8 +65,8 @@ class PrivateVotingClassifier(ShardedClassifier):
         public quantities; `shard_choice_` says why.
     rule : {"auto", "soft", "geometric", "permute-and-flip", "gaussian"}, default="auto"
         How votes become a label. "geometric" is the best pure rule for two labels,
-        "permute-and-flip" a good one for more; "soft" errs a little more often but
-        many answers cost less by it; "gaussian" needs a delta. "auto" picks by the
+        "permute-and-flip" a good one for more; "soft" errs a little more often, but
+        many answers cost less with it; "gaussian" needs a delta. "auto" picks by the
         number of labels, and by `budget` and `queries` if given.
     delta : float, default=0.0
         Slack of one answer; used by the "gaussian" rule only.
@@ -104,7 +104,7 @@ class PrivateVotingClassifier(ShardedClassifier):
         How often answers are right if every model is, from public facts alone. `fit`
         warns with a `NearChanceWarning` if that is near chance.
     shard_errors_ : dict
-        What the shards raised that could not be trained, by shard. Not private.
+        What was raised in the shards that could not be trained, by shard. Not private.
     ensemble_ : ClassifierEnsemble
         The trained models. Not private: never release them.
 
@@ -252,7 +252,7 @@ def _certificate(rule: str, n: int, parameter: float) -> Certificate[Any]:
 
 
 def _automatic_rule(asked: PrivateVotingClassifier, pure: str, epsilon: float) -> str:
-    """Prefer the pure rule, unless many answers cost clearly less by the soft one."""
+    """Prefer the pure rule, unless many answers cost clearly less with the soft one."""
     if asked.queries is None or asked.budget is None or asked.budget.delta == 0:
         return pure
 

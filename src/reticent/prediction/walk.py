@@ -41,7 +41,7 @@ from reticent.prediction.ordered import (
     table_column,
 )
 
-# Twice this and a step of as much fit into 32 bits.
+# Twice this, plus a step of the same size, fits into 32 bits.
 _LONGEST_REACH = 1 << 29
 
 
@@ -107,8 +107,9 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
     feature : int or str, default=0
         The column that is used.
     rule : {"two-step", "sigmoid"}, default="two-step"
-        How the position becomes a label. "two-step" errs at most half as often;
-        "sigmoid" is of bounded range, so many answers cost less by it.
+        How the position becomes a label. "two-step" never errs more often, and far from
+        a threshold about half as often; "sigmoid" is of bounded range, so that many
+        answers cost less.
     order : {"numbers", "text", "dates"}, default="numbers"
         What the column holds; declared, because one cell could change what it looks
         like. Numbers are compared as floats of 64 bits, dates by the microsecond. A
@@ -140,11 +141,11 @@ class ProjectedWalkClassifier(ClassifierMixin, LawfulPredictor):
     Guarantee
     ---------
     One answer is `epsilon`-DP under replacement of one unit. *Proof.* A clipped step
-    ``v -> clip(v + s)`` never moves two positions apart, and all examples at one value
-    take one step; so a unit that is taken away moves every later position by at most
-    1, and so does one that is put in elsewhere. What a cell is depends on that cell
-    and the declared order alone. Stepping through ties one by one would
-    break this: the order inside a tie is not given.
+    ``v -> clip(v + s)`` never moves two positions further apart, and all examples at
+    one value take one step; so a unit that is taken away moves every later position by
+    at most 1, and so does one that is put in elsewhere. What a cell is depends on that
+    cell and the declared order alone. Stepping through ties one by one would break
+    this: the data give no order inside a tie.
 
     Notes
     -----

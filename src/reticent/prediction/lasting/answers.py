@@ -31,7 +31,7 @@ class LastingReply:
     answers : ndarray of shape (n_queries,)
         Labels or numbers.
     evidence : ndarray of float of shape (n_queries,)
-        A noisy number of units near the question that could still speak. The noise
+        A noisy number of units near the question that could still contribute. The noise
         has mean zero, so it may be negative.
     n_new : int
         How many questions were new; the others were answered from memory.

@@ -26,7 +26,7 @@ class EvidenceHistory:
     Parameters
     ----------
     groups : sequence of (int, float)
-        As `groups` were.
+        The groups of an earlier history, to continue from.
     size : int, default=1
         Answers in a group.
     """

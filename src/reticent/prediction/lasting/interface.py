@@ -48,7 +48,7 @@ def charge_total(
     account : AccountId
         Who pays: the dataset.
     identity : str
-        Of the fitted model.
+        Identity of the fitted model.
     charge : Charge
         What all answers together cost.
     """
@@ -74,7 +74,8 @@ class LastingInterface:
         answered. Give one that lasts as long as the model is used, `SQLLedger`. None
         takes the one ledger in memory that this process keeps for the fitted model.
     budget : Budget, default=None
-        Of the dataset's account, if it is not open; None is the total of the model.
+        Budget of the dataset's account, if it is not open; None takes the model's
+        total.
     dataset : str, default="data"
         Whose account is charged the total, once.
     snapshots : SnapshotFile or None, default=None

@@ -15,7 +15,7 @@ class UnitSpending(Protocol):
     """What each unit has spent: a secret, and never shown."""
 
     def copy(self) -> Self:
-        """Return a copy that changes by itself."""
+        """Return an independent copy."""
         ...
 
     def to_bytes(self) -> bytes:
@@ -38,7 +38,7 @@ class EvidencedAnswers(Protocol):
 
     @property
     def evidence(self) -> NDArray[np.float64]:
-        """The noisy number of records that could speak, for each answer."""
+        """The noisy number of records that could contribute, for each answer."""
         ...
 
     @property

@@ -90,12 +90,13 @@ class SnapshotFile:
         self.path = Path(path)
         self._signer = signer
         for left in self.path.parent.glob(f"{self.path.name}.*.new"):
-            # Of a process that was killed. One that is still written is written again.
+            # Left by a killed process. One that is still being written is written
+            # again.
             with contextlib.suppress(OSError):
                 left.unlink()
 
     def write(self, snapshot: Snapshot) -> None:
-        """Replace the snapshot, durably and at once.
+        """Replace the snapshot, durably and atomically.
 
         Raises
         ------

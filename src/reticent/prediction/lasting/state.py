@@ -55,7 +55,7 @@ def refuse_copies(identity: str) -> None:
 
 
 def only_continue(identity: str) -> None:
-    """Let a model that came from a file go on with its log, and never begin one."""
+    """Let a model that came from a file continue its log, and never begin one."""
     with _lock:
         _histories.setdefault(identity, None)
 
@@ -149,9 +149,9 @@ class LastingState:
             self._apply(QuestionRecord.from_bytes(content))
 
     def write(self, record: QuestionRecord, spending: Any) -> bool:
-        """Write the next record, durably; return whether nobody was quicker.
+        """Write the next record, durably; return False if another worker was quicker.
 
-        If somebody was, what they wrote is applied, and `record` must never be shown.
+        In that case what the other wrote is applied, and `record` must never be shown.
 
         Parameters
         ----------
@@ -245,7 +245,7 @@ class LastingState:
         return found.mark
 
     def _restore(self) -> None:
-        """Go on from the snapshot, if there is one and the log goes with it."""
+        """Continue from the snapshot, if there is one and it fits the log."""
         if self._snapshots is None:
             return
         found = self._snapshots.read()
@@ -295,8 +295,8 @@ def _rolled_back(name: str) -> LedgerError:
     return LedgerError(
         f"the log {name!r} is older than what this model has answered: the ledger was "
         "put back from a copy, so what units have spent is not in it. Restore the "
-        "newest ledger. If it is lost, the model must not answer any more; fit "
-        "another one on data that nobody has used."
+        "newest ledger. If it is lost, the model must not answer again; fit another "
+        "one on data that nobody has used."
     )
 
 

@@ -24,8 +24,9 @@ from reticent.mechanisms import (
     normal_tail_bounds,
 )
 
-# Scores are clipped at this many scales of the noise, which moves no two of them
-# apart; beyond, a Gaussian tail is below 1e-270 and a float holds it poorly.
+# Scores are clipped at this many scales of the noise, which never moves two of them
+# further apart. Beyond, a Gaussian tail is below 1e-270, which a float represents
+# poorly.
 _FARTHEST = 35.0
 # The same for Laplace noise, whose scale is a million steps of the grid or more.
 _MOST_STEPS = 2**32
@@ -51,7 +52,7 @@ def noisy_sign(scores: Floats, noise: GridNoise, *, reach: float) -> Response:
     post-processing. Scores are first rounded to the noise's grid. With Laplace noise
     of scale `b` the label against the sign of `s` has probability
     :math:`e^{-|s|/b}/2`, with Gaussian noise :math:`\Phi(-|s|/b)`; so one Bernoulli
-    draw does it, and no noise is drawn at all. (For discrete Laplace noise, zero
+    draw is enough, and no noise has to be drawn. (For discrete Laplace noise, zero
     counting as a fair coin, the probability is the same.)
     """
     response = noise.response(scores)

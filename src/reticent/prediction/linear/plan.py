@@ -180,7 +180,7 @@ class LinearPlan:
         partition = partition_rows(
             self.n_rows, self.n_shards, self.source, units=self.units
         )
-        # The order is drawn, too: it must not depend on where a unit's rows stand.
+        # The order is drawn, too: it must not depend on where a unit's rows are.
         rank = np.empty(self.n_units, dtype=np.int64)
         rank[self.source.permutation(self.n_units)] = np.arange(self.n_units)
         found = [

@@ -81,8 +81,8 @@ class _StableLinear(LawfulPredictor, LinearModel):
 class StableLinearClassifier(_StableLinear, LinearClassifier):
     r"""Linear classifier whose every answer is differentially private, without shards.
 
-    One model is trained on all the data. It is so regular that one unit hardly moves
-    its scores, and the sign of a score with noise is the answer.
+    One model is trained on all the data. It is regularised so strongly that one unit
+    hardly moves its scores. The answer is the sign of a score with noise.
 
     Parameters
     ----------
@@ -107,11 +107,11 @@ class StableLinearClassifier(_StableLinear, LinearClassifier):
         Whether a constant feature of size `norm_bound` is added to the rows. It
         counts in their norm, and its coefficient in the radius.
     tolerance : float, default=1e-3
-        How precisely the minimiser is found, as a share of the sensitivity, which it
-        is added to. A fit that does not get there raises SolverError.
+        How precisely the minimiser is found, as a share of the sensitivity, to which it
+        is added. A fit that does not get there raises SolverError.
     n_shards : int, default=1
-        Above 1, the mean of models on disjoint shards. This lessens the noise
-        for "psgd", by the root of the number, but not for "erm".
+        Above 1, the mean of models on disjoint shards. This reduces the noise for
+        "psgd", by the square root of their number, but not for "erm".
     delta : float, default=0.0
         Above 0 the noise is Gaussian instead of Laplace, and the certificate states
         its zCDP.
@@ -131,8 +131,8 @@ class StableLinearClassifier(_StableLinear, LinearClassifier):
     regularization_ : float
         Strength of the penalty; public.
     coefficients_ : ndarray
-        For rows divided by `norm_bound`, that of the constant last. Not private: never
-        release them.
+        The coefficients for rows divided by `norm_bound`; the constant's is the last.
+        Not private: never release them.
 
     Guarantee
     ---------

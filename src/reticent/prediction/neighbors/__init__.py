@@ -1,1 +1,1 @@
-"""Local answers that last: units near a question speak, and each pays for itself."""
+"""Local answers that last: units near a question vote, and each pays for itself."""

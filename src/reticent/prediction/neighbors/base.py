@@ -58,7 +58,7 @@ from reticent.prediction.neighbors.planning import (
 from reticent.prediction.neighbors.spending import Lessons, Spending
 from reticent.prediction.neighbors.votes import Votes
 
-#: Rows of these types are read where they lie.
+#: Rows of these types are read in place.
 FLOATS = (np.float64, np.float32)
 _FEWEST_UNITS = 20
 # Rows that are encoded at a time.
@@ -233,7 +233,7 @@ class LocalPredictor(LawfulPredictor):
     _logistic: ClassVar[bool] = True
 
     def _votes(self, rows: UnitRows, model: PartitionModel | None) -> Votes:
-        """Return what units say to questions."""
+        """Return how units vote on questions."""
         raise NotImplementedError  # a classifier and a regressor each have their own
 
     def _usual_vote(self, classes: NDArray[Any] | None) -> dict[str, Any]:

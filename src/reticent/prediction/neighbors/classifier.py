@@ -26,10 +26,11 @@ from reticent.prediction.neighbors.votes import ONE, ManyLabels, TwoLabels, Vote
 class PrivateNeighborsClassifier(ClassifierMixin, LocalPredictor):
     r"""Classifier whose answers, however many, are private together.
 
-    Only units near a question speak, and each pays for what it says from a budget of
-    its own. A unit whose budget is spent is silent from then on; nobody is told, and no
-    question is refused. What wears out is local evidence, and every answer says how
-    much it had. Where there is little, the released model answers.
+    Only units near a question contribute to its answer, and each pays for that from a
+    budget of its own. A unit whose budget is spent no longer contributes; nobody is
+    told, and no question is refused. So local evidence becomes less over time, and
+    every answer says how much it had. Where there is little, the released model
+    answers.
 
     Parameters
     ----------
@@ -51,13 +52,13 @@ class PrivateNeighborsClassifier(ClassifierMixin, LocalPredictor):
         corrected by it, and it answers where evidence is missing.
     local : {"auto", "always", "never"}, default="auto"
         Whether units near a question vote. "auto" lets them if `n_units` times the mu
-        of the budget is at least 20,000; a model that is released from nearly the
-        whole budget is better with fewer. If they do not vote, it answers, and the
-        evidence is 0.
+        of the budget is at least 20,000; with fewer, a model that is released with
+        nearly the whole budget is better. If units do not vote, that model answers, and
+        the evidence is 0.
     client_share : float, default=1.0
         The share of a unit's budget that questions of one client may use.
     constant_time : bool, default=False
-        Whether every question looks at all rows, so that its time tells nothing.
+        Whether every question looks at all rows, so that its time reveals nothing.
     random_state : int, RandomState instance or None, default=None
         None draws from the operating system; anything else is for experiments.
 

@@ -132,7 +132,7 @@ class BallIndex:
         return self._order[places], total
 
     def _by_width(self, tables: list[NDArray[np.int32]]) -> list[int]:
-        """Return the columns, those first by which most rows can be dropped."""
+        """Return the columns, starting with those by which most rows can be dropped."""
         first = [axis.column for axis in self.axes]
         # The farthest code is an end of a range or any other level.
         widths = [

@@ -20,7 +20,7 @@ from reticent.prediction.neighbors.votes import Trust
 
 Int = NDArray[np.int64]
 
-# Rows lie in space as if it had this many dimensions; a first guess is enough.
+# Rows are taken to fill a space of this many dimensions; a first guess is enough.
 _DIMENSION = 4.0
 # A noisy count may be negative; the released model then answers alone.
 _LEAST_SEEN = 0.125
@@ -37,10 +37,10 @@ class LocalAnswers:
     answers : ndarray
         Labels or numbers.
     evidence : ndarray of float
-        A noisy count of the units that could still speak, in the shells that were
+        A noisy count of the units that could still contribute, in the shells that were
         searched; at most the number that a question looks for. It may be negative.
     trace : ndarray of int, of shape (n_queries, width)
-        Released numbers from which `LocalLaw.replay` charges the same again.
+        Released numbers from which `LocalLaw.replay` repeats the same charges.
     """
 
     answers: NDArray[Any]
@@ -181,7 +181,7 @@ class LocalLaw(LocalUnits, AnswerLaw):
         released: Int,
         prior: NDArray[np.float64],
     ) -> float:
-        """Return the answer that released numbers lead to, and learn from them."""
+        """Return the answer that follows from released numbers, and learn from them."""
         votes, released = self.votes, np.asarray(released)
         lessons.saw_radius(radius, enough=seen >= 0.999 * self.plan.wanted)
         weight = seen * lessons.usual_weight(self.plan.wanted)

@@ -129,7 +129,7 @@ class LocalUnits(Locked):
     def near(self, around: Around, radius: int) -> Near:
         """Return units with the distances of their nearest rows.
 
-        All within the radius are among them; in constant time, all there are.
+        All units within the radius are among them; in constant time, all units are.
         """
         if self.constant_time:
             return self._everybody(around)
@@ -151,10 +151,10 @@ class LocalUnits(Locked):
         spending: Spending,
         client: str | None,
     ) -> int:
-        """Charge units of a shell that can still speak for being counted.
+        """Charge units of a shell for being counted, if they can still contribute.
 
-        Only those are counted who could also pay for their vote, at its loudest: what
-        is counted is who will speak.
+        Only units that could also pay for a vote of the largest weight are counted, so
+        the count is of those that will vote.
         """
         units, squares, rows = near
         inside = squares <= start * SHELLS[shell] // 64

@@ -101,9 +101,9 @@ def released_metric(
 ) -> Metric:
     """Scale columns by how much a released model depends on them.
 
-    One round: some units, chosen by position, tell the square of the change of the
-    model's answer when one of their values moves. The model is cut into two halves
-    with independent noise; the product of what both say is free of the noise's square.
+    One round: some units, chosen by position, contribute the squared change of the
+    model's answer when one of their values moves. The model is cut into two halves with
+    independent noise; in the product of both results the squared noise does not appear.
     """
     n = min(rows.n_units, _MOST_UNITS)
     norm = 2.0**_BITS

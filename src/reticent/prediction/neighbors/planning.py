@@ -12,31 +12,31 @@ from reticent.prediction.neighbors.votes import LOUDEST, MEAN_WEIGHT, ONE
 # the rows that are fitted.
 #: Shares of a unit's budget for the spread of columns, and for the metric.
 SPREAD_SHARE, METRIC_SHARE = 0.03, 0.02
-#: The share that learning the prior may use. Whoever it fits worst pays all of it, and
-#: must be able to vote nevertheless: silent minorities would bias all answers.
+#: The share that learning the prior may use. The units that it fits worst pay all of
+#: it, and must still be able to vote: minorities without a vote would bias all answers.
 PRIOR_SHARE = 0.3
 #: The share of a model that answers alone: all but the spread of columns, and a little
 #: because costs are rounded up.
 RELEASE_SHARE = 1 - SPREAD_SHARE - 0.005
-# The most that being counted once may cost, as a share.
+# The largest share that being counted once may cost.
 _COUNT = 0.06
 # The share that the worst fitted unit has left for its first vote, and a usual one for
 # all its votes.
 _LEAST_LEFT = 1 - SPREAD_SHARE - METRIC_SHARE - PRIOR_SHARE - _COUNT
 _LEFT = 0.8
-# The noise of votes, as a part of the weight of who is expected to speak.
+# The noise of votes, as a part of the weight of the units expected to vote.
 _NOISE = 0.16
 # A unit that is asked several times needs more noise by the root of their number. Far
 # units say less, so a part of that is enough.
 _REPEATED = 0.9
 _FEWEST = 10.0
 # With fewer units than this over mu, a vote of those near a question says less than a
-# model that all of them pay for with all they have.
+# model on which all units spend their whole budget.
 _FEWEST_LOCAL = 20_000.0
 
 
 def enough_for_votes(n_units: int, mu: float) -> bool:
-    """Return whether there are units enough to ask those near a question."""
+    """Return whether there are enough units to ask those near a question."""
     return n_units * mu >= _FEWEST_LOCAL
 
 

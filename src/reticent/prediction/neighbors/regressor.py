@@ -37,7 +37,7 @@ class PrivateNeighborsRegressor(RegressorMixin, LocalPredictor):
     columns, relation, questions, prior, local, client_share, constant_time
         As for `PrivateNeighborsClassifier`.
     random_state : int, RandomState instance or None, default=None
-        As there, too.
+        As for `PrivateNeighborsClassifier`.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ from reticent.prediction.neighbors.votes import MEAN_WEIGHT
 class Spending:
     """The state of a fitted local predictor: it changes with every question.
 
-    As secret as the records: who has spent how much tells who they are.
+    As secret as the records: what units have spent can reveal who they are.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Spending:
         return self.account.spent
 
     def check(self) -> None:
-        """Refuse to go on in a copy of the process: two copies would spend twice."""
+        """Refuse to continue in a copy of the process: two copies would spend twice."""
         if os.getpid() != self._process:
             raise NotDeployableError(
                 "this predictor was fitted or loaded in another process. Each process "
@@ -73,7 +73,7 @@ class Spending:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Spending:
-        """Undo `to_bytes`, to the bit."""
+        """Undo `to_bytes` exactly."""
         text, _, rest = content.partition(b"\n")
         head = json.loads(text)
         spent = np.frombuffer(rest, "<u4").astype(np.uint32)
@@ -114,7 +114,7 @@ class Lessons:
     expected, product : float
         Sums of squares of what the model expects, and of rates times that.
     counted, spoke : float
-        How many units were counted, and the weight of those who spoke.
+        How many units were counted, and the weight of those that voted.
     fits : ndarray of float
         How well each of some strengths explains how often votes contradict the model.
     """
@@ -163,13 +163,13 @@ class Lessons:
 
     @property
     def slope(self) -> float:
-        """What a rate is on average, for one that the model expects of one."""
+        """The mean rate where the model expects a rate of one."""
         guess = 0.05 * _GUESSES
         return min(max((self.product + guess) / (self.expected + guess), 0.05), 20.0)
 
     @property
     def strength(self) -> float:
-        """A cautious estimate of the variance of rates that nothing is expected of."""
+        """A cautious estimate of the variance of rates where the model expects none."""
         rest = self.said - math.sqrt(self.error)
         return min(max(rest / (self.seen + _GUESSES), _LEAST_STRENGTH), 4.0)
 
@@ -177,7 +177,7 @@ class Lessons:
     def contradiction(self) -> float:
         """The variance of rates, where the model is least sure, by contradictions.
 
-        Only signs enter: the weight of who speaks varies, and with it the size of
+        Only signs enter: the weight of those that vote varies, and with it the size of
         rates, whether or not the model is right.
         """
         return float(_STRENGTHS[int(np.argmax(self.fits - _DOUBT))])
@@ -191,7 +191,7 @@ class Lessons:
     def saw_radius(self, radius: int, *, enough: bool) -> None:
         """Learn from the radius of one more question.
 
-        Questions that no unit is near say nothing about others, except at first.
+        Questions without units near them say nothing about others, except at first.
         """
         if not enough:
             self.start += 0.7 if self.asked < 8 else 0.0
@@ -227,9 +227,9 @@ class Lessons:
 
 _LEAST_STRENGTH = 1e-4
 _STRENGTHS = np.geomspace(1e-4, 1.0, 25)
-# Before votes say more, rates differ from the model by about a sixth.
+# The first guess: rates differ from the model by about a sixth.
 _DOUBT = 0.5 * np.abs(np.arange(25) - 15)
-# Before questions teach more, this many are guessed at.
+# The first guess counts as much as this many questions.
 _GUESSES = 20
 # Logarithm of the square of a radius that reaches hardly anybody.
 _FIRST_START = math.log(1 << 13)

@@ -43,7 +43,7 @@ class SplitSpending:
         self.sizes = sizes
         self.lessons = lessons
         self.name = secrets.token_hex(8)
-        # Workers keep a state until the last one here who knows its name is gone.
+        # Workers keep a state until the last object here that knows its name is gone.
         ended = weakref.finalize(self, _drop, workers, self.name, len(sizes))
         ended.atexit = False  # workers may be gone by then
 
@@ -113,7 +113,7 @@ class SplitLaw(LocalLaw):
     Guarantee
     ---------
     That of the law that was split. *Proof.* Every unit is with one worker, which knows
-    what it has spent. Whether and what it contributes depends on nothing else than
+    what it has spent. Whether and what it contributes depends on nothing more than
     before. Whole numbers add up to the same sums, and noise is drawn once, here.
     """
 
@@ -121,7 +121,7 @@ class SplitLaw(LocalLaw):
     sizes: tuple[int, ...]
 
     def start(self) -> Any:
-        """Begin with all workers, as it was when the fit was over."""
+        """Begin a state with all workers, as it was when the fit was over."""
         found = SplitSpending(self.workers, list(self.sizes), self.lessons.copy())
         found.call("start")
         return found
@@ -170,8 +170,8 @@ def split_over(predictor: Any, workers: UnitsWorkers) -> Any:
     """Return a predictor whose rows are split over workers.
 
     It is the same model: give it to a `LastingInterface` with the ledger of the model.
-    A worker that dies takes its state along, and no question is answered any more; a
-    new split reads the state from the ledger's log.
+    If a worker dies, its state is lost, and no further question is answered; a new
+    split reads the state from the ledger's log.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What units say to a question, and what an answer makes of the noisy sum."""
+"""How units vote on a question, and how the noisy sum becomes an answer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from reticent.prediction.law import Locked
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
 
-#: A vote of one, in whole numbers, and the loudest weight that it is multiplied by.
+#: A vote of one, in whole numbers, and the largest weight that it is multiplied by.
 ONE = 1024
 LOUDEST = 64
 #: The weight of a unit within the radius, on average in four dimensions.
 MEAN_WEIGHT = 1 / 3
-# Beside its vote a unit tells its weight, this loudly: it costs little, and the sum
-# over many questions says how much weight a counted unit has.
+# Besides its vote a unit reports its weight, scaled by this. That costs little, and the
+# sum over many questions says how much weight a counted unit has.
 _QUIET = ONE // 8
 # Votes of two labels are clipped to this, in units of one. They rarely are that large,
 # and units pay for what they say, so a tighter clip would only bias the sum.
@@ -40,7 +40,7 @@ class Trust:
     Attributes
     ----------
     slope : float
-        What a rate is on average, for one that the model expects of one.
+        The mean rate where the model expects a rate of one.
     strength : float
         Variance of rates around that.
     noise : float
@@ -86,7 +86,7 @@ class Votes(Locked, ABC):
         """Return what the released model expects at the query, if votes depend on it.
 
         A whole number that is kept with the question: another processor may round the
-        model's answer otherwise, and must charge the same.
+        model's answer differently, and must charge the same.
         """
         return 0
 
@@ -121,7 +121,7 @@ class Votes(Locked, ABC):
     ) -> tuple[float, float]:
         """Return by how much the model's first label leads, as said and as expected.
 
-        In the scale of one rate.
+        On the scale of one rate.
         """
         return float(rates[0]), float(expected[0])
 
@@ -170,12 +170,12 @@ class TwoLabels(Votes):
     """Votes for one of two labels, moved to the query by the released model.
 
     A unit says ``y - 1/2 - (p(x) - p(q))``, clipped: how often the second label occurs
-    where it stands, corrected by how the model's rate changes on the way.
+    at its place, corrected by how the model's rate changes from there to the query.
     """
 
     @property
     def width(self) -> int:
-        """One number: votes for the second label less those for the first."""
+        """One number: votes for the second label minus those for the first."""
         return 1
 
     def here(self, prior: Float) -> int:
@@ -269,7 +269,7 @@ class ManyLabels(Votes):
 
 @dataclass(frozen=True, eq=False)
 class Numbers(Votes):
-    """Residuals of a released model, clipped, and the weight of who spoke.
+    """Residuals of a released model, clipped, and the weight of those that voted.
 
     Attributes
     ----------
@@ -293,7 +293,7 @@ class Numbers(Votes):
         return 2
 
     def said(self, rows: Int, loud: Int, here: int) -> Int:
-        """Return what rows contribute; weights are quiet: they cost less."""
+        """Return what rows contribute; weights are scaled down, so they cost less."""
         residual = np.rint(self.said_by[rows] * ONE).astype(np.int64)
         residual -= self.expected[rows]
         clip = round(self.clip * ONE)

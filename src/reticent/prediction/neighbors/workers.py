@@ -1,4 +1,4 @@
-"""Rows that lie with several workers, each with what its own units have spent (P10)."""
+"""Rows on several workers, each with what its own units have spent (P10)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class UnitsWorker:
         self._states[other] = self._states[state].copy()
 
     def drop(self, state: str) -> None:
-        """Forget a state that nobody uses any more."""
+        """Forget a state that is no longer used."""
         self._states.pop(state, None)
 
     def read(self, state: str) -> bytes:
@@ -148,7 +148,7 @@ class DaskWorkers:
     Parameters
     ----------
     client : distributed.Client
-        Of the cluster.
+        Client of the cluster.
     count : int
         How many.
     """

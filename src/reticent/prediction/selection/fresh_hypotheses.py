@@ -57,7 +57,8 @@ class ClassSearch(Locked):
     def rehearse(self, size: int) -> None:
         """Refuse, at fit, rows that the class does not take or cannot list.
 
-        A query would come across them later, when failing would tell of a record.
+        Otherwise a query would meet them later, and a failure would then reveal
+        something about a record.
         """
         first = self.hypotheses.project(self.X[:size])
         first.mistakes(*self.data)
@@ -74,8 +75,8 @@ class ClassSearch(Locked):
         """Return representatives of the labelings of a subset, and their mistakes.
 
         One for each labeling, or a cover: a function of the subset's points alone. None
-        if the labelings of the subset's points cannot be listed: an error would
-        tell of a record. That depends on the points of the subset alone.
+        if the labelings of the subset's points cannot be listed, because an error would
+        reveal something about a record. That depends on the points of the subset alone.
         """
         try:
             found = self.hypotheses.project(self.X[subset])
@@ -134,7 +135,7 @@ class FreshHypothesisLaw(AnswerLaw):
     def answers(
         self, hypothesis: Any, queries: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """Draw what a hypothesis leads to, before flips: 0 or 1 per query.
+        """Draw the answers of a hypothesis, before flips: 0 or 1 per query.
 
         The hypothesis is None if the drawn subset has no candidates.
         """

@@ -43,7 +43,7 @@ class RelabelingLaw(FreshHypothesisLaw):
         for shard in self.shards:
             try:
                 learned = family.minimise(rows[shard], relabeled_y[shard]).hypothesis
-            except Exception:  # noqa: BLE001 - an error would tell of the shard's rows
+            except Exception:  # noqa: BLE001 - an error would reveal rows
                 learned = None
             ones += self.search.said(learned, queries)
         return np.stack([len(self.shards) - ones, ones], axis=1)

@@ -32,7 +32,7 @@ _ETAS, _SIZES = 24, 40
 
 
 def net_failure(n: int, subset: int, eta: float, growth: tuple[int, int]) -> float:
-    """Return the chance that a subset is no `eta`-net, rounded up.
+    """Return the chance that a subset is not an `eta`-net, rounded up.
 
     `growth` bounds the labelings of ``2 (subset - 1)`` and of ``n - 1`` points.
     """

@@ -41,7 +41,7 @@ class SelectionLaw(FreshHypothesisLaw):
         return self.search.said(hypothesis, queries)
 
     def ones(self, hypothesis: Any, queries: NDArray[np.float64]) -> NDArray[Any]:
-        """Return what the hypothesis says: no more chance is left."""
+        """Return what the hypothesis says; it is no longer random."""
         return self.answers(hypothesis, queries)
 
 

@@ -58,9 +58,9 @@ def over_shards(
     """Carry a mechanism's promise over to the rows behind its voters.
 
     `labels_from_data` says that the labels were read from the data, `seeded` that the
-    deal and the noise follow from a seed, `frozen` that parts of the base pipeline
-    came fitted, `public_types` that shards see types of columns that their cells do
-    not show; each is an assumption then.
+    deal and the noise follow from a seed, `frozen` that parts of the base pipeline came
+    already fitted, `public_types` that shards see types of columns that their cells do
+    not show. Each of these becomes an assumption.
     """
     return Conclusion(
         premise.guarantee,
@@ -125,7 +125,7 @@ class TrainedShards:
     #: The public labels; None if answers are numbers.
     classes: NDArray[Any] | None = None
     labels_from_data: bool = False  #: whether the labels were read from the data
-    frozen: bool = False  #: whether parts of the base pipeline came fitted
+    frozen: bool = False  #: whether parts of the base pipeline came already fitted
 
     @property
     def n_shards(self) -> int:

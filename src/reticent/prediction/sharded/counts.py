@@ -17,7 +17,7 @@ from reticent.errors import InvalidParameterError, TooFewRecordsError
 _LEAST = 0.5
 _PER_EPSILON = 10.0
 _PER_LABEL = 4.0
-# Fewer units than this in a shard, and a vote of that kind says too little.
+# With fewer units than this in a shard, a vote of that kind says too little.
 _UNITS_NEEDED = {"trees": 22, "linear": 12, "other": 20}
 _BEND = 4
 # Numbers: an average of r outputs loses about a r/n of its R2 to small shards, and
@@ -85,7 +85,7 @@ def choose_shards_for_numbers(
         f"balances noise against {n_units // count} of {n_units} units for each "
         f"{kind} model"
         if wanted <= affordable
-        else f"the noise would like {wanted:.0f}, but each {kind} model needs about "
+        else f"the noise calls for {wanted:.0f}, but each {kind} model needs about "
         f"{_UNITS_NEEDED_NUMBERS} of the {n_units} units"
     )
     return ShardChoice(count, f"{count} shards: {why}")
@@ -121,7 +121,7 @@ def _automatic(n_units: int, n_labels: int, epsilon: float, kind: str) -> ShardC
         )
     else:
         reason = (
-            f"{count} shards: epsilon={epsilon:g} would like {wanted:.0f}, but each "
+            f"{count} shards: epsilon={epsilon:g} calls for {wanted:.0f}, but each "
             f"{kind} model needs about {needed} of the {n_units} units"
         )
     return ShardChoice(count, reason)

@@ -19,7 +19,7 @@ from reticent._search import smallest_whole
 from reticent.errors import NearChanceWarning, OnlyNoiseWarning
 from reticent.mechanisms import GridLaw, GridNoise
 
-#: Answers that keep a smaller share of what models know are warned of.
+#: There is a warning if answers keep a smaller share of what models know.
 WARNED = 0.5
 #: Answers that keep a smaller share are refused by ``reticent fit``.
 REFUSED = 0.1
@@ -40,8 +40,8 @@ class Expectation:
     #: The same for guessing: one over the number of labels, or an R2 of 0.
     chance: float
     shards: int  #: number of shards
-    #: From how many shards on, at the same epsilon, answers keep nine tenths of what
-    #: the models know; None if they keep half of it already.
+    #: The number of shards with which, at the same epsilon, answers keep nine tenths of
+    #: what the models know; None if they keep half of it already.
     enough: int | None
     labels: int  #: number of labels; 1 for numbers
 
@@ -136,7 +136,7 @@ def noisy_r2(noise: GridNoise, span: float) -> float:
 def largest_stays(noise: GridNoise, lead: float, rivals: int) -> float:
     """Return the probability that a sum with a lead stays the largest under noise.
 
-    It leads before all `rivals`, which are equal; each sum has noise of its own.
+    It is ahead of all `rivals`, which are equal; each sum has noise of its own.
     """
     # By the quantiles of the leader's noise, each as likely as the next.
     q = (np.arange(_STEPS) + 0.5) / _STEPS

@@ -338,9 +338,9 @@ def _warn_of_failures(errors: dict[int, str], n_shards: int) -> None:
     warnings.warn(
         ShardFailureWarning(
             f"{len(errors)} of {n_shards} shards could not be trained: {named}. They "
-            "cast fixed votes, so answers say little. shard_errors_ has the messages, "
-            "for your eyes only; they may quote records. Fewer shards leave each more "
-            "rows."
+            "cast fixed votes, so answers say little. shard_errors_ has the "
+            "messages, for you only: they may quote records. Fewer shards leave each "
+            "more rows."
         ),
         stacklevel=5,
     )
