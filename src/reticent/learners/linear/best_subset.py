@@ -69,7 +69,7 @@ def selected_support(
     *Proof.* Each of `supports` scores is minus the computed least risk, times `n`, in
     steps of a loss, rounded down. Exact least risks of neighbours differ by at most
     one loss in `n`; computed ones lie at most a gap above them; so scores differ by at
-    most ``steps + n gap steps + 1``, which the selection must have been told.
+    most ``steps + n gap steps + 1``, to which the selection must have been calibrated.
     """
     owner = "rule L3"
     whole(owner, "supports", supports)
@@ -176,7 +176,8 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
         n_features = examples.X.shape[1]
         rows, _, _ = bounded_rows(examples.X, self.norm_bound, None, self.fit_intercept)
         supports = self._supports(n_features)
-        # One source for both steps: a second one with the same seed repeats its noise.
+        # One source for both steps: a second one with the same seed would repeat its
+        # noise.
         source = noise_source(self.random_state)
         chosen, selection = self._select(
             rows, examples.targets, examples.units, supports, first, source

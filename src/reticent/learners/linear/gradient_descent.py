@@ -42,15 +42,16 @@ from reticent.mechanisms import (
     reach,
 )
 
-# Of the norm of a row in the unit ball, with its constant.
+# Largest squared norm of a row in the unit ball, with its constant.
 _LARGEST_SQUARE = 1.0 + CONSTANT**2
 # Defaults, chosen once on public data sets and not from anybody's records: gradients
 # of more than half a row norm are clipped, and there are this many steps. Their number
 # is the same for all tables, so that the cost grows as the number of rows does.
 _CLIP = 0.5
 _STEPS = 200
-# With much noise smaller coefficients are looked for: if the time for all of them is
-# below this many of the longest steps, a share by the fourth root, at least this one.
+# With much noise, smaller coefficients are aimed for. If the time to reach all of them
+# is below this many of the longest steps, only a share of it is taken: the fourth root
+# of the ratio, at least the second number.
 _STEPS_FOR_ALL, _LEAST_SHARE = 750, 0.72
 
 

@@ -76,8 +76,8 @@ def noisy_steps(
     r"""Certify (epsilon, delta) for all noisy sums together.
 
     *Proof.* Discrete Gaussian noise of scale `s` on the grid is, up to a factor within
-    :math:`e^{\pm 3h}` a coordinate with `h` below 1e-136, continuous Gaussian noise of
-    variance :math:`s^2 - 16\,\mathrm{grid}^2` that was rounded at random (see
+    :math:`e^{\pm 3h}` per coordinate with `h` below 1e-136, continuous Gaussian noise
+    of variance :math:`s^2 - 16\,\mathrm{grid}^2` that was rounded at random (see
     `reticent.mechanisms.sampling.gaussian_grid`). Continuous noise makes each step
     :math:`\mu`-Gaussian DP, :math:`\mu` the sensitivity over the scale, whatever the
     coefficients are; `T` adaptive steps are :math:`\sqrt T \mu`-Gaussian DP, whose
@@ -122,8 +122,8 @@ def noisy_steps_gdp(
 ) -> Conclusion[GaussianDP]:
     r"""Certify the same release as Gaussian DP, for choosing among several.
 
-    The factors of discrete noise, within :math:`e^{\pm 3h}` a coordinate and step with
-    `h` below 1e-136 (see `noisy_steps`), are covered by a share of 1e-12 of mu: it
+    The factors of discrete noise, within :math:`e^{\pm 3h}` per coordinate and step
+    with `h` below 1e-136 (see `noisy_steps`), are covered by a share of 1e-12 of mu: it
     raises the curve of Gaussian DP by far more at every epsilon.
     """
     owner = "rule L-noisy-gradient-gdp"

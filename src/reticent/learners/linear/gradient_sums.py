@@ -1,9 +1,9 @@
 """Sums of clipped gradients in whole numbers, so that one unit moves them as proved.
 
-Rows, coefficients and residuals are multiples of powers of two, so few bits long that
-every product and every sum below is a float without rounding. A sum is then exactly
-the sum over units of what each unit contributes, in any order and on any machine, and
-no other unit's contribution can change in its last digit when one is replaced.
+Rows, coefficients and residuals are multiples of powers of two with so few bits that
+every product and every sum below is a float without rounding. A sum is then exactly the
+sum over units of what each unit contributes, in any order and on any machine, and no
+other unit's contribution can change in its last digit when one is replaced.
 """
 
 from __future__ import annotations
@@ -131,6 +131,6 @@ def _norms(vectors: Floats) -> Floats:
 
 
 def _shrinking(lengths: Floats, clip: float) -> Floats:
-    """Return factors that bring vectors of these lengths surely within `clip`."""
+    """Return factors that certainly bring vectors of these lengths within `clip`."""
     # The clip is far from the smallest floats; so is whatever it divides by.
     return np.asarray(np.minimum(1.0, clip * (1 - _SLACK) / np.maximum(lengths, clip)))

@@ -44,7 +44,7 @@ from reticent.mechanisms import exponential_mechanism_certificate
 
 _MOST_NET_DIMENSIONS = 3
 
-#: What is told how the sampler's chains ran.
+#: Called with a report on the sampler's chains.
 Report: TypeAlias = Callable[[Diagnostics], object]
 
 
@@ -174,7 +174,7 @@ class _LogConcave(ReleasedLinear):
         if not found.converged:
             warnings.warn(
                 "the sampler's chains have not mixed, so its law may be far from its "
-                "target and the certificate's assumption fail. Raise `steps`; "
+                "target and the certificate's assumption may fail. Raise `steps`; "
                 "fit(..., report=print) says more.",
                 ConvergenceWarning,
                 stacklevel=5,

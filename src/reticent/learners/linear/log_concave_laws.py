@@ -188,7 +188,7 @@ class Diagnostics:
     effective_size: float  # smallest effective number of draws
     acceptance: float  # share of proposals accepted
     # Whether R-hat < 1.05, effective size >= 100 and 0.15 < acceptance < 0.99. A hint,
-    # no proof: the certificate stays conditional.
+    # not a proof: the certificate stays conditional.
     converged: bool
 
 
@@ -253,7 +253,7 @@ def diagnose(history: Floats, acceptance: float) -> Diagnostics:
     pooled = (steps - 1) / steps * within + between / steps
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.sqrt(pooled / within)
-    # A chain that never moved has no variance, and nothing good to say.
+    # A chain that never moved has no variance, and proves nothing.
     r_hat = float(np.where(np.isfinite(ratios), ratios, np.inf).max())
     size = min(_effective(halves[:, :, j]) for j in range(halves.shape[2]))
     good = r_hat < 1.05 and size >= 100 and 0.15 < acceptance < 0.99

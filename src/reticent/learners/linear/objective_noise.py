@@ -84,8 +84,8 @@ class ObjectivePerturbationClassifier(_ObjectivePerturbation, ReleasedLinearClas
 
     A linear term with Laplace coefficients is added to the regularised risk before it
     is minimised. The most accurate pure release of a linear model here, above all for
-    encoded tables: their rows have few entries that are not zero, so that their sum
-    is bounded well below the root of their number.
+    encoded tables: their rows have few entries that are not zero, so that the sum of
+    their absolute entries is far below what the norm bound implies.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ class _OutputPerturbation(ReleasedLinear):
 class OutputPerturbationClassifier(_OutputPerturbation, ReleasedLinearClassifier):
     r"""Linear classifier released with noise on its coefficients.
 
-    The regularised minimiser over a ball is so regular that one unit hardly moves it;
+    The minimiser over a ball is regularised so strongly that one unit hardly moves it;
     noise hides the rest. The simplest release. `ObjectivePerturbationClassifier` is
     more accurate at the same pure epsilon, `NoisyGradientClassifier` at the same
     epsilon and delta.
@@ -75,7 +75,7 @@ class OutputPerturbationClassifier(_OutputPerturbation, ReleasedLinearClassifier
     delta : float, default=0.0
         Above 0 the noise is Gaussian; at 0 each coefficient gets Laplace noise for
         the move of all in l1, about 1.4 times as long as noise of uniform direction
-        and Gamma length, which no grid can be drawn from exactly.
+        and Gamma length, which cannot be drawn exactly on a grid.
     loss : {"logistic", "hinge"}, default="logistic"
         The loss; the hinge is smoothed over `width`.
     width : float, default=1.0
@@ -200,7 +200,7 @@ class OutputPlan:
         if is_auto(regularization):
             moved = 2 * lipschitz * spread / facts.n_units
             curved = loss.curvature * facts.feature_bound**2
-            # Where what regularisation costs and what the noise costs grow alike.
+            # Where the costs of regularisation and of noise grow equally fast.
             regularization = (2 * curved * moved**2 / radius**2) ** (1 / 3)
         regularization = positive(owner, "regularization", regularization)
         problem = BallProblem(loss, facts.feature_bound, radius, regularization)

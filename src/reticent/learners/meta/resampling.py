@@ -89,7 +89,7 @@ class Subsampled(MetaLearner):
     learner : estimator
         A learner of this room.
     size : int or "sqrt", default="sqrt"
-        Number of units it sees; "sqrt" is the root of the total, rounded down.
+        Number of units it sees; "sqrt" is the square root of the total, rounded down.
     random_state : int, RandomState instance or None, default=None
         None draws from the operating system; anything else is for experiments.
 

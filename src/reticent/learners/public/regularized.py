@@ -63,7 +63,7 @@ class _RegularizedERM(ReleasedLinear):
         X, y, units
             Private data, as for the other linear models.
         public : array-like of shape (n_public, n_features)
-            Public unlabelled rows. Needed.
+            Public unlabelled rows; required.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
     regularization : float or "auto", default="auto"
         Strength of the penalty at the public rows; "auto" weighs it against the noise.
     tolerance : float, default=0.05
-        Of the solver, as a share of the sensitivity. Fixed in advance.
+        Tolerance of the solver, as a share of the sensitivity. Fixed in advance.
     fit_intercept : bool, default=True
         Whether a constant feature of half of `norm_bound` is added.
     classes : array-like of shape (2,), default=None
@@ -161,7 +161,8 @@ class RegularizedERMClassifier(_RegularizedERM, ReleasedLinearClassifier):
     coef_, intercept_ : ndarray
         The released model.
     public_values_ : ndarray of shape (n_public,)
-        The noisy predictions at the public rows. Private, too: they may be shown.
+        The noisy predictions at the public rows. The certificate covers them, so they
+        may be shown.
     features_ : FourierFeatures or None
         The waves that were drawn.
     certificate_ : Certificate

@@ -21,8 +21,8 @@ class ExcessErrorBound:
     #: Difference between the private sample and its population; without privacy it
     #: would be the same.
     sampling: float
-    #: On how many private rows two hypotheses may differ that agree on all public
-    #: points.
+    #: How often two hypotheses that agree on all public points may differ on private
+    #: rows.
     disagreement: float
 
     @property

@@ -33,7 +33,7 @@ from reticent.learners.public.teaching_sets import most_labelings, teaching_size
 
 # Classes whose `minimise` is exact in whole numbers up to 2^52.
 _EXACT = (FiniteClass, Intervals, Rectangles, Stumps, Thresholds)
-# Integer programs take whole costs up to this in all.
+# Integer programs take whole costs up to this total.
 _PROGRAM_ROOM = 1 << 30
 
 

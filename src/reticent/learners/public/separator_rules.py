@@ -37,8 +37,8 @@ _SCALES_THAT_FIT = 64
     "M4-laplace",
     name="labels of public points under Laplace weights",
     statement="a unit moves differences of mistakes by 2, and a labeling wins again if "
-    "its t teaching points gain so much: Lap(2t/eps), t <= m; an oracle off by g needs "
-    "2 + 2g",
+    "its t teaching points gain as much: Lap(2t/eps), t <= m; an oracle off by g "
+    "needs 2 + 2g",
     source="S4 Alg. 4 and Lemma 6; NeelRothWu2019",
     paper="Lap(2m/eps)",
     gives=PureDP,

@@ -50,7 +50,7 @@ class TeacherLabels:
     rows: Ints  # places of the public rows that were answered
     labels: NDArray[Any]  # their private labels
     asked: int  # how many different rows were asked about; settled in advance
-    # What all answers, and the silence about the rest, promise.
+    # What all answers, and the lack of answers to the other rows, promise together.
     certificate: Certificate[Any]
     # The same as zCDP, if every answer is.
     concentrated: Certificate[ZCDP] | None = None

@@ -18,7 +18,8 @@ from reticent.hypotheses import (
     point_matrix,
 )
 
-# Most labelings times labelings times points to compare: a tenth of a second.
+# The largest product of labelings, labelings and points to compare: a tenth of a
+# second.
 _MOST_COMPARED = 1 << 24
 
 

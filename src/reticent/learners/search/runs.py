@@ -101,7 +101,7 @@ class RunTask:
         model = self.candidate(setting, source)
         X, y, units = table.take(train)
         with warnings.catch_warnings():
-            # One more line for every run would tell how many there are.
+            # One more line for every run would reveal how many there are.
             warnings.simplefilter("ignore")
             model.fit(X, y) if units is None else model.fit(X, y, units=units)
         trained = self._promise(model)
@@ -117,7 +117,7 @@ class RunTask:
     def check(self, source: RandomSource) -> None:
         """Refuse settings that the learner refuses, before the first run.
 
-        Otherwise it would depend on how many runs there are whether one is noticed.
+        Otherwise the number of runs would decide whether one is noticed.
         """
         for setting in self.settings:
             check_parameters(self.candidate(setting, source))
@@ -127,7 +127,7 @@ class RunTask:
         model = clone(self.estimator).set_params(**self.public, **setting)
         model.set_params(**self._price(model))
         if "verbose" in model.get_params(deep=False):
-            model.set_params(verbose=False)  # bars would tell how many runs there are
+            model.set_params(verbose=False)  # bars would reveal the number of runs
         if "random_state" in model.get_params() and (
             source.seeded or model.random_state is not None
         ):

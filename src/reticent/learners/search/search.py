@@ -48,9 +48,9 @@ class PrivateSearch(MetaLearner):
         Number of runs on average. The number itself stays secret.
     eta : float or None, default=None
         Shape of the number of runs, see `reticent.mechanisms.Repetitions`: 1 is
-        geometric, 0 logarithmic. None takes 0 for pure budgets, which costs
-        ``2 epsilon`` of a run, and 3 for others, where few runs are rarer and cost
-        little.
+        geometric, 0 logarithmic. None takes 0 for pure budgets, where a search costs
+        twice the epsilon of a run. It takes 3 for others, where that costs little and
+        makes small numbers of runs rarer.
     holdout : float, default=0.2
         Share of the units on which runs are scored.
     bounds : (float, float) or None, default=None

@@ -183,7 +183,7 @@ def public_candidates(
         return ListedCandidates(FiniteProjection(family, nowhere, members))
     raise InvalidParameterError(
         f"{type(family).__name__} has infinitely many hypotheses. Give public points, "
-        "points=..., one candidate for each of whose labelings is kept, or "
+        "points=..., and one candidate is kept for each of their labelings; or "
         "bounds=(low, high) for thresholds and intervals. Never take them from the "
         "data."
     )

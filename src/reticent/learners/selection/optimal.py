@@ -23,7 +23,7 @@ from reticent.errors import InvalidParameterError
 from reticent.learners.selection.optimal_approximate import ApproximatePrivacy
 from reticent.learners.selection.optimal_programs import Privacy, block_rows
 
-# Where the search for an epsilon starts; below, privacy costs nothing worth naming.
+# Where the search for an epsilon starts; below it, the cost of privacy is negligible.
 _LEAST_EPSILON = 1e-5
 # A larger program does not fit in a workstation's memory.
 _MOST_VARIABLES = 2_000_000

@@ -23,7 +23,7 @@ _LEAST_WEIGHT = 1e-3
 def label_weights(
     given: Mapping[Any, float] | str | None, classes: NDArray[Any]
 ) -> Floats | str | None:
-    """Return one positive number per label, in order, or what else was given."""
+    """Return one positive number per label, in order; keep "balanced" and None."""
     if not isinstance(given, Mapping):
         return given
     known = classes.tolist()
@@ -45,7 +45,7 @@ def weighted(rows: UnitRows, rounds: Rounds, weights: Floats | str | None) -> Un
     rows : UnitRows
         The rows. With one score, its target is 1 for the second label.
     rounds : Rounds
-        Who pays for counting labels.
+        The rounds in which units pay for counting labels.
     weights : ndarray, "balanced" or None
         One number per label. "balanced" counts the labels, with noise.
     """

@@ -132,8 +132,8 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
     Give it public facts about the columns and a budget. It divides the rows by single
     columns and by random trees that ask several columns each, all drawn without looking
     at the rows except for a noisy histogram of each numeric column. Then noisy gradient
-    descent learns what each part adds to the score. How deep the trees are and how long
-    the steps follows from the number of units and the budget.
+    descent learns what each part adds to the score. The depth of the trees and the
+    length of the steps follow from the number of units and the budget.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from reticent.mechanisms import noise_source
 class RandomPartitions(TransformerMixin, BaseEstimator):
     r"""Features that say in which part of random partitions a row is.
 
-    Each partition is a tree that asks `depth` questions, the same of all rows: whether
+    Each partition is a tree that asks `depth` questions, the same for all rows: whether
     a random column is above a random cut of its declared range, or its level in a
     random half. In front of a linear model this makes columns interact.
 
@@ -36,7 +36,7 @@ class RandomPartitions(TransformerMixin, BaseEstimator):
     n_trees : int, default=32
         Number of partitions.
     depth : int, default=4
-        Questions of each, at most 12.
+        Number of questions in each partition, at most 12.
     random_state : int, RandomState instance or None, default=None
         Where the partitions come from. They may be public.
 
@@ -77,7 +77,7 @@ class RandomPartitions(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Rows, for the number of their columns.
+            Rows, of which only the number of columns is used.
         y : ignored
             For pipelines.
         """
