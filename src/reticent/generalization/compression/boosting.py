@@ -42,7 +42,7 @@ class BoostingScheme(Scheme):
         The weak learner, any scikit-learn classifier; None is a decision tree of
         depth 2.
     rounds : int, default=10
-        Most rounds.
+        The largest number of rounds.
     examples : int, default=5
         Examples that each weak learner is fitted on.
     weight_bits : int, default=3

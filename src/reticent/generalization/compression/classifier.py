@@ -72,7 +72,7 @@ class CompressionClassifier(ClassifierMixin, BaseEstimator):
         "perceptron", "svm", "boosting" or "subsample". A name stands for the scheme
         with its default parameters, for example ``BoostingScheme()``.
     max_kept : int or None, default=None
-        Most examples to keep, below the scheme's own limit.
+        The largest number of examples to keep, below the scheme's own limit.
     minimise : {"error", "bound"}, default="error"
         Which of the scheme's candidates to take: the one with the fewest mistakes on
         the training data, or the one with the smallest certified error (training error

@@ -177,10 +177,10 @@ class _Pocket:
 
     Every state is tried on a sample. A state is chosen if it makes fewer mistakes there
     than all states before it. If the sample is the whole table, no other state can be
-    better than an earlier one, which is no longer. Otherwise the runners-up are chosen
-    as well. A sample cannot tell states apart that are wrong about less than one row in
-    its size, so a state is also chosen if it was right on a longer run of rows than the
-    sample's size and than every state before it.
+    better than an earlier one, which is never longer. Otherwise the runners-up are
+    chosen as well. A sample cannot tell states apart that are wrong about less than one
+    row in its size, so a state is also chosen if it was right on a longer run of rows
+    than the sample's size and than every state before it.
     """
 
     def __init__(self, data: LabelledRows, source: RandomSource) -> None:

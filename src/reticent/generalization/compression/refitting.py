@@ -83,8 +83,8 @@ class SVMScheme(_RefittingScheme):
         Number of random sets of examples that are tried instead if there are more
         support vectors than may be kept.
     working : int, default=2000
-        Most rows that a machine is fitted on, except for a few of rare classes. So at
-        most this many are kept of a larger table.
+        The largest number of rows that a machine is fitted on, except for a few of rare
+        classes. So at most this many are kept of a larger table.
     rounds : int, default=4
         How often the machine of a larger table is fitted again, on its support vectors
         and new rows.

@@ -45,7 +45,7 @@ class HoldoutDesign:
     certificate: Certificate[Any]
 
     def accuracy(self, beta: float) -> Certificate[AnswerAccuracy]:
-        """Return how far answers may be from the truth, but for probability `beta`."""
+        """Return how far answers may be from the truth, except with chance `beta`."""
         return answers_to_truth(
             self.certificate,
             beta=beta,
@@ -54,7 +54,7 @@ class HoldoutDesign:
         )
 
     def interval(self, answer: HoldoutAnswer, beta: float) -> tuple[float, float]:
-        """Return where the truth of an answer is, but for `beta` over all answers.
+        """Return where the truth of an answer is, except with chance `beta` in total.
 
         Without noise by `truth_interval`; with noise, `accuracy` on both sides.
         """

@@ -58,9 +58,10 @@ class ReusableHoldout(SingleProcessObject):
     y : array-like of shape (n_rows,) or None, default=None
         Labels.
     queries : int, default=1000
-        Most queries in all.
+        The largest number of queries in all.
     overfits : int, default=10
-        Most answers that contradict their guess; the holdout stops after the last.
+        The largest number of answers that contradict their guess; the holdout stops
+        after the last.
     threshold : float or None, default=None
         Distance from the guess that counts as agreement. None is the distance that
         honest guesses rarely reach in this number of queries.
@@ -128,7 +129,7 @@ class ReusableHoldout(SingleProcessObject):
     >>> holdout.query(lambda X, y: (X[:, 0] > 0) == y, guess=0.9).overfit
     True
     >>> print(holdout.accuracy.guarantee)
-    answers within 0.0855189 of the truth but for 0.05
+    answers within 0.0855189 of the truth except with probability 0.05
     """
 
     def __init__(

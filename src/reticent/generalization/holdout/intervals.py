@@ -28,7 +28,7 @@ import math
 from reticent._numbers import down, up
 from reticent._search import last_that_holds
 
-# The relative entropy rounds a few times; this much more is let in.
+# The relative entropy rounds a few times; this much is added for it.
 _DOUBT = 1e-12
 
 
@@ -47,7 +47,7 @@ def weighted_prefixes(queries: int, kinds: int, before: int) -> int:
     Parameters
     ----------
     queries : int
-        Most questions.
+        The largest number of questions.
     kinds : int
         Kinds of values.
     before : int
@@ -60,7 +60,7 @@ def weighted_prefixes(queries: int, kinds: int, before: int) -> int:
 def truth_interval(
     value: float, distance: float, *, n: int, prefixes: int, beta: float
 ) -> tuple[float, float]:
-    """Return where the truth of an answer is, but for probability `beta` in all.
+    """Return where the truth of an answer is, except with chance `beta` in total.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ from reticent.guarantees import Certificate
 from reticent.ledger import Ledger
 
 _STEPS = 2.0**GRID_BITS
-# Most units whose values fit into one answer of a ledger.
+# The largest number of units whose values fit into one answer of a ledger.
 _MOST_KEPT = 150_000
 
 
@@ -60,10 +60,10 @@ class Ladder(SingleProcessObject):
         the parameter-free variant: a submission must be better by one standard error of
         its difference from the leader, and scores are shown to ``1/n``.
     submissions : int, default=1000
-        Most submissions.
+        The largest number of submissions.
     improvements : int or None, default=None
-        Most improvements that are shown. None is as many as there are steps, or 30
-        for the parameter-free variant.
+        The largest number of improvements that are shown. None is as many as there are
+        steps, or 30 for the parameter-free variant.
     units : array-like of shape (n_rows,), default=None
         The independent unit of each row.
     confidence : float, default=0.95
@@ -103,7 +103,7 @@ class Ladder(SingleProcessObject):
     >>> board.submit(np.where(rng.random(4000) < 0.8, y, 1 - y))
     0.8
     >>> print(board.accuracy.guarantee)
-    answers within 0.15372 of the truth but for 0.05
+    answers within 0.15372 of the truth except with probability 0.05
     """
 
     def __init__(

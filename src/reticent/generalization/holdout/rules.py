@@ -42,9 +42,10 @@ THRESHOLDOUT, ROUNDING, LADDER = "R3", "R3-rounding", "R3-ladder"
 
 @dataclass(frozen=True)
 class AnswerAccuracy(Guarantee):
-    """Every reported value is within `error` of the truth, but for `failure`.
+    """Every reported value is within `error` of the truth.
 
-    The truth is the value on the distribution that the data were drawn from.
+    This holds except with probability `failure`. The truth is the value on the
+    distribution that the data were drawn from.
     """
 
     error: float
@@ -53,7 +54,8 @@ class AnswerAccuracy(Guarantee):
 
     def __str__(self) -> str:
         return (
-            f"answers within {self.error:.6g} of the truth but for {self.failure:.6g}"
+            f"answers within {self.error:.6g} of the truth "
+            f"except with probability {self.failure:.6g}"
         )
 
 
@@ -89,17 +91,17 @@ def thresholdout(
     by :math:`\Delta`, at a cost of :math:`\Delta/(2s)`: every comparison that stayed
     below still does. Shift the noise of the one comparison that came out above by
     :math:`2\Delta`, at :math:`2\Delta/(4s)`. The answer itself costs
-    :math:`\Delta/s`. Together :math:`2\Delta/s` a round, `B` rounds, and basic
-    composition covers whatever is asked next. Answers that agree with the guess are
-    free but for the comparison. Noise, thresholds and averages are whole numbers of
-    grid steps, so the shifts are exact.
+    :math:`\Delta/s`. Together that is :math:`2\Delta/s` per round, for `B` rounds, and
+    basic composition covers whatever is asked next. Answers that agree with the guess
+    cost only the comparison. Noise, thresholds and averages are whole numbers of grid
+    steps, so the shifts are exact.
 
     The proof counts draws of the threshold: `B` in all, whoever draws them. Handles
     that share a holdout may each have a threshold of their own.
 
     That an average moves by no more than :math:`1/n` is assumed of queries, and that
     nothing but their values comes out. A row on which a query fails has the value 0,
-    and nobody hears of it, so that a failure is no answer.
+    and nobody learns of it, so that a failure is not an answer.
     """
     n = whole("rule R3", "n", n)
     scale = positive("rule R3", "scale", scale)
@@ -166,7 +168,8 @@ def ladder_transcripts(
     n : int
         Units of the test set.
     submissions, values, improvements : int
-        Most submissions `m`, values `N` of the score, and rises of it.
+        The largest numbers of submissions `m`, of values `N` of the score, and of
+        rises.
     own_metric : bool, default=False
         Whether the metric is code that was handed in, of which something is assumed.
 
@@ -256,10 +259,10 @@ def answers_to_truth(
     beta : float
         Failure probability for all answers together.
     threshold : float, default=0.0
-        Distance from a guess that is let pass; for a leaderboard, how much better than
-        the score shown a submission has to be.
+        Distance up to which a guess passes; for a leaderboard, how much better than the
+        score shown a submission has to be.
     queries : int, default=1
-        Most queries to a noisy holdout.
+        The largest number of queries to a noisy holdout.
 
     Guarantee
     ---------

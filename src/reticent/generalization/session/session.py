@@ -257,7 +257,7 @@ class AdaptiveSession(SessionCore):
         function : callable
             ``function(X, y)`` returns positions of rows, at least one, in any order.
         at_most : int
-            Most rows that may be returned. This number is paid for.
+            The largest number of rows that may be returned. This number is paid for.
         """
         at_most = whole("keep", "at_most", at_most)
         rows = self._table.n_rows
