@@ -253,7 +253,7 @@ def test_a_budget_that_shrinks_steadily_has_a_foreseeable_end(history):
     balance = ledger.balance(dataset_account("clinic"))
     told = views.lasts(balance, activity, now=end)
     # 36 of 100 in 144 hours leave 64 for 256 hours, nearly eleven days.
-    assert told == "lasts about 11 days at the pace of the last days"
+    assert told == "lasts about 11 days at the pace of the last few days"
     later = views.lasts(balance, activity, now=end + 30 * 24 * HOUR)
     assert later == "nothing was spent in 7 days"
     ledger.set_cap(dataset_account("clinic"), Cap.basic(epsilon=36.0))

@@ -171,8 +171,8 @@ def test_errors_reach_the_client_as_text(clinic, client):
     with pytest.raises(triton.InferenceServerException) as refusal:
         client.infer("nothing", rows([1.0], binary=True), headers=headers(clinic))
     assert str(refusal.value) == (
-        "[404] there is no such model, or not in this version, for this key; GET "
-        "/v1/models lists those that there are."
+        "[404] this key has no such model, or not in this version; GET /v1/models "
+        "lists its models."
     )
     with pytest.raises(triton.InferenceServerException, match=r"\[401\]"):
         client.infer("triage", rows([1.0], binary=True))

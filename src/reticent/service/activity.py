@@ -60,7 +60,7 @@ class Activity:
     ) -> dict[tuple[str, str], list[int]]:
         """Return the answers charged in each step, by client and certificate.
 
-        `client` leaves the others out.
+        With `client`, all others are left out.
         """
         wanted = list(starts)
         with self._lock:

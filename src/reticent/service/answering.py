@@ -19,7 +19,7 @@ class Answering:
     Parameters
     ----------
     ledger : Ledger
-        Who has spent what.
+        The ledger that is charged.
     metrics : Metrics
         Counts answers.
     """

@@ -57,6 +57,6 @@ async def _watch(ledger: Ledger, metrics: Metrics, seconds: float) -> None:
         try:
             await asyncio.to_thread(show_budgets, ledger, metrics)
         except ReticentError:
-            # Answers have the same trouble and say so; a gauge only stands still.
-            log.warning("gauges stand still", extra={"fields": {}})
+            # Answers fail for the same reason and say so; a gauge just keeps its value.
+            log.warning("gauges are not updated", extra={"fields": {}})
         await asyncio.sleep(seconds)

@@ -66,4 +66,4 @@ def shared_listener(config: uvicorn.Config) -> socket.socket:
     if sys.platform == "linux":  # others share addresses, but not evenly
         with contextlib.suppress(OSError):
             return SharedAddress.hold(config.host, config.port)
-    return config.bind_socket()  # if it cannot be had, this says so and ends
+    return config.bind_socket()  # if it is taken, this says so and ends

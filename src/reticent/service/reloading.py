@@ -42,8 +42,8 @@ class Reloading:
     ---------
     A model is served only after every check that it would pass at a start: signature,
     hashes, certificate, budget, paid release. One that fails is refused with a line in
-    the log, and what was served under its name is served on. A request is answered and
-    charged by the model that it found when it came.
+    the log, and what was served under its name stays in service. A request is answered
+    and charged by the model that it found when it came.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Reloading:
                 await asyncio.to_thread(self.look)
             except Exception as error:  # noqa: BLE001 - the next look may succeed
                 fields = {"error": type(error).__name__}
-                log.warning("models were not looked for", extra={"fields": fields})
+                log.warning("models could not be checked", extra={"fields": fields})
 
     def look(self) -> list[str]:
         """Look once; return the names of models that changed."""

@@ -40,7 +40,7 @@ def application(config: str | os.PathLike[str] | None = None, **given: Any) -> F
     config : path or None, default=None
         The settings file, unless ``RETICENT_CONFIG`` names it; see `Settings.load`.
     **given
-        Settings that go before file and environment.
+        Settings that override file and environment.
     """
     configure_logging()
     # A product of a few rows with the models is over before a second thread of the
@@ -67,7 +67,7 @@ def serve(config: str | os.PathLike[str] | None = None, **given: Any) -> None:
     config : path or None, default=None
         The settings file, unless ``RETICENT_CONFIG`` names it; see `Settings.load`.
     **given
-        Settings that go before file and environment.
+        Settings that override file and environment.
     """
     settings = Settings.load(config, **given)
     if settings.workers > 1:
@@ -109,7 +109,7 @@ def run(
     on_death : callable
         Called with the reason when a worker has to be replaced.
     **settings
-        Of uvicorn.
+        Settings of uvicorn.
     """
     _allow_connections()
     given = {
@@ -123,7 +123,7 @@ def run(
     if workers == 1:
         uvicorn.run(factory, **given)
         return
-    # Where the supervisor is killed, its workers must not go on alone.
+    # If the supervisor is killed, its workers must not continue alone.
     made = partial(_in_worker, factory, os.getpid())
     config = uvicorn.Config(made, workers=workers, **given)
     Workers(config, [shared_listener(config)], on_death).run()
@@ -191,7 +191,7 @@ def _lives(process: int) -> bool:
 def _shared_metrics(settings: Settings) -> Iterator[Callable[[str], None]]:
     """Add up the counters of several workers on one listener, in this process.
 
-    Gives what counts the death of a worker.
+    Yields a function that counts the death of a worker.
     """
     if settings.workers == 1 or settings.metrics_port is None:
         yield lambda reason: None

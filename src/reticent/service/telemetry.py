@@ -18,7 +18,7 @@ log = logging.getLogger("reticent.service")
 
 
 class RequestRecord(logging.LogRecord):
-    """The record of one request, made for each of them: with what is shown, no more.
+    """The record of one request: it holds what is shown, and no more.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class RequestRecord(logging.LogRecord):
 
 
 class JSONLines(logging.Formatter):
-    """One JSON object a line; an exception is shown as its type, without message."""
+    """One JSON object per line; an exception is shown as its type, without message."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -74,7 +74,7 @@ class Workers(Multiprocess):
             self.processes[place].start()
 
     def _reason(self, process: Process) -> str | None:
-        """Return why a worker must be replaced, None if it need not be."""
+        """Return why a worker must be replaced; None if there is no reason."""
         if not process.process.is_alive():
             return "ended"
         now = time.monotonic()

@@ -46,7 +46,7 @@ def read_batch(schema: Schema, text: str, most: int) -> Batch:
     text : str
         The file.
     most : int
-        Most rows.
+        The largest number of rows.
     """
     first = text.lstrip("\ufeff").partition("\n")[0]
     separator = max(_SEPARATORS, key=first.count)
@@ -67,14 +67,12 @@ def read_batch(schema: Schema, text: str, most: int) -> Batch:
     wanted = schema.sources if set(schema.sources) <= set(header) else schema.columns
     absent = [name for name in wanted if header.count(name) != 1]
     if absent:
-        raise _wrong(f"the header must have each column once; {absent[0]!r} is not so.")
+        raise _wrong(f"the header must name {absent[0]!r} exactly once.")
     if not 0 < len(lines) <= most:
         raise _wrong(f"the file must have 1 to {most} rows.")
     for place, line in enumerate(lines):
         if len(line) != len(header):
-            raise _wrong(
-                f"row {place + 1} has another number of cells than the header."
-            )
+            raise _wrong(f"row {place + 1} has not as many cells as the header.")
     places = {name: header.index(name) for name in wanted}
     rows = [
         {name: _cell(schema, name, line[at], place) for name, at in places.items()}
@@ -85,7 +83,7 @@ def read_batch(schema: Schema, text: str, most: int) -> Batch:
 
 
 def write_batch(batch: Batch, answers: dict[str, list[str]]) -> str:
-    """Return CSV with further columns behind those that were given."""
+    """Return CSV with further columns after those that were given."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([_safe(name) for name in batch.header] + list(answers))
@@ -95,12 +93,12 @@ def write_batch(batch: Batch, answers: dict[str, list[str]]) -> str:
 
 
 def _safe(cell: str) -> str:
-    """Keep spreadsheets from taking a cell for a formula."""
+    """Keep spreadsheets from reading a cell as a formula."""
     return f"'{cell}" if cell[:1] in {"=", "@", "\t", "\r"} else cell
 
 
 def _cell(schema: Schema, name: str, text: str, place: int) -> Any:
-    """Return a cell as `Schema.rows` takes it; it says what is wrong with it."""
+    """Return a cell as `Schema.rows` takes it, or say what is wrong with it."""
     spec, text = schema.columns.get(name), text.strip()
     if not text:
         return None

@@ -66,7 +66,7 @@ class Dashboard:
         return HTMLResponse(template.render(shown), status)
 
     async def who(self, request: Request) -> tuple[Session, KeyRecord] | None:
-        """Return the login of a request and its key, if both still hold."""
+        """Return the login of a request and its key, if both are still valid."""
         session = self.sessions.read(request)
         if session is None:
             return None

@@ -47,7 +47,7 @@ def _short(text: str) -> str:
 
 
 def pair(epsilon: float, delta: float = 0.0) -> str:
-    """Write epsilon and delta, as everywhere."""
+    """Write epsilon and delta, in the same way everywhere."""
     if not delta:
         return f"ε = {loss_number(epsilon)}"
     return f"ε = {loss_number(epsilon)}, δ = {loss_number(delta)}"

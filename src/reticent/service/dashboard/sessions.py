@@ -72,7 +72,7 @@ class Sessions:
         self._clock = clock
 
     def open(self, key_id: str, seal: str, response: Response) -> None:
-        """Log a key in whose record has this seal."""
+        """Log in the key whose record has this seal."""
         until = int(self._clock()) + self._seconds
         facts = json.dumps([key_id, seal, until, _bits.bytes(16).hex()]).encode()
         value = base64.urlsafe_b64encode(facts).decode() + "." + self._mac("c", facts)
@@ -93,7 +93,7 @@ class Sessions:
         )
 
     def read(self, request: Request) -> Session | None:
-        """Return the login of a request, if its cookie is ours and still holds."""
+        """Return the login of a request, if its cookie is ours and still valid."""
         encoded, dot, mac = request.cookies.get(COOKIE, "").partition(".")
         try:
             facts = base64.urlsafe_b64decode(encoded.encode("ascii"))

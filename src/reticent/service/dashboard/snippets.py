@@ -24,7 +24,7 @@ def example_row(schema: Schema) -> dict[str, Any]:
 def snippets(
     model: ServedModel, address: str, row: dict[str, Any] | None
 ) -> dict[str, str]:
-    """Return how to ask for a row by curl, by our client and by httpx.
+    """Return how to ask for a row with curl, with our client and with httpx.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ def bar(balance: Balance, activity: Activity | None = None) -> dict[str, Any]:
 
 
 def lasts(balance: Balance, activity: Activity, now: int | None = None) -> str:
-    """Estimate when an account runs out, at the pace of the last days."""
+    """Estimate when an account runs out, at the pace of the last few days."""
     share, kind = balance.share
     if share >= 1:
         return "nothing is left"
@@ -80,11 +80,11 @@ def lasts(balance: Balance, activity: Activity, now: int | None = None) -> str:
     span = f"about {left / 24:.0f} days"
     if left < 48:
         span = "less than two hours" if left < 2 else f"about {left:.0f} hours"
-    return f"lasts {span} at the pace of the last days"
+    return f"lasts {span} at the pace of the last few days"
 
 
 def _share(balance: Balance, kind: str, costs: list[Spend]) -> float:
-    """Return which share of a cap some charges were."""
+    """Return what share of a cap some charges took."""
     limit = getattr(balance.cap.limits, kind)
     return sum(getattr(cost, kind) for cost in costs) / limit if limit else 0.0
 

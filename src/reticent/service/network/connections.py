@@ -1,8 +1,8 @@
-"""Connections: what a client may send, how fast, and who gives way when many come.
+"""Connections: what a client may send, how fast, and which are closed first.
 
 The protocol that uvicorn runs for each connection. Every byte from the network passes
-here first: lines, headers and bodies are bounded, senders have deadlines, and nothing
-of a body is read on before the application asks for it.
+here first: lines, headers and bodies are bounded, senders have deadlines, and no more
+of a body is read before the application asks for it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._addresses: dict[str, Any] = {}
         self._current: Exchange | None = None
-        self._unstarted: Exchange | None = None  # the current one, not yet begun with
+        self._unstarted: Exchange | None = None  # the current one, not yet begun
         self._waiting: deque[Exchange] = deque()
         self._receiving: Exchange | None = None  # whose body is under way
         self._deadline = self.loop.time() + self.limits.head_seconds
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
         self._begin()
 
     def _begin(self) -> None:
-        """Forget the request before: another one begins."""
+        """Forget the previous request: another one begins."""
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._head_size = self._fed = 0
@@ -193,7 +193,7 @@ class Connection(asyncio.Protocol):
             self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; those behind a body are dropped."""
+        """Take a header; those after a body are dropped."""
         if not self._in_head:
             return
         self._head_size += len(name) + len(value) + 4
@@ -260,7 +260,7 @@ class Connection(asyncio.Protocol):
             self._watch.welcome(self)
 
     def pause_reading(self) -> None:
-        """Leave what comes to the network."""
+        """Stop reading; what arrives waits in the network."""
         if not self._paused and not self.transport.is_closing():
             self._paused = True
             self.transport.pause_reading()
@@ -283,7 +283,7 @@ class Connection(asyncio.Protocol):
             await asyncio.shield(self._drained)
 
     def answered(self, exchange: Exchange) -> None:
-        """Go on to the next request once this one is sent and read to its end."""
+        """Continue with the next request once this one is answered and fully read."""
         self.server_state.total_requests += 1
         if self._receiving is exchange:
             exchange.body = bytearray()

@@ -23,7 +23,7 @@ _LINES = {
     for status in http.HTTPStatus
 }
 _REFUSALS = {
-    400: ("bad_request", "this is not HTTP/1.1 as it is spoken here."),
+    400: ("bad_request", "this is not HTTP/1.1 as this server reads it."),
     408: ("too_slow", "the request did not arrive in time. Send it faster."),
     414: ("too_large", "the address is too long. Shorten it."),
     431: ("too_large", "the headers are too large or too many. Send fewer."),
@@ -31,7 +31,7 @@ _REFUSALS = {
 
 
 def refusal(status: int) -> bytes:
-    """Return the whole response to something that is no request."""
+    """Return the whole response to something that is not a request."""
     code, message = _REFUSALS[status]
     body = body_of(ProblemError(status, code, message), "")
     return (
@@ -74,7 +74,7 @@ class Exchange:
     # ----- called by the connection -------------------------------------------
 
     def take(self, body: bytes) -> None:
-        """Keep a part of the body, unless nobody wants it any more."""
+        """Keep a part of the body, unless it is no longer wanted."""
         self.size += len(body)
         if not self.finished:
             self.body += body

@@ -1,11 +1,11 @@
-"""Deadlines of all connections of a server, and who gives way when many come."""
+"""Deadlines of all connections of a server, and which are closed first."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Protocol
 
-# How often deadlines are looked at, in seconds.
+# How often deadlines are checked, in seconds.
 _SWEEP = 1.0
 
 
@@ -33,7 +33,7 @@ class Watch:
     loop : event loop
         On which the connections are served.
     most : int
-        Most connections on which nobody has shown a key.
+        The largest number of connections on which nobody has shown a key.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
@@ -44,7 +44,7 @@ class Watch:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, connection: Watched) -> None:
-        """Watch a new connection; the oldest stranger may have to go."""
+        """Watch a new connection; the oldest one without a key may be closed for it."""
         self._open.add(connection)
         self._strangers[connection] = None
         if len(self._strangers) > self._most:

@@ -1,4 +1,4 @@
-"""Who is asking, and may they."""
+"""Who is asking, and what they may do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST_KEY = 256
 
 
 class _Recent:
-    """Keys seen lately, each until its time is over; the oldest give way."""
+    """Keys seen lately, each until its time is over; the oldest are dropped first."""
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
         self._seconds, self._clock = seconds, clock
@@ -57,7 +57,7 @@ class Access:
     limit : RateLimit
         Requests a client may send.
     clock : callable
-        Seconds that only grow.
+        Returns seconds; it never goes back.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Access:
         return hashlib.blake2b(key.encode("ascii"), key=self._hidden).digest()
 
     def model(self, record: KeyRecord, name: str) -> ServedModel:
-        """Return a model that the key is for; others are not there for it."""
+        """Return a model that the key is for; for this key, others do not exist."""
         found = self._registry.models.get(name)
         if found is None or not record.may_ask(name):
             raise unknown_model()
@@ -180,8 +180,8 @@ def unknown_model() -> ProblemError:
     return ProblemError(
         404,
         "unknown_model",
-        "there is no such model, or not in this version, for this key; GET /v1/models "
-        "lists those that there are.",
+        "this key has no such model, or not in this version; GET /v1/models lists "
+        "its models.",
     )
 
 

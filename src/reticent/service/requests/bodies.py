@@ -38,7 +38,7 @@ async def read_body(
 
 
 def check_length(headers: Iterable[tuple[bytes, bytes]], most: int) -> None:
-    """Refuse a body that says that it is too long, or that is compressed."""
+    """Refuse a body whose headers say that it is too long or compressed."""
     for name, value in headers:
         if name == b"content-length":
             if not value.isdigit() or len(value) > 18 or int(value) > most:
@@ -91,7 +91,7 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def json_value(body: bytes) -> Any:
-    """Return what JSON says; no NaN, no key twice, no text in another encoding.
+    """Return the value of JSON; refuse NaN, keys that occur twice, and other encodings.
 
     A compiled reader does the work. It keeps the last of two equal keys, so its result
     is taken only if it has as many keys as the text has colons. A text with a colon in

@@ -44,11 +44,11 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"
 _HEALTH = ("/v2/health/live", "/v2/health/ready")
 _KEYED = ("/v1/", "/v2/models/")
 _ADMIN = "/v1/admin/"
-# Everybody at the dashboard, as a client; no client has such a name.
+# All users of the dashboard count as one client; no client has such a name.
 _PAGES = "(dashboard)"
 # Where pages send files to.
 _UPLOADS = "/batch"
-#: Bytes that a body may have that is neither rows nor tensors.
+#: The largest size in bytes of a body that is neither rows nor tensors.
 SMALL_BODY = 64 * 1024
 # The same for somebody without a key: the form that a key is entered into.
 _STRANGERS_BODY = 4096
@@ -86,7 +86,7 @@ class _Sender:
 
 
 class Envelope:
-    """Outermost layer of the application: nothing is read of a request before it.
+    """Outermost layer of the application: it sees a request before anything else does.
 
     A request with a key is recognised by its headers alone. Then it gets a slot, and
     only then is its body read. Requests without a key, which concern pages and logins,
@@ -107,7 +107,7 @@ class Envelope:
     signed_in : callable
         Says of a request's scope whether it carries a login of the dashboard.
     upload : int
-        Bytes that a file may have that is uploaded on a page.
+        The largest size in bytes of a file that is uploaded on a page.
     """
 
     def __init__(

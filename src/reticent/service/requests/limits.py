@@ -20,7 +20,7 @@ class RateLimit:
     burst : int
         Tokens that a bucket holds.
     clock : callable
-        Seconds that only grow.
+        Returns seconds; it never goes back.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Gate:
     Parameters
     ----------
     most : int
-        Most requests at a time of callers who have shown a key.
+        The largest number of requests at a time of callers who have shown a key.
     """
 
     def __init__(self, most: int) -> None:

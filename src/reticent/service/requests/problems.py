@@ -48,7 +48,7 @@ _PHRASES = {
     413: ("too_large", "the request is too large."),
     415: (
         "unsupported_media_type",
-        "this content type or encoding is not taken; send it as it is (identity).",
+        "this content type or encoding is not accepted; send it uncompressed.",
     ),
     500: ("internal", "something went wrong; the request id finds it in the log."),
 }
@@ -177,7 +177,7 @@ def _speaks_inference(scope: Mapping[str, Any]) -> bool:
 
 
 def _reads_pages(request: Request) -> bool:
-    """Say whether somebody looks at this with a browser, outside of the API."""
+    """Say whether this is for a browser, outside the API."""
     wants = "text/html" in request.headers.get("accept", "")
     return wants and request.url.path.split("/", 2)[1] not in {"v1", "v2"}
 
@@ -281,7 +281,7 @@ def _field(found: Any) -> dict[str, str]:
 _BUDGET = "must have an epsilon above 0, a delta from 0 to below 1, and no more slack"
 # What our own checks of a field ask for.
 _NEEDED = {
-    "client": "must be 1 to 64 letters, digits or ._-, and begin with no sign",
+    "client": "must be 1 to 64 letters, digits or ._-, a letter or digit first",
     "budget": _BUDGET,
     "body": _BUDGET,
 }

@@ -84,7 +84,7 @@ def make_key(
         raise ProblemError(
             422,
             "unknown_model",
-            f"{len(unknown)} of the models are not served here. Served are "
+            f"{len(unknown)} of the models are not served here. The served ones are "
             f"{', '.join(sorted(service.registry.models)[:_MOST_NAMED])}.",
         )
     role = Role(body.role)

@@ -266,7 +266,11 @@ class NewKey(_Document):
     ] = None
     days: Annotated[
         int | None,
-        Field(ge=1, le=36_500, description="How long it holds; null for no limit."),
+        Field(
+            ge=1,
+            le=36_500,
+            description="Days it is valid; null for no limit.",
+        ),
     ] = None
 
 

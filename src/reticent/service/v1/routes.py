@@ -57,7 +57,7 @@ CONFLICT: dict[int | str, dict[str, Any]] = {
         "The idempotency key was used for something else, or was charged for an answer "
         "that was lost."
     ),
-    415: problem("The content encoding is not taken."),
+    415: problem("The content encoding is not accepted."),
 }
 
 
@@ -188,7 +188,7 @@ def answers_left(
 
 
 def certificate_of(service: Service, record: KeyRecord, wanted: str) -> dict[str, Any]:
-    """Return a certificate on which a model of the key rests."""
+    """Return a certificate of a model that the key is for."""
     found = service.registry.certificates().get(wanted)
     if found is None or not any(record.may_ask(name) for name in found[1]):
         raise plain(

@@ -337,7 +337,7 @@ def _evidence(model: ServedModel, answered: PaidAnswers) -> list[dict[str, Any]]
 
 
 def _parameters(model: ServedModel, answered: PaidAnswers) -> dict[str, Any]:
-    """Return what the answers cost; the protocol knows no null."""
+    """Return what the answers cost; the protocol has no null."""
     facts = {
         "certificate_id": model.certificate.id,
         "charged_answers": answered.paid,

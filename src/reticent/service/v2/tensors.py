@@ -58,7 +58,7 @@ def read_request(
     Parameters
     ----------
     body : bytes
-        JSON, with raw tensors behind it if `json_length` is given.
+        JSON, with raw tensors after it if `json_length` is given.
     json_length : str or None
         The value of the header that says how long the JSON is.
     schema : Schema
@@ -66,7 +66,7 @@ def read_request(
     label : str
         The name of the only output.
     most : int
-        Most rows.
+        The largest number of rows.
     """
     text, raw = _split(body, json_length)
     data = json_object(text)
@@ -150,10 +150,10 @@ def _n_rows(where: str, shape: Any) -> int:
 def _cells(
     where: str, tensor: Mapping[str, Any], n_rows: int, raw: bytes
 ) -> tuple[list[Any], bytes]:
-    """Return the cells of a tensor, and the raw bytes behind it."""
+    """Return the cells of a tensor, and the raw bytes after it."""
     datatype = tensor.get("datatype")
     if not (isinstance(datatype, str) and (datatype in _RAW or datatype == "BYTES")):
-        raise _wrong(f"{where}.datatype is not one that is taken here.")
+        raise _wrong(f"{where}.datatype is not supported.")
     parameters = tensor.get("parameters", {})
     size = (
         parameters.get("binary_data_size") if isinstance(parameters, Mapping) else None
@@ -168,7 +168,7 @@ def _cells(
     mine, rest = raw[:size], raw[size:]
     found = _texts(mine) if datatype == "BYTES" else _numbers(mine, datatype)
     if found is None or len(found) != n_rows:
-        raise _wrong(f"{where} has another number of raw values than its shape says.")
+        raise _wrong(f"{where} must have as many raw values as its shape says.")
     return found, rest
 
 
@@ -187,7 +187,7 @@ def _typed(where: str, cells: list[Any], datatype: str) -> list[Any]:
     )
     for cell in cells:
         if cell is not None and type(cell) not in allowed:
-            raise _wrong(f"{where}.data has values that are no {datatype}.")
+            raise _wrong(f"{where}.data has values that are not {datatype}.")
     return cells
 
 
@@ -202,7 +202,7 @@ def _numbers(raw: bytes, datatype: str) -> list[Any] | None:
 
 
 def _texts(raw: bytes) -> list[Any] | None:
-    """Read texts, each behind its length in four bytes."""
+    """Read texts, each preceded by its length in four bytes."""
     cells, place = [], 0
     while place < len(raw):
         length = int.from_bytes(raw[place : place + 4], "little")
