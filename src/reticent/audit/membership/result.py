@@ -24,8 +24,8 @@ class AttackPoint:
     #: Estimate, lower and upper end of the exact interval.
     false_positive_rate: tuple[float, float, float]
     true_positive_rate: tuple[float, float, float]
-    #: Most true positives that the certificate allows at the upper end of the false
-    #: positive rate; None if there is no certificate.
+    #: The largest number of true positives that the certificate allows at the upper end
+    #: of the false positive rate; None if there is no certificate.
     allowed: float | None
 
     @property

@@ -262,7 +262,7 @@ def sampling_check(
     power = (
         ""
         if notices is None
-        else f" Had they revealed {notices:g} times as much, it would show."
+        else f" Had they revealed {notices:g} times as much, it would have shown."
     )
     return Check(
         "sampling",

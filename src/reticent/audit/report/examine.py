@@ -47,7 +47,7 @@ from reticent.storage import (
 
 _SIGNED = "Is this the model that its owner signed?"
 _WHOLE = "Are all its files the ones that were stored?"
-# Most questions about real records whose votes are checked.
+# The largest number of questions about real records whose votes are checked.
 _MOST_ROWS = 2000
 
 

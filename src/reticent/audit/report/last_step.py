@@ -19,7 +19,7 @@ from reticent.guarantees import Guarantee, PureDP
 from reticent.mechanisms import SystemSource, average_vote
 from reticent.prediction import SumNoise, VoteRule
 
-# Most neighbouring divisions of the votes that are compared.
+# The largest number of neighbouring divisions of the votes that are compared.
 _MOST_PAIRS = 20_000
 # Laws as floats are good to about 1e-12; a pair this close to the promise is decided
 # in interval arithmetic.
@@ -208,7 +208,7 @@ class SumStep:
 def last_step(kind: str, parameters: Mapping[str, Any]) -> VoteStep | SumStep | None:
     """Return how a stored model turns votes or sums into answers.
 
-    None for models that were released as a whole: they draw nothing any more.
+    None for models that were released as a whole: they no longer draw anything.
     """
     if kind == "voting":
         vote = VoteRule(parameters["rule"], parameters["parameter"])

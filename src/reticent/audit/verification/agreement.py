@@ -83,7 +83,8 @@ class AnswerCheck:
                 return
             if listener.laws[0].tobytes() != np.ascontiguousarray(logs).tobytes():
                 raise CannotJudgeError(
-                    "cannot judge: predict draws from another law than response states."
+                    "cannot judge: predict does not draw from the law that response "
+                    "states."
                 )
             if self._said.setdefault(label, said) != said:
                 raise CannotJudgeError(

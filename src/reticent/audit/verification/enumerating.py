@@ -152,7 +152,7 @@ def exact_law(
         Runs the program once and returns what it releases, something hashable. All its
         randomness must come from a `SystemSource`, through `reticent.mechanisms`.
     most : int, default=200000
-        Most combinations of draws that are enumerated.
+        The largest number of combinations of draws that are enumerated.
     noiseless : bool, default=False
         Leave out noise on numbers. Only for a part of a release that noise does not
         influence, such as a selection before it.

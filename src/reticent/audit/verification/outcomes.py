@@ -12,7 +12,7 @@ import numpy as np
 
 from reticent.errors import CannotJudgeError
 
-# Most nested levels of an outcome.
+# The largest number of nested levels of an outcome.
 _DEEPEST = 60
 _NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType)
 

@@ -127,7 +127,7 @@ def _shape(draw: PendingDraw) -> tuple[Any, ...]:
         labels, p, *_ = draw.arguments
         return draw.kind, np.shape(labels), p
     if draw.kind == "bernoulli":
-        # A coin's chance is no declared value, so it must not move at all.
+        # A coin's chance is not a declared value, so it must not move at all.
         low, high, *_ = draw.arguments
         return draw.kind, low.tolist(), high.tolist()
     if draw.kind == "candidate":
@@ -158,8 +158,8 @@ def replay(
         it is not compared, up to the next subset: for methods whose certificate covers
         that case separately (P5 to P7).
     moves : dict, default=None
-        By mechanism, how far its values may move, if the caller measures them in
-        another unit than the mechanism.
+        By mechanism, how far its values may move, if the caller does not measure them
+        in the mechanism's unit.
 
     Returns
     -------
