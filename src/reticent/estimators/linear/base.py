@@ -56,8 +56,8 @@ class LinearExamples:
 class LinearModel(BaseEstimator):
     """A linear model of labels or of numbers."""
 
-    # Constraints of parameters that a subclass does not have are not looked at. The
-    # loss is checked where it is looked up.
+    # Constraints of parameters that a subclass does not have are ignored. The loss is
+    # checked where it is looked up.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "epsilon": [POSITIVE],
         "delta": [Interval(Real, 0, 1, closed="left")],
@@ -108,7 +108,7 @@ class LinearModel(BaseEstimator):
 
 
 class LinearClassifier(ClassifierMixin, LinearModel):
-    """A linear model of public labels, two of them if a subclass does not say more."""
+    """A linear model of public labels: two of them, unless a subclass takes more."""
 
     _multi_class: ClassVar[bool] = False
 

@@ -42,8 +42,8 @@ def rows_in_ball(X: Floats, norm_bound: Any, fit_intercept: Any) -> Floats:
     inside = 1 - 4 * (d + 16) * ROUND_OFF
     for start in range(0, n_rows, CACHED_ROWS):
         some = X[start : start + CACHED_ROWS]
-        # By way of the largest entry, so that no square overflows; a row beyond all
-        # bounds still has a direction.
+        # Divided by the largest entry first, so that no square overflows; a row beyond
+        # all bounds still has a direction.
         largest = np.abs(some).max(axis=1, keepdims=True)
         shape = some / np.where(largest > 0, largest, 1.0)
         norms = np.sqrt(np.einsum("ij,ij->i", shape, shape))[:, None]

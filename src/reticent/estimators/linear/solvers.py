@@ -95,7 +95,7 @@ def minimise_risk(
 
 
 def _newton(risk: Risk, w: Floats, target: float) -> tuple[Floats, float]:
-    """Go on until `normal_distance` is at most `target` or no step helps."""
+    """Iterate until `normal_distance` is at most `target` or no step helps."""
     radius = risk.problem.radius
     for _ in range(_MOST_STEPS):
         gradient = risk.gradient(w)
@@ -114,8 +114,8 @@ def _newton(risk: Risk, w: Floats, target: float) -> tuple[Floats, float]:
 def _first_guess(risk: Risk) -> Floats:
     """Return a start near the minimum: that of a few of the rows, if there are many.
 
-    What is promised depends on where the solver ends, not on where it starts; but
-    most steps are taken far from the end, where few rows show the way.
+    What is promised depends on where the solver ends, not on where it starts; but most
+    steps are taken far from the end, where a few rows are enough.
     """
     n_rows, n_columns = risk.rows.shape
     some = slice(None, None, _FEW)

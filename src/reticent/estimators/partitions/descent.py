@@ -138,7 +138,7 @@ def fit_prior(
     plan : PartitionPlan
         What is learned.
     rounds : Rounds
-        Whose noise is added, and who pays.
+        The rounds in which noise is added and units pay.
     logistic : bool
         Whether targets are labels.
     share : float
@@ -196,9 +196,9 @@ def _squares(whole: Floats, norms: Floats, rows: UnitRows) -> Floats:
     Parameters
     ----------
     whole : ndarray of shape (n_scores, n_rows)
-        By what the features of each row are multiplied.
+        The factors by which the features of each row are multiplied.
     norms : ndarray of shape (n_rows,)
-        The norms of the features of rows, not below the true ones.
+        The norms of the features of rows, or upper bounds on them.
     rows : UnitRows
         The rows.
     """

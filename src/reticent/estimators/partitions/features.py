@@ -44,7 +44,7 @@ class PartFeatures:
 
     @cached_property
     def square(self) -> int:
-        """A bound on the square norm of any row's features, and a public one."""
+        """A public bound on the squared norm of any row's features."""
         single = sum(int((each * each).sum(axis=1).max()) for each in self.maps)
         return single + self.tree**2 * (len(self.partitions) - len(self.maps))
 
@@ -63,7 +63,7 @@ class PartFeatures:
 
     @property
     def squares(self) -> Floats:
-        """The square norm of the features of each part."""
+        """The squared norm of the features of each part."""
         own = [(each * each).sum(axis=1) for each in self.maps]
         n_parts = self.partitions.n_parts[len(self.maps) :].sum()
         trees = np.full(n_parts, self.tree**2)
@@ -104,7 +104,7 @@ def part_features(
     columns, shares
         The columns, and how rows are spread over them.
     singles, trees : Partitions
-        Of each column by itself, and of several columns.
+        Partitions by single columns, and by several columns.
     linear, bins : float
         The shares of what is linear in a column and of its bins; trees have the rest.
     """

@@ -26,7 +26,7 @@ RELATIONS = ("replace-one", "zero-out")
 
 @dataclass(frozen=True)
 class RoundBudget:
-    """What one unit may spend in all, and what a contribution costs."""
+    """What one unit may spend in total, and what a contribution costs."""
 
     mu: float  #: the whole transcript is `mu`-Gaussian DP
     #: "replace-one", or "zero-out": a unit contributes nothing.
@@ -53,7 +53,7 @@ class RoundBudget:
         return square / 2 if self.relation == "replace-one" else square
 
     def weight(self, acute: bool) -> int:
-        """Return the price of a square norm of one, for this kind of round.
+        """Return the price of a squared norm of one, for this kind of round.
 
         Parameters
         ----------
@@ -63,7 +63,7 @@ class RoundBudget:
         return 2 if self.relation == "replace-one" and not acute else 1
 
     def scale(self, norm: float, *, share: float, times: float, acute: bool) -> float:
-        """Return noise by which `times` contributions of this norm cost a share.
+        """Return a noise scale: `times` contributions of this norm then cost a share.
 
         Rounded up to a multiple of 2^-10, so that it is short to write down.
         """
@@ -117,7 +117,7 @@ class Rounds:
         *,
         acute: bool,
     ) -> NDArray[np.bool_]:
-        """Charge units for contributions of these square norms; say who may speak."""
+        """Charge units for contributions of these squared norms; return who can pay."""
         price = self.account.price(scale, self.budget.weight(acute))
         return self.account.admit(units, squares, price)
 

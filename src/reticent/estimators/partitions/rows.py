@@ -28,8 +28,8 @@ class UnitRows:
     starts : ndarray of int
         The first row of each unit, and the number of rows.
     weights : ndarray of shape (n_rows,), optional
-        By what each row's slope is multiplied, from 0 to 1: a function of the row and
-        of released numbers. None is one for all.
+        The factor of each row's slope, from 0 to 1: a function of the row and of
+        released numbers. None is one for all.
     """
 
     codes: Codes
@@ -57,7 +57,7 @@ class UnitRows:
         n_units: int,
         source: RandomSource,
     ) -> UnitRows:
-        """Sort rows by unit, units in random order: some of them are then like all.
+        """Sort rows by unit, units in random order, so that any part is like the whole.
 
         Parameters
         ----------

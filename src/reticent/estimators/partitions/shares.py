@@ -64,7 +64,7 @@ def noisy_label_shares(rows: UnitRows, rounds: Rounds, *, share: float) -> Float
     rows : UnitRows
         The rows.
     rounds : Rounds
-        Whose noise is added, and who pays.
+        The rounds in which noise is added and units pay.
     share : float
         What each unit pays, as a share of its budget.
     """

@@ -14,7 +14,7 @@ from reticent.estimators.partitions.trees import Partitions, Parts
 
 # Rows whose scores are added up at a time: few enough to stay in the cache.
 _BLOCK = 1 << 15
-# For so few rows, one call for all partitions is faster than one call for each.
+# Up to this many rows, one call for all partitions is faster than one for each.
 _FEW_ROWS = 8
 # What fits into 16 bits; a table of this size stays in a cache.
 _MOST_PACKED = 1 << 16
@@ -42,7 +42,8 @@ def part_scores(
     n_rows, ends = parts.shape[1], np.cumsum(sizes)
     if n_rows <= _FEW_ROWS:
         found = values[:, (ends - sizes)[:, None] + parts]
-        # Partition after partition, as below: sums must not depend on who is beside.
+        # Partition after partition, as below: a row's sum must not depend on other
+        # rows.
         return np.asarray(np.add.accumulate(found, axis=1)[:, -1])
     total = np.zeros((len(values), n_rows))
     for start in range(0, n_rows, _BLOCK):
@@ -58,8 +59,8 @@ def part_scores(
 class PackedParts:
     """The parts of rows, several small partitions in one number.
 
-    Partitions that stand beside each other are one partition with as many parts as the
-    product of theirs, so that rows are gathered and counted once for all of them.
+    Adjacent partitions form one partition whose number of parts is the product of
+    theirs, so that rows are gathered and counted once for all of them.
 
     Attributes
     ----------
@@ -105,7 +106,7 @@ class PackedParts:
     def scores(self, values: Floats) -> Floats:
         """Return the sum over partitions of the value of each row's part.
 
-        As `part_scores`, but for the order of addition, which `groups` decides.
+        As `part_scores`, except for the order of addition, which `groups` decides.
         """
         n_rows = self.parts.shape[1]
         total = np.zeros((len(values), n_rows))

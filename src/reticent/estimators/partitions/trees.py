@@ -19,7 +19,7 @@ Parts: TypeAlias = NDArray[np.uint16]
 #: For each numeric column, the share of rows at or below each code; None elsewhere.
 Shares: TypeAlias = "tuple[NDArray[np.float64] | None, ...]"
 
-# For so few rows, one call for all questions is faster than one call per question.
+# Up to this many rows, one call for all questions is faster than one for each.
 _FEW_ROWS = 8
 
 
