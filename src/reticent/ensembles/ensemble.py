@@ -142,7 +142,7 @@ class ClassifierEnsemble(_Ensemble):
     only_arrays : bool, default=False
         Whether models, were there any, would be held as arrays only.
     frozen : bool, default=False
-        Whether parts of what was trained came fitted.
+        Whether parts of what was trained came already fitted.
     n_jobs : int, default=None
         Threads that ask models which are not fused, as in joblib.
 

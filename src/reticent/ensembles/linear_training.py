@@ -27,8 +27,9 @@ from reticent.ensembles.spool import DealtRows
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import NO_BALLOT, Partition, numbers_by_shard
 
-#: Most coefficients of one shard's model, over all labels. Newton's method solves a
-#: system of about this size for every shard; larger models are faster one by one.
+#: The largest number of coefficients of one shard's model, over all labels. Newton's
+#: method solves a system of about this size for every shard; larger models are faster
+#: one by one.
 MOST_UNKNOWNS = 600
 
 # Converged Newton steps are exact to about this much; far below any tolerance that a
@@ -48,7 +49,7 @@ def fused_recipe(
     Returns
     -------
     LinearRecipe or None
-        None if the estimator is no linear model that `linear_recipe` reads, is for
+        None if the estimator is not a linear model that `linear_recipe` reads, is for
         another task, or has more than `MOST_UNKNOWNS` coefficients.
     """
     recipe = linear_recipe(estimator)
@@ -74,8 +75,8 @@ def train_linear(
 
     The rows `Z` are encoded by public rules. Targets are places of labels in the public
     list of `n_classes`, or numbers if this is None. Shards that scikit-learn could not
-    be fitted on (a single label, cells that are no numbers, or not finite, or overflow)
-    are left out.
+    be fitted on (a single label, or cells that are not numbers, not finite, or
+    overflow) are left out.
 
     Guarantee
     ---------
@@ -102,7 +103,7 @@ def train_spooled(
     n_classes: int | None,
     n_jobs: int | None = None,
 ) -> FusedLinear:
-    """Train one linear model per shard on rows that lie on disk.
+    """Train one linear model per shard on rows on disk.
 
     The models are those of `train_linear` for the whole table in memory, to the last
     bit: the model of a shard does not depend on the shards it is read with.

@@ -42,7 +42,8 @@ class Fusion:
 
     encoding: Encoding  #: how rows become the matrix that all models see
     models: FusedModels
-    #: Most trees of a model by the parameters of its estimator; public.
+    #: The largest number of trees of a model by the parameters of its estimator;
+    #: public.
     n_trees: int = 1
     takes_polars: bool = True  #: whether models read polars data frames like arrays
 
