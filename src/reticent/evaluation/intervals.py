@@ -32,7 +32,7 @@ def count_interval(
 ) -> tuple[float, float]:
     """Return an interval for a share, from the noisy number of units that have it.
 
-    The law of count and noise together is summed up, so the level is exact but for
+    The law of count and noise together is summed up, so the level is exact except for
     the steps of the law.
 
     Parameters

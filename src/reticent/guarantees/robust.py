@@ -140,7 +140,8 @@ def _square_exp_root(target: float) -> float:
 @rule(
     "G11",
     name="approximate DP to robust generalization",
-    statement="2t + c + e^{eps + 1/(nb)} - 1 + 2s but for e^{-t/b}(1 + 1/c) + delta/s",
+    statement="2t + c + e^{eps + 1/(nb)} - 1 + 2s except with probability "
+    "e^{-t/b}(1 + 1/c) + delta/s",
     source="S3 Thm 20; JungEtAl2020",
     paper="O-notation",
     takes=(PureDP, BoundedRange, ApproxDP),

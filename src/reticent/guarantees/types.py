@@ -340,7 +340,7 @@ class TwoSampleCloseness(Guarantee):
     def __str__(self) -> str:
         return (
             f"two samples within ({shown(self.epsilon)}, {shown(self.delta)}) "
-            f"but for {shown(self.failure)}"
+            f"except with probability {shown(self.failure)}"
         )
 
 
@@ -383,8 +383,8 @@ class RiskMultiple(Guarantee):
 
     def __str__(self) -> str:
         return (
-            f"test loss < {shown(self.factor)} x train loss but for "
-            f"{shown(self.failure)}"
+            f"test loss < {shown(self.factor)} x train loss "
+            f"except with probability {shown(self.failure)}"
         )
 
 

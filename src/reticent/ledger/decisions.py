@@ -37,7 +37,7 @@ from reticent.ledger.entries import (
 from reticent.ledger.requests import Outcome, Receipt, Request
 from reticent.ledger.state import LedgerState
 
-#: Most bytes of one answer.
+#: The largest number of bytes of one answer.
 LARGEST_ANSWER = 2**20
 
 

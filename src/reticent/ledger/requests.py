@@ -18,7 +18,7 @@ from reticent.ledger.units import Spend
 
 #: More answers than this in one request are refused before anything is charged.
 MOST_QUERIES = 100_000
-#: Most accounts one request touches.
+#: The largest number of accounts one request touches.
 MOST_ACCOUNTS = 16
 
 _KEY = re.compile(r"[!-~]{1,200}")

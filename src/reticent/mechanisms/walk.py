@@ -71,7 +71,7 @@ def two_step_response(positions: ArrayLike, epsilon: float, *, bound: int) -> Re
     Guarantee
     ---------
     ``PureDP(epsilon)`` if replacing a unit moves `v` by at most 2, attained. Never errs
-    more often than the sigmoid, and far from zero at most half as often. Not of bounded
+    more often than the sigmoid, and far from zero about half as often. Not of bounded
     range.
     """
     epsilon = checked_epsilon("two-step response", epsilon)

@@ -164,7 +164,8 @@ def plan(
     public : int, default=0
         Public rows without labels.
     rows_per_unit : int, default=1
-        Most rows that belong to one person: all of them are protected together.
+        The largest number of rows that belong to one person: all of them are protected
+        together.
     base_accuracy : float, default=None
         Expected accuracy of boosted trees with all the data and no privacy; None takes
         0.90, or half the error of chance if that is less error. For regression, one

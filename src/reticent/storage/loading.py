@@ -50,7 +50,7 @@ def load_model(
     encryption_key : str or bytes, default=None
         The key it was encrypted with, if it was.
     largest : int, default=4 GiB
-        Most bytes of arrays that are read.
+        The largest number of bytes of arrays that are read.
 
     Returns
     -------

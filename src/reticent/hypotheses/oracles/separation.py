@@ -28,7 +28,8 @@ from reticent.hypotheses.oracles.integer_programs import (
 )
 from reticent.hypotheses.oracles.solver_output import without_solver_output
 
-# Most impossible sets found in one labeling before the master runs again.
+# The largest number of impossible sets found in one labeling before the master runs
+# again.
 _CUTS_AT_ONCE = 20
 # Multipliers below this are noise of the linear program; the proof is exact anyway.
 _NOISE = 1e-9

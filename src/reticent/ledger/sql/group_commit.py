@@ -91,7 +91,7 @@ class GroupCommit:
     on_fatal : callable or None
         Called with the error after this writer has stopped permanently.
     largest : int
-        Most operations in one commit.
+        The largest number of operations in one commit.
     """
 
     def __init__(

@@ -59,7 +59,7 @@ class SQLLedger:
         Called with the error after a failed write, when this ledger has stopped
         permanently. A service passes `end_process`.
     largest_commit : int, default=256
-        Most operations that share one durable commit.
+        The largest number of operations that share one durable commit.
 
     Guarantee
     ---------
