@@ -587,10 +587,10 @@ def test_encoder_and_schema_must_be_those_of_the_fit(tmp_path):
             signing_key=KEY,
         )
     wide = Schema(AMOUNT.columns, label=type(AMOUNT.label)("cost", 0, 99))
-    with pytest.raises(InvalidParameterError, match="Fit with these"):
+    with pytest.raises(InvalidParameterError, match="Fit with the label"):
         save_model(tmp_path / "m", number, wide, signing_key=KEY)
     amount, _, _ = fitted("released-number")
-    with pytest.raises(InvalidParameterError, match="Fit with these"):
+    with pytest.raises(InvalidParameterError, match="Fit with the label"):
         save_model(tmp_path / "m", amount, wide, signing_key=KEY)
 
 

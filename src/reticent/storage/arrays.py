@@ -74,7 +74,7 @@ def array_bytes(name: str, array: NDArray[Any]) -> tuple[bytes, str, tuple[int, 
     plain = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
     dtype = plain.dtype.str
     if dtype not in DTYPES:
-        raise _wrong(name, f"has dtype {dtype}; stored are {', '.join(DTYPES)}")
+        raise _wrong(name, f"has dtype {dtype}; it must be one of {', '.join(DTYPES)}")
     buffer = io.BytesIO()
     # ascontiguousarray makes a 0-d array 1-d, so the shape is the given one again.
     npy.write_array(buffer, plain.reshape(array.shape), allow_pickle=False)
@@ -108,8 +108,8 @@ def array_of(name: str, content: bytes, entry: ArrayEntry) -> NDArray[Any]:
         or len(content) - file.tell() != entry.n_bytes
     ):
         raise ModelFileError(
-            f"array {name!r} has another type, shape or length than the manifest "
-            "says; the model is damaged. Save it again."
+            f"array {name!r} does not have the type, shape and length that the "
+            "manifest says; the model is damaged. Save it again."
         )
     numbers = np.frombuffer(content, dtype=dtype, offset=file.tell())
     array = numbers.reshape(shape).copy()

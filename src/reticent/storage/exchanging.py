@@ -1,4 +1,4 @@
-"""Exchanges what one person said in a stored model; the rest stays, to the bit.
+"""Replaces one person's part of a stored model; all the rest stays exactly the same.
 
 A model over shards gets another model for one shard. A local predictor loses the rows
 of one unit.
@@ -38,7 +38,7 @@ def with_shard(
     fitted : fitted predictor or None
         The same kind of predictor, fitted on one shard: what the shard's remaining rows
         teach. None, or a model of another form, leaves the shard without a model; it
-        casts a fixed vote then.
+        then casts a fixed vote.
     """
     packed = _packed(stored)
     arrays = dict(packed.arrays)
@@ -64,7 +64,7 @@ def with_shard(
 def without_rows(stored: StoredModel, rows: Bools) -> FittedPredictor:
     """Return a local predictor without some rows of one unit.
 
-    The unit's place stays, so the log of what others have spent goes on. A unit
+    The unit's place stays, so the log of what others have spent continues. A unit
     without rows says nothing.
 
     Parameters
@@ -132,7 +132,7 @@ def _rebuilt(stored: StoredModel, packed: Packed) -> FittedPredictor:
 
 
 def _same_form(packed: Packed, one: Packed) -> bool:
-    """Whether the arrays of both can stand in one ensemble."""
+    """Whether the arrays of both fit into one ensemble."""
     return (
         one.parameters["family"] == packed.parameters["family"]
         and one.parameters["scalars"] == packed.parameters["scalars"]

@@ -53,7 +53,7 @@ def pack_ensemble(
     if ensemble.columns.names is not None:
         raise ModelFileError(
             "this pipeline was fitted on columns with names. Encode rows with the "
-            f"schema's Encoder before fitting; stored are {STORABLE}."
+            f"schema's Encoder before fitting. What can be stored: {STORABLE}."
         )
     if ensemble.columns.count != n_features:
         raise ModelFileError(
@@ -64,8 +64,8 @@ def pack_ensemble(
         held = () if fusion is None else fusion.shards.tolist()
         if any(ensemble.models[shard] is None for shard in held):
             raise ModelFileError(
-                "some shards hold models as arrays and others do not, so the ensemble "
-                f"cannot be stored. Stored are {STORABLE}."
+                "some shards hold models as arrays and others do not, so the "
+                f"ensemble cannot be stored. What can be: {STORABLE}."
             )
         return PackedEnsemble(SKOPS, {}, pack_models(ensemble.models))
     family = "linear" if isinstance(fusion.models, FusedLinear) else "trees"
@@ -84,7 +84,7 @@ def _is_plain(fusion: Fusion) -> bool:
 
 
 def _is_whole(ensemble: ClassifierEnsemble | RegressorEnsemble, fusion: Fusion) -> bool:
-    """Say whether every model that there is has been fused."""
+    """Say whether every existing model has been fused."""
     fused = set(fusion.shards.tolist())
     return all(
         model is None or shard in fused for shard, model in enumerate(ensemble.models)

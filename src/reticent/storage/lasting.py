@@ -1,7 +1,7 @@
 """Predictors whose answers last: their records as codes, and what was released (P10).
 
 What units have spent since the fit is not here: it is in the ledger's log. A model out
-of a file therefore goes on with its log, and never begins one.
+of a file therefore continues its log, and never begins one.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class NeighborsKind:
         given, arrays = packed.parameters, packed.arrays
         read.exactly(given, _SHARED | self.settings)
         if not (set(arrays) == _ARRAYS or set(arrays) == _ARRAYS | PARTITION_ARRAYS):
-            raise ModelFileError("a local predictor has other arrays than these.")
+            raise ModelFileError("these are not the arrays of a local predictor.")
         columns = CodedColumns.from_list(given["columns"])
         _check_rows(arrays, columns)
         if given["relation"] not in RELATIONS:
@@ -247,7 +247,7 @@ class NeighborsRegressorKind(NeighborsKind):
         votes: Any = fitted.law_.votes
         if (votes.low, votes.high) != read.bounds_of(encoder.schema):
             raise InvalidParameterError(
-                "the model's bounds are not those of the label. Fit with these."
+                "the model's bounds are not those of the label. Fit with the label's."
             )
         return super().pack(fitted, encoder)
 
@@ -269,7 +269,7 @@ def _within(values: NDArray[Any], n: int) -> bool:
 
 
 def _unit_after_unit(unit: NDArray[Any], n_units: int) -> bool:
-    """Whether rows stand unit by unit; a unit that was erased has none."""
+    """Whether rows are ordered by unit; a unit that was erased has none."""
     return _within(unit, n_units) and bool((np.diff(unit) >= 0).all())
 
 

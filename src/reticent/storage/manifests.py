@@ -126,7 +126,7 @@ def manifest_id(content: bytes) -> str:
 
 def _manifest_of(data: Any, digest: str) -> Manifest:
     if not isinstance(data, dict):
-        raise _unreadable("it is no JSON object.")
+        raise _unreadable("it is not a JSON object.")
     if data.get("format") != FORMAT or data.get("version") not in (1, VERSION):
         raise _unreadable(
             f"its format is not {FORMAT} version 1 to {VERSION}, which this reticent "

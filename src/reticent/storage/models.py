@@ -142,7 +142,7 @@ class StoredModel:
         numbers = table.numbers + 0.0
         # Rows come one by one, and for a few numbers Python is quicker than NumPy.
         total = sum(numbers.ravel().tolist()) if numbers.size < 64 else numbers.sum()
-        if total != total:  # there is a NaN, or the sum is beyond all numbers
+        if total != total:  # there is a NaN, or the sum overflows
             numbers[np.isnan(numbers)] = np.nan  # one form of "missing"
         codes = table.codes.astype("<i4", copy=False)
         left, right = numbers.astype("<f8", copy=False).tobytes(), codes.tobytes()

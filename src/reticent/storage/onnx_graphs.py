@@ -51,7 +51,7 @@ def partition_scores(graph: Graph, columns: CodedColumns, model: PartitionModel)
     codes = [_codes(graph, place, each) for place, each in enumerate(columns.columns)]
     row = graph("Concat", *codes, axis=1)
     partitions = model.partitions
-    # Partitions that ask less ask a last question besides, whose answer is 0.
+    # Partitions with fewer questions get one more, whose answer is always 0.
     most = max(len(asked) for asked in partitions.columns)
     asked = np.zeros((len(partitions), most), dtype=np.int64)
     firsts = np.zeros((len(partitions), most), dtype=np.int64)

@@ -43,7 +43,7 @@ def unpack_partitions(
     Parameters
     ----------
     arrays : mapping of str to ndarray
-        As `pack_partitions` returned them, or not.
+        As `pack_partitions` returned them; they are checked.
     columns : CodedColumns
         The columns that the model is about.
     logistic : bool
@@ -52,7 +52,7 @@ def unpack_partitions(
     Raises
     ------
     ModelFileError
-        If the arrays are no model of these columns.
+        If the arrays are not a model of these columns.
     """
     values, n_parts, asked = arrays["values"], arrays["n_parts"], arrays["asked"]
     n_asked, flat = arrays["n_asked"], arrays["tables"]
@@ -70,7 +70,7 @@ def unpack_partitions(
         and values.shape[1] == n_parts.sum()
         and np.isfinite(values).all()
     ):
-        raise ModelFileError("the released part of the model does not fit itself.")
+        raise ModelFileError("the parts of the released model do not fit together.")
     sizes = [columns.columns[place].n_codes for place in asked.tolist()]
     if sum(sizes) != len(flat):
         raise ModelFileError("the released part of the model does not fit its columns.")

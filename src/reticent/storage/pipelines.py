@@ -1,7 +1,7 @@
 """Models that are not fused, as skops files: scikit-learn's own types and no others.
 
 Each shard's model is a file of its own, so that nothing is shared between shards. All
-of them lie in one array of bytes, which the manifest's signature covers through its
+of them are in one array of bytes, which the manifest's signature covers through its
 hash. They are read only after both were found right.
 """
 
@@ -51,7 +51,7 @@ def _written(model: Any) -> bytes:
     except Exception as error:  # noqa: BLE001 (whatever a foreign estimator raises)
         raise ModelFileError(
             f"{type(model).__name__}(...) cannot be stored: {type(error).__name__} "
-            "while it was written. Stored are estimators of scikit-learn."
+            "while it was written. Estimators of scikit-learn can be stored."
         ) from None
     _refuse(unknown)
     return content
@@ -61,9 +61,9 @@ def _refuse(unknown: Sequence[str]) -> None:
     if unknown:
         named = ", ".join(sorted(unknown)[:3])
         raise ModelFileError(
-            f"the models hold types that are not trusted ({named}), and a stored model "
-            "must not bring code along. Stored are estimators and pipelines of "
-            "scikit-learn, without functions of your own."
+            f"the models hold types that are not trusted ({named}), and a stored "
+            "model must not bring code along. Estimators and pipelines of "
+            "scikit-learn can be stored, without functions of your own."
         )
 
 

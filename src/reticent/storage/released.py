@@ -206,7 +206,7 @@ class ReleasedRegressorKind:
         """Take it apart."""
         if tuple(fitted.bounds_) != read.bounds_of(encoder.schema):
             raise InvalidParameterError(
-                "the model's bounds are not those of the label. Fit with these."
+                "the model's bounds are not those of the label. Fit with the label's."
             )
         return Packed({"n_units": int(fitted.n_units_)}, _arrays(fitted, encoder))
 

@@ -179,7 +179,7 @@ class AveragingRegressorKind(ShardedKind):
         if bounds != declared:
             raise InvalidParameterError(
                 f"bounds={bounds} of the model are not those of the schema's label, "
-                f"{declared}. Fit with these."
+                f"{declared}. Fit with the label's."
             )
         return super().pack(fitted, encoder)
 

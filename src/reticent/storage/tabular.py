@@ -70,7 +70,7 @@ class TabularKind:
         """Return the fitted attributes, after checks."""
         n_units = check_release(packed.parameters, certificate)
         if set(packed.arrays) != PARTITION_ARRAYS:
-            raise ModelFileError("a released model of a table has other arrays.")
+            raise ModelFileError("these are not the arrays of a released table model.")
         columns = _columns(encoder)
         return {
             "columns_": columns,
@@ -119,7 +119,7 @@ class TabularRegressorKind(TabularKind):
         """Take it apart."""
         if tuple(fitted.bounds_) != read.bounds_of(encoder.schema):
             raise InvalidParameterError(
-                "the model's bounds are not those of the label. Fit with these."
+                "the model's bounds are not those of the label. Fit with the label's."
             )
         return super().pack(fitted, encoder)
 
