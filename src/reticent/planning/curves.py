@@ -47,7 +47,7 @@ def learning_excess(rows: float, exponent: float, room: float) -> float:
     exponent : float
         How fast the excess falls.
     room : float
-        Its maximum: the error of chance, less the limit.
+        Its maximum: the error of chance minus the limit.
     """
     return float(min(max(room, 0.0), _EXCESS * (_AT_ROWS / rows) ** exponent))
 

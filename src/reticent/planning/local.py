@@ -1,4 +1,4 @@
-"""Local answers, each unit paying for itself, that never end (P10)."""
+"""Unlimited local answers, for which each unit pays by itself (P10)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FEWEST_UNITS = 20
 # Units that a question reaches, as many as are tried.
 _REACHED = tuple(10 * 1.25**k for k in range(40))
 # As the predictor's defaults: the part of a unit's budget that questions may use, the
-# sizes of usual votes for labels and numbers, and the mean weight of who speaks.
+# sizes of usual votes for labels and numbers, and the mean weight of those that vote.
 _LEFT, _LABEL, _NUMBER, _WEIGHT = 0.75, 0.5, 0.25, 1 / 3
 
 
@@ -53,7 +53,7 @@ class LocalMethod(PlannedMethod):
             "questions": int(facts.queries),
         }
         how = (
-            f"about {reached:.0f} units speak to a question"
+            f"about {reached:.0f} units vote on a question"
             if local < released
             else "few units are near a question; the model that is released first "
             "answers most"

@@ -37,8 +37,8 @@ class Option(Sketch):
     """One way to answer the queries."""
 
     method: str  #: its name in the planner
-    #: Keep the model and answer queries, release it, or
-    #: help of "public" rows.
+    #: What it does: "ask" keeps the model and answers queries, "release" releases it,
+    #: "public" releases it with the help of public rows.
     job: str
     title: str  #: a description for people
     estimator: str  #: the estimator's class, with its module

@@ -59,7 +59,7 @@ class PlannedMethod(ABC):
         """Return the estimator with these settings."""
 
     def reason(self, facts: Facts, sketch: Sketch) -> str:
-        """Return what speaks for the method; asked once per plan."""
+        """Return a reason for the method; called once per plan."""
         return sketch.reason
 
     def estimator_for(self, facts: Facts) -> str:

@@ -15,7 +15,7 @@ from reticent.guarantees import QUICK_METHODS, ApproxDP, Certificate, PureDP, re
 from reticent.ledger import Cap
 from reticent.planning.facts import Facts
 
-# A small part of the budget, because certificates round up.
+# A small part of the budget is left, because certificates round up.
 _ROUNDING_RESERVE = 1e-9
 _MARGIN = 1e-6
 # For more queries, composing privacy loss distributions takes too long.
