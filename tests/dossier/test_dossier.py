@@ -293,7 +293,7 @@ def test_an_audit_of_another_model_is_refused(places):
     places.facts("released")
     with pytest.raises(InvalidParameterError, match="another model"):
         read_facts(places.home("base"), "model", audit=places.folder / "audit.json")
-    with pytest.raises(InvalidParameterError, match="no report"):
+    with pytest.raises(InvalidParameterError, match="not a report"):
         read_facts(places.home("base"), "model", audit=places.rows)
 
 
@@ -322,7 +322,7 @@ def test_a_dossier_is_derived_again(places, tmp_path):
     other = Dossier.of(places.facts("base"))
     assert recheck_dossier(document, other) == ["model_id"]
     document.write_text("{}")
-    with pytest.raises(InvalidParameterError, match="no dossier"):
+    with pytest.raises(InvalidParameterError, match="not a dossier"):
         recheck_dossier(document, dossier)
 
 

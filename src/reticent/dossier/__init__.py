@@ -1,8 +1,8 @@
 """A dossier: what a data protection officer needs to know about one model.
 
 Every field is derived from the certificate, the ledger, the schema, the audit and the
-settings, or is one of five texts that the curator writes. What is not known is said to
-be open.
+settings, or is one of five texts that the curator writes. What is not known is marked
+as open.
 """
 
 from reticent.dossier.credentials import (

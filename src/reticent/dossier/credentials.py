@@ -176,7 +176,7 @@ def _parts(text: str | bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     except (KeyError, TypeError, ValueError, AttributeError, InvalidParameterError):
         pass
     raise CertificateError(
-        "this is no signed certificate; give what 'reticent certificate sign' wrote."
+        "this is not a signed certificate; give what 'reticent certificate sign' wrote."
     )
 
 

@@ -20,7 +20,7 @@ from reticent.guarantees import recheck
 
 FORMAT = 1
 _WITHHELD = "left out of what is published: it was computed from records"
-# These change by themselves: with the day, with the budget that is spent.
+# These change on their own: with the day, and with the budget that is spent.
 _MOVING = ("administrative.notes", "release_type_details", "query-model")
 
 
@@ -85,7 +85,7 @@ class Dossier:
         return [field for section in self.sections for field in section.fields]
 
     def open_fields(self) -> list[str]:
-        """Return the names of fields that nobody has filled."""
+        """Return the names of fields that nobody has filled in."""
         return [
             f"{section.id}/{field.id}"
             for section in self.sections
@@ -171,8 +171,8 @@ def recheck_dossier(path: str | os.PathLike[str], now: Dossier) -> list[str]:
     Returns
     -------
     list of str
-        The fields that differ, as section/field; empty if it still holds. What moves
-        by itself, the day and the share of the budget that is spent, is left out.
+        The fields that differ, as section/field; empty if it still holds. What changes
+        on its own, the day and the share of the budget that is spent, is left out.
     """
     then = _read(path)
     if then["model_id"] != now.model_id or then["certificate"] != now.certificate_id:
@@ -201,6 +201,6 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, InvalidParameterError):
         pass
     raise InvalidParameterError(
-        f"{os.fspath(path)} is no dossier of this version; give the dossier.json that "
-        "'reticent dossier' wrote."
+        f"{os.fspath(path)} is not a dossier of this version; give the dossier.json "
+        "that 'reticent dossier' wrote."
     )

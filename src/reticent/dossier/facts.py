@@ -77,8 +77,7 @@ class ModelFacts:
         The model's public name.
     stored : StoredModel
         The model with its certificate and schema.
-    settings : Settings
-        Of the home.
+    settings : Settings Of the home.
     balance : Balance
         The enforced cap of the dataset and what was spent of it.
     models : tuple of str
@@ -134,7 +133,7 @@ class ModelFacts:
 
     @property
     def plain(self) -> str:
-        """What the total means to whom it protects."""
+        """What the total means to those whom it protects."""
         return in_plain_words(self.total, about=self.unit)
 
     @property
@@ -223,7 +222,8 @@ def _audit_of(path: str | os.PathLike[str], stored: StoredModel) -> Mapping[str,
         dataset = found["model"]["dataset"] == stored.dataset.name
     except (ValueError, KeyError, TypeError):
         raise InvalidParameterError(
-            f"{os.fspath(path)} is no report of 'reticent audit'; give its audit.json."
+            f"{os.fspath(path)} is not a report of 'reticent audit'; give its "
+            "audit.json."
         ) from None
     if not (same and dataset):
         raise InvalidParameterError(

@@ -67,7 +67,7 @@ def _guarantee(facts: ModelFacts) -> tuple[Field, ...]:
 def _size(epsilon: float) -> str:
     if epsilon <= 1:
         return "It is at most 1, which is widely taken as strong."
-    return "It is above 1: judge whether the sentence before this is enough for people."
+    return "It is above 1: judge whether the bound in the last sentence is good enough."
 
 
 def _delta(facts: ModelFacts) -> str:
@@ -75,10 +75,11 @@ def _delta(facts: ModelFacts) -> str:
     if delta == 0:
         return "There is none: nothing can fail outright."
     if delta * units <= 0.01:
-        return f"{delta:g}, far below one in the number of units ({units:,})."
+        return f"{delta:g}, far below one divided by the number of units ({units:,})."
     return (
-        f"{delta:g}. It is NOT small beside one in the number of units ({units:,}): a "
-        "whole record could be given away within the promise. Choose a smaller one."
+        f"{delta:g}. It is NOT small compared with one divided by the number of units "
+        f"({units:,}): a whole record could be given away within the promise. Choose "
+        "a smaller one."
     )
 
 
@@ -168,7 +169,7 @@ def _deployment(facts: ModelFacts) -> tuple[Field, ...]:
             "questions and budgets alone. "
             + (
                 "Answers look records up, and the time of that may depend on them; "
-                "'constant_time' takes the same time always."
+                "'constant_time' always takes the same time."
                 if facts.lasting
                 else "The work for an answer does not depend on single records."
             ),

@@ -11,8 +11,8 @@ from reticent.dossier.fields import Field, Section
 from reticent.guarantees import ApproxDP, GaussianDP, PureDP, Scope
 
 _ABOUT = (
-    "The fields of the registry's schema (registry.opendp.org), tier 3. A field that "
-    "is open has to be filled by the curator before the entry is submitted."
+    "The fields of the registry's schema (registry.opendp.org), tier 3. The curator "
+    "has to fill in all open fields before the entry is submitted."
 )
 _CURATOR = "text by the curator"
 
@@ -217,7 +217,7 @@ def _releases(facts: ModelFacts) -> tuple[Field, ...]:
         )
     else:
         managed = (
-            "Answers are refused once the budget is spent. It is never refilled by "
+            "Answers are refused once the budget is spent. It is not refilled over "
             "time."
         )
     return (

@@ -23,7 +23,7 @@ def kind_of_model(facts: ModelFacts) -> str:
     if facts.released:
         return "a model that was released once; its answers cost nothing more"
     if facts.lasting:
-        return "private answers without end, all covered by one total"
+        return "unlimited private answers, all covered by one total"
     return "private answers, each charged to a budget before it is drawn"
 
 
@@ -112,7 +112,7 @@ def protections(facts: ModelFacts) -> list[str]:
         "Model folders are signed; a changed file is refused when it is loaded.",
         "Stored models are encrypted (AES-256-GCM)."
         if encrypted
-        else "Stored models are not encrypted by reticent; they lie in folders that "
+        else "Stored models are not encrypted by reticent; they are in folders that "
         "only their owner can read.",
         f"Charges are durable in {database} before an answer is drawn; every entry is "
         "chained to the one before it by a hash.",
