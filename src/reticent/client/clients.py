@@ -71,7 +71,7 @@ class Client:
     timeout : float, default=30.0
         Seconds to wait for one response.
     retries : int, default=4
-        How often a request is sent again when the service is busy or away.
+        How often a request is sent again when the service is busy or cannot be reached.
     transport : httpx.BaseTransport, optional
         Carries requests in another way, for tests and proxies.
 
@@ -135,7 +135,7 @@ class Client:
         BudgetExhaustedError
             If a budget does not cover the rows; nothing is charged.
         ServiceError
-            If the service refuses them, or is away for too long.
+            If the service refuses them, or cannot be reached for too long.
         """
         call = _question(model, rows, clip, abstain_below, idempotency_key)
         return Reply.of(self._send(call))
@@ -289,7 +289,7 @@ def _rederived(found: dict[str, Any]) -> Certificate[Any]:
 
 
 def _next(steps: Exchange, outcome: Outcome | None) -> Call | float | dict[str, Any]:
-    """Go one step on; a dictionary is the answer."""
+    """Take the next step; a dictionary is the answer."""
     try:
         return steps.send(outcome)
     except StopIteration as done:

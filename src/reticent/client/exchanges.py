@@ -1,4 +1,4 @@
-"""One question and its answer, without input and output: what to send, when to wait."""
+"""One question and its answer, without any I/O: what to send, and when to wait."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Call:
     key: str | None = None
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of its own."""
+        """Return the call's own headers."""
         return {} if self.key is None else {"Idempotency-Key": self.key}
 
 
 Outcome: TypeAlias = httpx.Response | httpx.TransportError
-#: Asks to be sent (a call) or to wait (seconds); is told what came of it.
+#: Yields a call to send, or seconds to wait; is sent what came of it.
 Exchange: TypeAlias = Generator[Call | float, Outcome | None, dict[str, Any]]
 
 
@@ -43,14 +43,14 @@ def exchange(call: Call, retries: int) -> Exchange:
     call : Call
         What is sent. With its key the service charges it once.
     retries : int
-        How often it is sent again when the service is busy or away.
+        How often it is sent again when the service is busy or cannot be reached.
 
     Raises
     ------
     BudgetExhaustedError
         If a budget does not cover it.
     ServiceError
-        If the service refuses it, or is away for too long.
+        If the service refuses it, or cannot be reached for too long.
     """
     wait = _FIRST_WAIT
     for attempt in range(retries + 1):
@@ -65,7 +65,7 @@ def exchange(call: Call, retries: int) -> Exchange:
         elif last:
             raise ServiceError(
                 f"the service cannot be reached ({type(outcome).__name__}) after "
-                f"{retries + 1} attempts. Is its address right, and does it run?",
+                f"{retries + 1} attempts. Is its address right, and is it running?",
                 status=0,
                 code="unreachable",
             )
