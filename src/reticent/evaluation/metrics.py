@@ -44,8 +44,7 @@ class Evaluation:
     ----------
     epsilon : float
         Privacy cost of the metric, for the units that are looked at.
-    confidence : float, default=0.95
-        Of the interval.
+    confidence : float, default=0.95 Of the interval.
     pay : callable or None, default=None
         Called with the certificate before any noise is drawn, so that a ledger can
         charge it or refuse.
@@ -177,7 +176,7 @@ class Evaluation:
         truth, scores : array-like of shape (n_units,)
             Labels and scores, one row per unit.
         positive_label : object
-            The label that large scores speak for.
+            The label that large scores stand for.
         """
         truth, scores = paired(truth, scores)
         yes = truth == positive_label
