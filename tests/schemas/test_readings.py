@@ -162,7 +162,7 @@ def test_a_check_names_every_bad_cell_by_column_and_line(tmp_path):
     assert found.n_rows == 7
     told = [str(fault) for fault in found.faults]
     assert told == [
-        "in: no date written as %d.%m.%Y (lines 4, 6)",
+        "in: not a date written as %d.%m.%Y (lines 4, 6)",
         "age: not a number (line 7)",
         "age: missing, which is not allowed (line 9)",
         "age: outside the range, moved to its nearer end (line 8)",

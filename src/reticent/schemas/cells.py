@@ -66,7 +66,7 @@ class Lookup:
             known = isinstance(
                 value, int | float | np.integer | np.floating
             ) and not isinstance(value, bool)
-        # A fraction or an infinity is equal to no whole number, so it is not found.
+        # A fraction or an infinity equals no whole number, so it is not found.
         return self.by_value.get(value, UNKNOWN) if known else UNKNOWN
 
     def _code_of_text(self, value: str) -> int:

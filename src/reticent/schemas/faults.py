@@ -44,7 +44,7 @@ class Fault:
     column, problem : str
         Where, and what is wrong.
     count : int
-        How many cells are so.
+        How many cells have it.
     rows, lines : list of int
         The first of them: rows below the header, and lines of a text file.
     harmless : bool
@@ -191,7 +191,7 @@ class _Faults:
             for name in reading.sources:
                 cells = batch[name].values()
                 bad = np.array([not is_date(c, reading.format) for c in cells])
-                problem = f"no date written as {reading.format}"
+                problem = f"not a date written as {reading.format}"
                 known = self._found.get((name, problem))
                 if bad.any():
                     wrong.add(name)
@@ -253,7 +253,7 @@ def _names_a_unit(cell: Any) -> bool:
 
 
 def _numbers(column: RawColumn) -> tuple[Floats, Bools]:
-    """Return the cells as numbers, and which of them are none."""
+    """Return the cells as numbers, and which of them are not numbers."""
     fast = column.numbers()
     if fast is not None:
         return fast, np.zeros(len(fast), dtype=bool)

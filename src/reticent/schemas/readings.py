@@ -65,7 +65,7 @@ class DatePart:
     part : {"year", "quarter", "month", "day", "weekday", "hour"}
         Which part.
     format : str, default="%Y-%m-%d"
-        How dates are written. ``2026-11-17`` is understood besides.
+        How dates are written. ``2026-11-17`` is understood as well.
     """
 
     column: str
@@ -105,7 +105,7 @@ class DateSpan:
     unit : {"days", "years"}, default="days"
         What is counted; a year has 365.25 days.
     format : str, default="%Y-%m-%d"
-        How dates are written. ``2026-11-17`` is understood besides.
+        How dates are written. ``2026-11-17`` is understood as well.
     """
 
     column: str
