@@ -69,7 +69,7 @@ def test_answers_come_with_their_cost_and_what_is_left(run, queries):
     assert re.search(r"\d+ more are left for 'local'", said.err)
     assert "times in 100" in said.err
     again = run("predict", "income", queries)
-    assert "paid for 0 answers, 4 known from before" in again.err
+    assert "paid for 0 answers, 4 remembered" in again.err
     assert "released, and paid for then" in run("predict", "open", queries).err
 
 
@@ -248,7 +248,7 @@ def test_the_default_budget_is_said(capsys, tmp_path):
         main([str(word) for word in words])
     said = capsys.readouterr().out
     assert (
-        "(50, 1e-06)-DP in total (as dataset 'data' has it; choose with --budget)"
+        "(50, 1e-06)-DP in total (the budget of dataset 'data'; choose with --budget)"
         in said
     )
     assert "protects hardly anything" in said

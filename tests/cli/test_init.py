@@ -143,7 +143,7 @@ def session(folder, environment):
     person.answer("not in the file?", "y")
     person.answer("Epsilon:", "4")
     person.answer("How many questions", "")
-    person.answer("Go on with it?", "y")
+    person.answer("Continue with it?", "y")
     return person
 
 

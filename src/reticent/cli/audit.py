@@ -22,7 +22,9 @@ def audit(
     ],
     data: Annotated[
         Path | None,
-        typer.Option(help="The training records: they are looked at and attacked."),
+        typer.Option(
+            help="The training records: answers about them are checked, and attacked."
+        ),
     ] = None,
     answers: Annotated[
         int, typer.Option(help="State what this many answers promise together.")
@@ -52,7 +54,7 @@ def audit(
 ) -> int:
     """Check a stored model's promise and write a report for people and programs.
 
-    Nothing is asked of the service and nothing is spent. Ends with 0 if nothing was
+    Nothing is asked of the service and nothing is spent. Exits with 0 if nothing was
     refuted, with 1 if something was.
 
     Example: reticent audit income --data adult.csv

@@ -117,7 +117,7 @@ def verify(
         f"{found['unit']}.",
     ]
     if issuer is None:
-        lines.append("Whose key signed it was not checked: give --issuer.")
+        lines.append("Who signed it was not checked: give --issuer.")
     Output(as_json).result({**found, "issuer_checked": issuer is not None}, lines)
 
 

@@ -87,7 +87,7 @@ def demo(
 def _conversation(
     address: str, key: str, model: Any, output: Output
 ) -> tuple[dict[str, Any], list[str]]:
-    """Ask some questions, and many more; return what was said, also as lines."""
+    """Ask some questions, and many more; return the answers, also as lines of text."""
     before = _get(f"{address}/v1/budget", key)
     asked = _ask(address, key, range(_QUERIES))
     output.note(f"asking {_MORE_QUERIES} more questions ...")
@@ -116,7 +116,7 @@ def _conversation(
         "What was spent, before and after the answers:",
         *_spent(before),
         *_spent(budget),
-        "More answers cost nothing, and there is no last one.",
+        "More answers cost nothing, and there is no limit to them.",
     ]
     return shown, lines
 

@@ -50,7 +50,8 @@ def dossier(
     """Write a registry entry, a NIST answer sheet, an EDPB annex and a model card.
 
     Every field is derived from certificate, ledger, schema, audit and settings, or is
-    one of your five texts. What nobody has said is marked as open. Nothing is spent.
+    one of your five texts. Facts that nobody has given are marked as open. Nothing is
+    spent.
 
     Example: reticent dossier income --texts texts.json --audit audit-income/audit.json
     """
@@ -75,7 +76,7 @@ def dossier(
     if found.from_records:
         lines.append(
             "It holds findings that were computed from records. Keep it as carefully "
-            "as them, or write it with --public."
+            "as the records, or write it with --public."
         )
     output.result({**found.as_dict(), "written": [str(p) for p in written]}, lines)
     return DONE

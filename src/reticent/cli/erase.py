@@ -16,7 +16,9 @@ from reticent.home import Home, erase_unit
 def erase(
     data: Annotated[
         Path,
-        typer.Argument(help="The file the models were trained on, the person in it."),
+        typer.Argument(
+            help="The file the models were trained on, with the person in it."
+        ),
     ],
     unit: Annotated[
         str, typer.Option(help="The person's id, as in the schema's unit column.")
@@ -32,7 +34,7 @@ def erase(
     Stop the service first. Only the shard that held the person is fitted again; lasting
     models drop the person's rows. Nothing is charged, and what was spent stays spent. A
     record without the id is kept in erasures.jsonl. Remove the person from the data
-    file yourself, afterwards. Ends with 1 if a model has to be fitted again.
+    file yourself, afterwards. Exits with 1 if a model has to be fitted again.
 
     Example: reticent erase patients.csv --unit 4711
     """

@@ -33,7 +33,7 @@ def explain(
         rows = [(term.key, term.name) for term in glossary().values()]
         output.result(
             {"words": dict(rows)},
-            [*aligned(rows), "", "Say one of them: reticent explain epsilon"],
+            [*aligned(rows), "", "Look one up: reticent explain epsilon"],
         )
         return
     term = explained(" ".join(word))

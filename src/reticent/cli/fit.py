@@ -46,7 +46,7 @@ Lasting = Annotated[
     bool,
     typer.Option(
         "--lasting",
-        help="Answer without end under one total: records near a question answer it, "
+        help="Unlimited answers under one total: records near a question answer it, "
         "and each pays for itself.",
     ),
 ]
@@ -74,7 +74,7 @@ Learner = Annotated[
     str | None,
     typer.Option(
         help=f"What is trained: {' or '.join(LEARNERS)}.",
-        show_default="boosting, or a model of the table for a release",
+        show_default="boosting; for a release, a model for tables",
     ),
 ]
 BudgetOption = Annotated[
@@ -260,8 +260,8 @@ def _report(
 
 
 def _of_whom(options: FitOptions) -> str:
-    """Say that nobody chose the budget just now."""
-    return f" (as dataset {options.dataset!r} has it; choose with --budget)"
+    """Say where the budget comes from if it was not chosen just now."""
+    return f" (the budget of dataset {options.dataset!r}; choose with --budget)"
 
 
 def _measured(place: Home, options: FitOptions) -> dict[str, Any] | None:

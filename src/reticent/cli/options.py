@@ -74,7 +74,7 @@ def file_format(
 
 
 def read_schema(path: Path, *given: str | None) -> Schema:
-    """Read a schema; what options say about the file goes before what it says.
+    """Read a schema; what options say about the file overrides what it says.
 
     The schema that comes out is the one that a model is stored with, so that files of
     questions are read in the same way.

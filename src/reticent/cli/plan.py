@@ -55,7 +55,7 @@ def plan(
     ] = None,
     public: Annotated[int, typer.Option(help="Public rows without labels.")] = 0,
     unit_rows: Annotated[
-        int, typer.Option(help="Most rows that belong to one person.")
+        int, typer.Option(help="The largest number of rows of one person.")
     ] = 1,
     accuracy: Accuracy = None,
     base_accuracy: BaseAccuracy = None,

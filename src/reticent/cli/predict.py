@@ -35,7 +35,9 @@ from reticent.schemas import FileFormat, Table, open_records, read_table
 
 Key = Annotated[
     str | None,
-    typer.Option(help="Idempotency key: the same again costs nothing more."),
+    typer.Option(
+        help="Idempotency key: repeated with the same rows, it costs nothing."
+    ),
 ]
 AbstainBelow = Annotated[
     float | None,
@@ -46,7 +48,8 @@ Save = Annotated[
     typer.Option("--output", "-o", help="Write rows and answers to this CSV file."),
 ]
 Limit = Annotated[
-    int | None, typer.Option(min=1, help="Ask about the first rows only, this many.")
+    int | None,
+    typer.Option(min=1, help="Ask about the first rows only, at most this many."),
 ]
 Clip = Annotated[
     bool,
@@ -81,8 +84,8 @@ def predict(
 ) -> None:
     """Answer rows privately, charged to the ledger like every other answer.
 
-    Answers go to the standard output, what they cost beside it. Numbers outside their
-    range are refused before anything is charged.
+    Answers go to standard output, and what they cost to standard error. Numbers outside
+    their range are refused before anything is charged.
 
     Example: reticent predict income queries.csv
 
@@ -161,7 +164,7 @@ def _costs(served: ServedModel, answered: PaidAnswers, client: str) -> list[str]
     if answered.left is None:
         return ["free: the model was released, and paid for then."]
     again = len(answered.answers) - answered.paid
-    known = f", {again} known from before" if again else ""
+    known = f", {again} remembered" if again else ""
     return [
         f"paid for {answered.paid} answers{known}, each "
         f"{served.certificate.guarantee}; {answered.left} more are left for "

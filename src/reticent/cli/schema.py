@@ -240,8 +240,8 @@ def check(
 ) -> int:
     """Find every cell of a file that does not fit a schema, by column and line.
 
-    Values are not shown. What is shown is for the keeper of the file alone. Ends with 2
-    if the file does not fit.
+    Values are not shown. What is shown is for the keeper of the file alone. Exits with
+    2 if the file does not fit.
 
     Example: reticent schema check adult.csv --schema adult.json
     """

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Asker:
-    """Asks until an answer is one; never makes one up.
+    """Asks until an answer is valid; never makes one up.
 
     Parameters
     ----------
@@ -72,15 +72,15 @@ class Asker:
                 self.output.note(f"  {error}")
 
     def agree(self, question: str, option: str, *, given: bool) -> None:
-        """Go on only if a person says yes, or the option was given."""
+        """Continue only if a person says yes, or the option was given."""
         if given:
             return
         if not self.interactive:
             raise InvalidParameterError(f"{question} Confirm it with {option}.")
         if not typer.confirm(question, default=None, err=True):
             raise InvalidParameterError(
-                "then the model was not made. Correct what you declared, and run "
-                "'reticent init' again."
+                "so no model was made. Correct what you declared, and run 'reticent "
+                "init' again."
             )
 
 

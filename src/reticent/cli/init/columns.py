@@ -104,7 +104,7 @@ def _label(known: Declarations, given: Given, ask: Asker) -> None:
             one_of("list", "number"),
         )
         if kind == "list":
-            question = f"All values that {name!r} can have, with commas between"
+            question = f"All values that {name!r} can have, separated by commas"
             classes = ask.ask(question, "", _checked_classes)
         else:
             question = f"The smallest and largest {name!r} that make sense, as 0:100"
@@ -148,7 +148,7 @@ def _column(known: Declarations, name: str, ask: Asker) -> None:
         reach = ask.ask("  smallest and largest that make sense", "", _checked_range)
         known.numeric(name, reach, missing=_missing(ask))
     else:
-        levels = ask.ask("  all values, with commas between", "", _checked_levels)
+        levels = ask.ask("  all values, separated by commas", "", _checked_levels)
         known.levels(name, levels, missing=_missing(ask))
 
 
@@ -181,5 +181,5 @@ def _checked_levels(text: str) -> str:
 
 def _checked_classes(text: str) -> str:
     if len(set(levels_of(text))) < 2:
-        raise InvalidParameterError("name at least two, with commas between.")
+        raise InvalidParameterError("name at least two, separated by commas.")
     return text

@@ -288,7 +288,7 @@ def _method(
         "", f"Proposed for {units} units: {option.title}.", *_expected(option, schema)
     )
     if not yes and ask.interactive:
-        ask.agree("Go on with it?", "--yes", given=False)
+        ask.agree("Continue with it?", "--yes", given=False)
     return option
 
 

@@ -1,4 +1,4 @@
-"""``reticent home``: where everything is, and which of several copies goes on."""
+"""``reticent home``: where everything is, and which of several copies is used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reticent.cli.output import Output, aligned
 from reticent.home import Home
 
 home_app = typer.Typer(
-    help="Show a home, or choose which of its copies goes on.", no_args_is_help=True
+    help="Show a home, or choose which of its copies is used.", no_args_is_help=True
 )
 
 
@@ -42,20 +42,20 @@ def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
 
 @home_app.command("adopt")
 def adopt(home: HomeOption = HOME, as_json: AsJson = False) -> None:
-    """Go on with this home, and retire all copies of it.
+    """Use this home from now on, and retire all copies of it.
 
-    A copy refuses to spend, because one budget would be spent twice. Run this in the
-    one folder that goes on.
+    A copy refuses to spend, because one budget would be spent twice. Run this for the
+    one folder that you continue to use.
 
     Example: reticent home adopt --home .reticent
     """
     place = Home.existing(home)
     noticed = place.adopt()
     lines = [
-        f"{place.path.resolve()} will go on; its copies on this machine are refused "
+        f"{place.path.resolve()} stays in use; its copies on this machine are refused "
         "from now on."
         if noticed
-        else f"{place.path.resolve()} will go on. Its copies share no place for "
+        else f"{place.path.resolve()} stays in use. Its copies share no place for "
         "checkpoints with it, so they cannot notice: delete them."
     ]
     Output(as_json).result(

@@ -25,7 +25,7 @@ def create(
     ] = None,
     days: Annotated[
         int | None,
-        typer.Option(min=1, help="How long it holds; without limit if left out."),
+        typer.Option(min=1, help="Days until it expires; never if left out."),
     ] = None,
     home: HomeOption = HOME,
     as_json: AsJson = False,

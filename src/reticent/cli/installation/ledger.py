@@ -1,4 +1,4 @@
-"""``reticent ledger``: who has spent what, and whether the book is whole."""
+"""``reticent ledger``: who has spent what, and whether the ledger is intact."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def verify(home: HomeOption = HOME, as_json: AsJson = False) -> None:
         found = ledger.verify()
     Output(as_json).result(
         {"entries": found.entries, "head": found.head, "whole": True},
-        [f"the ledger is whole: {found.entries} entries, head {found.head[:16]}."],
+        [f"the ledger is intact: {found.entries} entries, head {found.head[:16]}."],
     )
 
 

@@ -143,7 +143,7 @@ def remove(
 
 def _price(model: ServedModel) -> str:
     if model.lasting is not None:
-        return "free and without end, under one total"
+        return "free and unlimited, under one total"
     if model.charge is None:
         return "free, the model was released"
     per = "answer" if model.consensus is None else "session"
