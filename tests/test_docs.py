@@ -66,6 +66,15 @@ HARD_PHRASES = {
     r"\bsome (?:dozen|hundred|thousand)\b": "after some hundred looks",
     r"\bone \w+ after the other\b": "one question after the other",
     r"\bspeaks? of\b": "the page speaks of a file",
+    r"\bbut for\b": "it is near the truth but for 0.05",
+    r"\b(?:no|not|nothing|nobody)\b[^.]{0,40}\bany more\b": "nothing is drawn any more",
+    r"\b(?:goes|go) on (?:with|from|where|alone|in its)\b": "this copy goes on alone",
+    r"\b(?:busy or|is|was) away\b(?! from)": "the database is away",
+    r"\b(?:this|it|that|which) (?:is|are) no (?!longer|more|less|[a-z]+er\b|worse)": (
+        "this is no certificate"
+    ),
+    r"[;.] (?:stored|known|served) are\b": "it is refused; known are two kinds",
+    r"\bstands? (?:twice|beside each other)\b": "a key that stands twice",
 }
 
 
