@@ -79,7 +79,7 @@ def test_a_right_vote_is_kept():
     ("kind", "message"),
     [
         (Majority, "draws nothing"),
-        (OtherVote, "another law"),
+        (OtherVote, "does not draw from the law"),
         (Postscript, "depends on the data"),
         (Timed, "bits of the operating system"),
         (Moody, "two fits"),

@@ -83,7 +83,7 @@ def test_a_target_delta_lies_between_zero_and_one(delta):
 def test_counts_and_answers_must_match_the_premises(derive):
     step = answer(PureDP(0.1))
     target = {} if derive is basic_composition else {"delta": 1e-3}
-    with pytest.raises(RuleError, match="one count a premise; got 2 counts for 1"):
+    with pytest.raises(RuleError, match="one count per premise; got 2 counts for 1"):
         derive(step, counts=[1, 2], **target)
     with pytest.raises(RuleError, match=r"needs answers=3 .* got answers=300"):
         derive(step, counts=[3], answers=300, **target)

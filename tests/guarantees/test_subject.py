@@ -72,7 +72,7 @@ def test_a_group_is_part_of_the_data():
     ],
 )
 def test_unknown_relations_are_refused(data):
-    with pytest.raises(CertificateError, match="no neighbouring relation"):
+    with pytest.raises(CertificateError, match="not a neighbouring relation"):
         relation_from_dict(data)
 
 

@@ -58,10 +58,10 @@ PRINTED = [
     "decoded from 3 examples and 2 bits",
     "(0.1, 0.05)-robust generalization",
     "(0.01, 0.5, 1e-06)-perfect generalization",
-    "two samples within (1, 3e-06) but for 0.02",
+    "two samples within (1, 3e-06) except with probability 0.02",
     "E[test loss^2] <= 1.5 E[train loss^2] + 0.25",
     "E[test loss] <= 1.5 E[train loss] + 0.25",
-    "test loss < 3 x train loss but for 0.05",
+    "test loss < 3 x train loss except with probability 0.05",
     "expected excess risk <= 0.125",
 ]
 ADDITIVE = [PureDP(0.5), ApproxDP(0.5, 1e-6), ZCDP(0.25)]
@@ -242,7 +242,7 @@ def test_compressions_add_up_with_every_length_read_off_the_data():
     ],
 )
 def test_only_known_kinds_with_their_own_numbers_are_read(data):
-    with pytest.raises(InvalidGuaranteeError, match="is no guarantee of reticent"):
+    with pytest.raises(InvalidGuaranteeError, match="is not a guarantee of reticent"):
         Guarantee.from_dict(data)
 
 

@@ -69,7 +69,7 @@ def test_seeded_noise_is_refused():
     ("guarantee", "relation"), [(UniformStability(0.1), N), (PureDP(0.1), Sample(9))]
 )
 def test_only_privacy_can_be_charged(guarantee, relation):
-    with pytest.raises(InvalidParameterError, match="no differential privacy"):
+    with pytest.raises(InvalidParameterError, match="not promise differential privacy"):
         Charge.of(certificate(guarantee, relation))
 
 

@@ -116,7 +116,7 @@ def individual_filter_replacing(
     :math:`2|a_t|^2 + 2|b_t|^2` always, and at most :math:`|a_t|^2 + |b_t|^2` where the
     inner product is not negative. So :math:`\sum_t |a_t - b_t|^2/\sigma_t^2` is at most
     what the two units pay together, :math:`\mu^2`, on every transcript. The proof of
-    G24 goes on from there.
+    G24 continues from there.
     """
     mu = positive("rule G24-rounds", "mu", mu)
     assumed = noise_assumptions(seeded, labels_from_data=labels_from_data)
@@ -153,7 +153,7 @@ def zeroing_to_replacing(
     :math:`a_t - b_t`. By Minkowski's inequality
     :math:`(\sum |a_t - b_t|^2/\sigma_t^2)^{1/2} \le 2\mu`; where no inner product is
     negative, :math:`|a_t - b_t|^2 \le |a_t|^2 + |b_t|^2` gives
-    :math:`\sqrt 2 \mu`. The proof of G24 goes on from there. Without `acute` it is
+    :math:`\sqrt 2 \mu`. The proof of G24 continues from there. Without `acute` it is
     group privacy for two.
     """
     relation: Any = premise.relation

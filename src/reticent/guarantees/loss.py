@@ -176,8 +176,8 @@ def pld_epsilon(steps: tuple[Step, ...], delta: float) -> float:
         return math.inf
     # A point of the grid may lie a last digit below the loss that it stands for.
     found = up(found + 1e-9 + 1e-15 * span)
-    # A transform that overflows can return any number; a total below what one group
-    # of steps surely costs is wrong.
+    # A transform that overflows can return any number; a total below what one group of
+    # steps is certain to cost is wrong.
     surely = max(
         pure_epsilon(epsilon if kind == "pure" else epsilon / 2, count, delta)
         for kind, epsilon, _, count in lossy

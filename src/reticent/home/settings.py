@@ -105,7 +105,7 @@ class Settings:
     shutdown_seconds : int
         How long requests may take to finish when the service stops.
     key_cache_seconds : float
-        How long a worker may go on accepting a key that another has revoked.
+        How long a worker may still accept a key that another has revoked.
     reload_seconds : float
         How often a service looks for new, replaced and removed models; 0 never.
     identity : path or None

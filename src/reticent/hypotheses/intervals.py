@@ -48,9 +48,9 @@ class Intervals(LineClass[IntervalUnion]):
     Notes
     -----
     Ends are points of the projected set; an interval contains its left end and not its
-    right one, which is no restriction on finite sets. Representatives are sorted by
-    number of ends, then by start, then by ends in lexicographic order. Any ordered type
-    works.
+    right one, which does not restrict the class on finite sets. Representatives are
+    sorted by number of ends, then by start, then by ends in lexicographic order. Any
+    ordered type works.
 
     =========  ============  ==============================
     start      VC dimension  labelings of m >= 1 points

@@ -250,7 +250,7 @@ class GroupCommit:
         return batch, some is None
 
     def _process_batch(self, batch: list[_Waiting]) -> bool:
-        """Commit a batch and wake its waiters; return whether to go on."""
+        """Commit a batch and wake its waiters; return whether to continue."""
         waiters = [waiter for _, waiter in batch]
         operations = [operation for operation, _ in batch]
         try:

@@ -38,7 +38,7 @@ class EvidencedAnswers(Protocol):
 
     @property
     def evidence(self) -> NDArray[np.float64]:
-        """The noisy number of records that could contribute, for each answer."""
+        """The noisy number of records that can still pay, for each answer."""
         ...
 
     @property

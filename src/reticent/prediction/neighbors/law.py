@@ -37,8 +37,8 @@ class LocalAnswers:
     answers : ndarray
         Labels or numbers.
     evidence : ndarray of float
-        A noisy count of the units that could still contribute, in the shells that were
-        searched; at most the number that a question looks for. It may be negative.
+        A noisy count of the units that can still pay, in the shells that were searched;
+        at most the number that a question looks for. It may be negative.
     trace : ndarray of int, of shape (n_queries, width)
         Released numbers from which `LocalLaw.replay` repeats the same charges.
     """
