@@ -152,7 +152,7 @@ def test_a_home_from_another_machine_must_be_adopted(home, tmp_path, monkeypatch
 def test_the_home_of_an_older_version_becomes_movable(home, tmp_path):
     text = home.config.read_text().replace("{here}", str(home.path))
     found = json.loads(text)
-    del found["identity"]
+    del found["identity"], found["home_format"]
     home.config.write_text(json.dumps(found))
     (home.path / "identity.json").unlink()
     (home.path / "anchor").unlink()

@@ -60,6 +60,7 @@ def as_an_older_version_left_it(home):
     outside = found["checkpoints"]
     shutil.move(outside, inside)
     found["checkpoints"] = str(inside)
+    del found["home_format"]
     home.config.write_text(json.dumps(found))
     return inside
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,29 +11,25 @@ from typing import Any
 
 from reticent._files import check_own_folder
 from reticent._text import checked_name
-from reticent.errors import InvalidParameterError, LedgerError
+from reticent.errors import InvalidParameterError
 from reticent.guarantees import Budget
 from reticent.home.accounts import open_accounts, open_client
 from reticent.home.api_keys import KeyRecord, Role
 from reticent.home.on_disk.identity import IDENTITY, adopt, settle_in
-from reticent.home.on_disk.second_place import default_second_place, move_checkpoints
+from reticent.home.on_disk.upgrade import KEY as HOME_FORMAT_KEY
+from reticent.home.on_disk.upgrade import (
+    default_checkpoints,
+    relative,
+    upgrade,
+    write_settings,
+)
 from reticent.home.served_models import ServedModel, open_registry
 from reticent.home.settings import Settings
-from reticent.home.settings_files import HERE, read_settings
+from reticent.home.settings_files import HERE, HOME_FORMAT, read_settings
 from reticent.ledger import SQLLedger
-from reticent.signing import (
-    HMAC,
-    new_key,
-    read_key_file,
-    secret_bytes,
-    write_key_file,
-)
+from reticent.signing import new_key, read_key_file, write_key_file
 
 DEFAULT_HOME = ".reticent"
-# Where checkpoints were kept before they had a place outside the home.
-_OLD_CHECKPOINTS = "checkpoints.json"
-
-log = logging.getLogger("reticent.home")
 
 
 @dataclass(frozen=True)
@@ -107,38 +101,16 @@ class Home:
         return read_key_file(self.key_file("signing"))
 
     def settings(self) -> Settings:
-        """Return the settings, those of the environment included."""
-        self._move_second_place()
-        self._become_movable()
-        return Settings.load(self.config)
+        """Return the settings, those of the environment included.
 
-    def _become_movable(self, *, adopting: bool = False) -> None:
-        """Write paths inside the home relative to it, as older versions did not."""
-        found = read_settings(self.config)
-        if "identity" in found:
-            return
-        here = self.path.resolve()
-        named = Path(str(found.get("secret_file", here / "secret.key"))).parent
-        if named not in (here, Path(HERE)):
-            if (here / "secret.key").exists() and not adopting:
-                raise LedgerError(
-                    f"{here} was copied or moved from {named}, whose ledger it would "
-                    "use. To continue with this one and retire the other, run "
-                    f"'reticent home adopt --home {self.path}'."
-                )
-            if not adopting:
-                return  # its keys are kept elsewhere on purpose
-        self._write(
-            {
-                **_relative(found, str(named)),
-                "identity": f"{HERE}/{IDENTITY}",
-            }
-        )
-        settle_in(here)
+        A home that an older version wrote is upgraded first.
+        """
+        upgrade(self.path, self.config)
+        return Settings.load(self.config)
 
     def adopt(self) -> bool:
         """Continue with this home if it has copies; see `home.identity.adopt`."""
-        self._become_movable(adopting=True)
+        upgrade(self.path, self.config, adopting=True)
         settings = Settings.load(self.config)
         return adopt(self.path.resolve(), settings.second_place)
 
@@ -160,30 +132,6 @@ class Home:
             path = self.models / f"{name}@{number}"
         return path
 
-    def _move_second_place(self) -> None:
-        """Take the checkpoints out of a home that an older version made."""
-        inside = self.path.resolve() / _OLD_CHECKPOINTS
-        found = read_settings(self.config)
-        if found.get("checkpoints") != str(inside):
-            return
-        outside = self._default_second_place()
-        move_checkpoints(inside, outside)
-        self._write({**found, "checkpoints": str(outside)})
-        log.warning(
-            "the checkpoints of %s moved to %s, so that a restored backup of the home "
-            "is noticed; %s is no longer used.",
-            self.path,
-            outside,
-            inside,
-        )
-
-    def _default_second_place(self) -> Path:
-        """Return where checkpoints go, and make the folder."""
-        secret = secret_bytes(read_key_file(self.key_file("secret")), HMAC)
-        place = default_second_place(self.path, secret)
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return place
-
     def open_dataset(self, dataset: str, budget: Budget) -> None:
         """Write the budget of a dataset into the settings, unless it has one."""
         found = read_settings(self.config) if self.config.exists() else self._blank()
@@ -202,7 +150,7 @@ class Home:
     def register(self, name: str, path: Path) -> None:
         """Let a name stand for the model at a path, from now on."""
         found = read_settings(self.config)
-        place = _relative(str(path.resolve()), str(self.path.resolve()))
+        place = relative(str(path.resolve()), str(self.path.resolve()))
         known = found["models"].get(name)
         kept = known if isinstance(known, dict) else {}
         found["models"][name] = {**kept, "path": place} if kept else place
@@ -271,19 +219,17 @@ class Home:
             registry.close()
 
     def _write(self, found: dict[str, Any]) -> None:
-        scratch = self.config.with_suffix(".new")
-        scratch.touch(mode=0o600)
-        scratch.write_text(json.dumps(found, indent=1) + "\n")
-        scratch.replace(self.config)
+        write_settings(self.config, found)
 
     def _blank(self) -> dict[str, Any]:
         settle_in(self.path.resolve())
         return {
+            HOME_FORMAT_KEY: HOME_FORMAT,
             "models": {},
             "datasets": {},
             "ledger": f"sqlite:///{HERE}/ledger.db",
             "checkpoints": str(
-                (self.second_place or self._default_second_place()).absolute()
+                (self.second_place or default_checkpoints(self.path)).absolute()
             ),
             "secret_file": f"{HERE}/secret.key",
             "model_key_file": f"{HERE}/signing.key",
@@ -291,14 +237,3 @@ class Home:
             # The service listens on this machine alone unless told otherwise.
             "secure_cookies": False,
         }
-
-
-def _relative(found: Any, folder: str) -> Any:
-    """Return settings with {here} in place of a folder."""
-    if isinstance(found, dict):
-        return {name: _relative(value, folder) for name, value in found.items()}
-    if isinstance(found, str):
-        for start in ("", "sqlite:///"):
-            if found.startswith(f"{start}{folder}/"):
-                return found.replace(folder, HERE, 1)
-    return found

@@ -20,6 +20,7 @@ from reticent.home.model_settings import BudgetSettings, ModelSettings, made, pu
 from reticent.home.on_disk.identity import adopt, check_not_copied, check_not_retired
 from reticent.home.on_disk.second_place import second_place_risk
 from reticent.home.settings_files import (
+    HOME_FORMAT,
     SECRETS,
     placed,
     read_settings,
@@ -45,6 +46,7 @@ _RANGES = {
     "shutdown_seconds": (1, math.inf),
     "key_cache_seconds": (0, 60),
     "reload_seconds": (0, 3600),
+    "home_format": (1, HOME_FORMAT),
 }
 
 
@@ -110,6 +112,8 @@ class Settings:
         How often a service looks for new, replaced and removed models; 0 never.
     identity : path or None
         Tells a home from its copies, which must not spend. ``reticent fit`` makes it.
+    home_format : int or None
+        The format of a home. ``reticent`` writes it, and upgrades older homes.
     debug : bool
         Must be off. It is here so that switching it on is refused, not ignored.
     """
@@ -145,6 +149,7 @@ class Settings:
     key_cache_seconds: float = 1.0
     reload_seconds: float = 2.0
     identity: Path | None = None
+    home_format: int | None = None
     debug: bool = False
 
     def __post_init__(self) -> None:

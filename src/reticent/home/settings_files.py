@@ -17,6 +17,8 @@ from reticent.errors import InvalidParameterError
 HERE = "{here}"
 #: Settings that are secret themselves; each can be in a file of its own instead.
 SECRETS = ("secret", "model_key", "encryption_key")
+#: The format of homes that this reticent writes.
+HOME_FORMAT = 2
 _PREFIX = "reticent_"
 _SWITCHES = {
     **dict.fromkeys(("true", "on", "yes", "1"), True),

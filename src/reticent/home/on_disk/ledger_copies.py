@@ -6,12 +6,15 @@ import contextlib
 import os
 import sqlite3
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reticent.errors import InvalidParameterError, LedgerError
-from reticent.home.home import Home
 from reticent.home.on_disk.identity import check_not_copied, check_not_retired
 from reticent.home.settings import Settings
 from reticent.ledger import SQLLedger
+
+if TYPE_CHECKING:
+    from reticent.home.home import Home
 
 _SQLITE = "sqlite:///"
 
@@ -26,7 +29,19 @@ def back_up_ledger(home: Home, out: Path) -> int:
     out : Path
         The file; it must not be there.
     """
-    source = _file_of(home.settings())
+    return copy_ledger(_file_of(home.settings()), out)
+
+
+def copy_ledger(source: Path, out: Path) -> int:
+    """Copy a ledger to a new file, and verify the copy; return its entries.
+
+    Parameters
+    ----------
+    source : Path
+        The file of the ledger, which may be in use.
+    out : Path
+        The copy; it must not be there.
+    """
     os.close(os.open(out, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     with (
         contextlib.closing(sqlite3.connect(source)) as original,
@@ -103,10 +118,18 @@ def _is_ledger(path: Path) -> bool:
             return False
 
 
-def _file_of(settings: Settings) -> Path:
+def ledger_file(settings: Settings) -> Path | None:
+    """Return the file of the ledger; None if it is in a database server."""
     if not settings.ledger.startswith(_SQLITE):
+        return None
+    return Path(settings.ledger.removeprefix(_SQLITE))
+
+
+def _file_of(settings: Settings) -> Path:
+    file = ledger_file(settings)
+    if file is None:
         raise InvalidParameterError(
             "the ledger is in a database server; use the server's own backups, and "
             "'reticent ledger write-off' after one was restored."
         )
-    return Path(settings.ledger.removeprefix(_SQLITE))
+    return file
