@@ -719,3 +719,32 @@ def test_closing_settles_what_was_drawn(sql_url, open_ledger):
     assert asyncio.run(ask()).answers == (b"k",)
     again = open_ledger(sql_url).charge(asking("k"))
     assert again.answers == (b"k",)
+
+
+def test_acts_are_in_the_chain_and_cost_nothing(ledger):
+    opened(ledger)
+    before = ledger.balances()
+    entry = ledger.record("key created", "boss", {"client": "ward-7", "models": None})
+    assert ledger.record("key revoked", "boss", {"id": "\x1f é"}).sequence == (
+        entry.sequence + 1
+    )
+    first, second = list(ledger.entries(after=entry.sequence - 1))
+    assert first == entry
+    told = first.content()
+    assert told.pop("time") > 0
+    facts = {"client": "ward-7", "models": None}
+    assert told == {"act": "key created", "by": "boss", "facts": facts}
+    assert second.content()["facts"] == {"id": "\x1f é"}
+    assert ledger.balances() == before
+    assert ledger.verify().entries == second.sequence
+
+
+@pytest.mark.parametrize(
+    ("act", "by", "facts"),
+    [("a\nb", "boss", {}), ("a", "\x1f", {}), ("a", "b", {"x": "y" * 5000})],
+)
+def test_acts_that_cannot_be_written_are_refused(ledger, act, by, facts):
+    before = ledger.verify().head
+    with pytest.raises(InvalidParameterError):
+        ledger.record(act, by, facts)
+    assert ledger.verify().head == before

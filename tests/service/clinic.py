@@ -132,7 +132,7 @@ class Clinic:
         from reticent.service.v1.documents import NewKey
 
         body = NewKey(client=client, role=role.value, **settings)
-        return make_key(self.service, body)[0]
+        return make_key(self.service, body, "the tests")[0]
 
     def predict(self, *rows: Any, key: str | None = None, **settings: Any) -> Any:
         """Ask for rows; the usual one if none is given."""

@@ -64,7 +64,7 @@ def written(settings: Settings, folder: Path) -> Path:
 def api_key(settings: Settings, client: str = "ward-7", **facts: Any) -> str:
     """Make a key in the database."""
     service = open_service(settings)
-    key = make_key(service, NewKey(client=client, **facts))[0]
+    key = make_key(service, NewKey(client=client, **facts), "the tests")[0]
     service.close()
     return key
 

@@ -194,9 +194,9 @@ def test_without_a_default_a_new_client_needs_a_budget(tmp_path):
 
     app = create_app(settings, ledger=MemoryLedger(), keys=MemoryKeys())
     with pytest.raises(ProblemError, match="give a budget"):
-        make_key(app.state.service, NewKey(client="ward-9"))
+        make_key(app.state.service, NewKey(client="ward-9"), "boss")
     key, record, balance = make_key(
-        app.state.service, NewKey(client="boss", role="admin")
+        app.state.service, NewKey(client="boss", role="admin"), "boss"
     )
     assert key.startswith("rk_")
     assert record.role is Role.ADMIN
@@ -320,3 +320,58 @@ def test_a_database_that_fails_is_a_ledger_error(tmp_path):
             )
         )
     store.close()
+
+
+def acts(running):
+    return [
+        entry.content()
+        for entry in running.service.ledger.entries()
+        if entry.kind == "act"
+    ]
+
+
+def test_every_act_of_an_admin_is_in_the_chain_with_who_did_it(running):
+    before = len(acts(running))
+    made = admin(running, "POST", "/keys", json={"client": "ward-9", "days": 3}).json()
+    admin(running, "PUT", "/accounts/client:ward-9", json={"epsilon": 2.0})
+    admin(running, "DELETE", f"/keys/{made['record']['id']}")
+    created, capped, revoked = acts(running)[before:]
+    assert [created["act"], capped["act"], revoked["act"]] == [
+        "key created",
+        "cap set",
+        "key revoked",
+    ]
+    boss = running.admin.split("_")[1]
+    assert {each["by"] for each in (created, capped, revoked)} == {f"boss ({boss})"}
+    assert created["facts"]["client"] == "ward-9"
+    assert created["facts"]["expires"] == made["record"]["expires"]
+    assert capped["facts"] == {"account": "client:ward-9", "epsilon": 2.0, "delta": 0.0}
+    assert revoked["facts"] == {"id": made["record"]["id"]}
+    assert made["key"].split("_")[2] not in str(acts(running))
+    running.service.ledger.verify()
+
+
+def test_what_an_admin_only_tries_leaves_no_act(running):
+    before = len(acts(running))
+    admin(running, "DELETE", "/keys/nothing")
+    admin(running, "PUT", "/accounts/client:nobody", json={"epsilon": 2.0})
+    admin(running, "POST", "/keys", json={"client": "x", "models": ["nothing"]})
+    assert len(acts(running)) == before
+
+
+def test_an_act_that_cannot_be_written_does_not_happen(running, monkeypatch):
+    def broken(*arguments):
+        raise RuntimeError("the disk is full")
+
+    key = running.key("ward-9")
+    monkeypatch.setattr(running.service.ledger, "record", broken)
+    for method, path, body in [
+        ("POST", "/keys", {"client": "ward-8"}),
+        ("DELETE", f"/keys/{key.split('_')[1]}", None),
+        ("PUT", "/accounts/client:ward-9", {"epsilon": 2.0}),
+    ]:
+        settings = {} if body is None else {"json": body}
+        assert admin(running, method, path, **settings).status_code == 500
+    records = running.service.keyring.records()
+    assert "ward-8" not in {record.client for record in records}
+    assert running.predict(key=key).is_success

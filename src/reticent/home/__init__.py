@@ -18,7 +18,7 @@ from reticent.home.dataset_budgets import DatasetBudget
 from reticent.home.erasure import Erasure, erase_unit
 from reticent.home.evaluations import METRICS, evaluate_model, evaluation_history
 from reticent.home.fit_options import LEARNERS, LOCAL, RELATIONS, FitOptions
-from reticent.home.home import DEFAULT_HOME, Home
+from reticent.home.home import COMMAND_LINE, DEFAULT_HOME, Home
 from reticent.home.key_tables import SQLKeys
 from reticent.home.lasting_sessions import LastingSession
 from reticent.home.model_settings import (
@@ -26,6 +26,7 @@ from reticent.home.model_settings import (
     ConsensusSettings,
     ModelSettings,
 )
+from reticent.home.oidc_settings import CALLBACK, OidcSettings
 from reticent.home.on_disk.ledger_copies import back_up_ledger, restore_ledger
 from reticent.home.on_disk.versions import (
     ModelVersion,
@@ -49,6 +50,8 @@ from reticent.home.train_and_store import train_and_store
 from reticent.home.tune_and_store import Tuning, tune_and_store
 
 __all__ = [
+    "CALLBACK",
+    "COMMAND_LINE",
     "DEFAULT_HOME",
     "LEARNERS",
     "LOCAL",
@@ -68,6 +71,7 @@ __all__ = [
     "MemoryKeys",
     "ModelSettings",
     "ModelVersion",
+    "OidcSettings",
     "Registry",
     "Rehearsal",
     "Role",

@@ -55,6 +55,17 @@ class KeyRecord:
     #: record with another seal is not trusted.
     seal: str = field(default="", compare=False)
 
+    @property
+    def who(self) -> str:
+        """Who acts with it, as the ledger's chain names them."""
+        same = self.id == self.client
+        return self.client if same else f"{self.client} ({self.id})"
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the ledger's chain says about it."""
+        known = self.as_dict()
+        return {name: known[name] for name in known if name != "revoked"}
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, without the hash."""
         return {
@@ -178,6 +189,7 @@ class Keyring:
         *,
         models: tuple[str, ...] | None = None,
         days: int | None = None,
+        first: Callable[[KeyRecord], object] = lambda record: None,
     ) -> tuple[str, KeyRecord]:
         """Make a key; its text is returned once and never kept.
 
@@ -187,6 +199,8 @@ class Keyring:
             See `KeyRecord`.
         days : int or None, default=None
             How long it is valid; None for no limit.
+        first : callable
+            Called with the record before it is kept, to write the act down.
         """
         if days is not None:
             whole("a key", "days", days)
@@ -204,6 +218,7 @@ class Keyring:
             expires=None if days is None else now + 86_400 * days,
         )
         record = self._sealed(replace(record, digest=self._digest(record, text)))
+        first(record)
         self.store.add(record)
         return f"rk_{key_id}_{text}", record
 
@@ -285,6 +300,16 @@ class Keyring:
     def _keyed(self, facts: list[Any]) -> str:
         message = json.dumps(facts, separators=(",", ":")).encode()
         return hmac.new(self._pepper, message, hashlib.sha256).hexdigest()
+
+
+def known_key(keyring: Keyring, key_id: str) -> KeyRecord:
+    """Return the record of a key, or say that there is none."""
+    found = keyring.store.find(key_id)
+    if found is None:
+        raise InvalidParameterError(
+            f"there is no key {key_id!r}; 'reticent keys list' shows them."
+        )
+    return found
 
 
 def _facts(record: KeyRecord) -> list[Any]:

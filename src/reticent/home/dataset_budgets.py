@@ -23,7 +23,7 @@ from reticent.guarantees import (
     rho_within,
 )
 from reticent.home.accounts import price_problem
-from reticent.home.home import Home
+from reticent.home.home import COMMAND_LINE, Home
 from reticent.home.served_models import dataset_account
 from reticent.home.settings import Settings
 from reticent.ledger import (
@@ -103,6 +103,11 @@ class DatasetBudget:
         """Set the caps of the dataset and of clients that had the same one."""
         cap = Cap.within(budget, relation=known.cap.relation)
         with self.ledger() as ledger:
+            ledger.record(
+                "budget changed",
+                COMMAND_LINE,
+                {"dataset": self.dataset, "budget": str(budget)},
+            )
             for balance in ledger.balances():
                 same = balance.cap.promise == known.cap.promise
                 client = balance.account.scope is AccountScope.CLIENT

@@ -102,6 +102,14 @@ def erase_unit(
         done.append(_erase(home, name, model, unit, data))
         if done[-1].done:
             _forget_versions(home, name)
+    for each in done:
+        home.record(
+            "unit erased",
+            model=each.model,
+            action=each.action,
+            before=each.before,
+            after=each.after,
+        )
     _remember(home, done)
     return done
 

@@ -14,7 +14,7 @@ from reticent._text import checked_name
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Budget
 from reticent.home.accounts import open_accounts, open_client
-from reticent.home.api_keys import KeyRecord, Role
+from reticent.home.api_keys import KeyRecord, Role, known_key
 from reticent.home.on_disk.identity import IDENTITY, adopt, settle_in
 from reticent.home.on_disk.upgrade import KEY as HOME_FORMAT_KEY
 from reticent.home.on_disk.upgrade import (
@@ -30,6 +30,8 @@ from reticent.ledger import SQLLedger
 from reticent.signing import new_key, read_key_file, write_key_file
 
 DEFAULT_HOME = ".reticent"
+#: Who acts, as the ledger's chain names it, where nobody logged in.
+COMMAND_LINE = "command line"
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,9 @@ class Home:
         """Continue with this home if it has copies; see `home.identity.adopt`."""
         upgrade(self.path, self.config, adopting=True)
         settings = Settings.load(self.config)
-        return adopt(self.path.resolve(), settings.second_place)
+        noticed = adopt(self.path.resolve(), settings.second_place)
+        self.record("home adopted", noticed=noticed)
+        return noticed
 
     def model_path(self, name: str) -> Path:
         """Return where the current version of a model is stored."""
@@ -147,8 +151,14 @@ class Home:
         found["datasets"][dataset] = asdict(budget)
         self._write(found)
 
+    def record(self, act: str, **facts: Any) -> None:
+        """Write an administrative act of the command line into the ledger's chain."""
+        with self.settings().open_ledger() as ledger:
+            ledger.record(act, COMMAND_LINE, facts)
+
     def register(self, name: str, path: Path) -> None:
         """Let a name stand for the model at a path, from now on."""
+        self.record("model named", model=name, folder=path.name)
         found = read_settings(self.config)
         place = relative(str(path.resolve()), str(self.path.resolve()))
         known = found["models"].get(name)
@@ -158,6 +168,7 @@ class Home:
 
     def unregister(self, name: str) -> None:
         """Take a model out of the settings."""
+        self.record("model removed", model=name)
         found = read_settings(self.config)
         del found["models"][name]
         self._write(found)
@@ -182,10 +193,53 @@ class Home:
                     f"there is no model {model!r} for the key; this home has "
                     f"{', '.join(sorted(settings.models)) or 'none'}."
                 )
-        with settings.open_ledger() as ledger:
+        with settings.open_ledger() as ledger, settings.open_keyring() as keyring:
             open_client(ledger, settings.client_budget, client)
-        with settings.open_keyring() as keyring:
-            return keyring.create(client, role, models=models, days=days)
+            return keyring.create(
+                client,
+                role,
+                models=models,
+                days=days,
+                first=lambda made: ledger.record(
+                    "key created", COMMAND_LINE, made.facts()
+                ),
+            )
+
+    def revoke_key(self, key_id: str) -> None:
+        """Revoke a key for good."""
+        settings = self.settings()
+        with settings.open_ledger() as ledger, settings.open_keyring() as keyring:
+            known_key(keyring, key_id)
+            ledger.record("key revoked", COMMAND_LINE, {"id": key_id})
+            keyring.revoke(key_id)
+
+    def rotate_key(
+        self, key_id: str, *, days: int | None = None, at_once: bool = False
+    ) -> tuple[str, KeyRecord]:
+        """Make a key that may do what another may.
+
+        Parameters
+        ----------
+        key_id : str
+            The public part of the other, which must hold.
+        days : int or None, default=None
+            How long the new one holds; None for as long as the other was made for.
+        at_once : bool, default=False
+            Whether the other is revoked; else it holds until that is done.
+        """
+        with self.settings().open_keyring() as keyring:
+            old = known_key(keyring, key_id)
+            if keyring.current(key_id) is None:
+                raise InvalidParameterError(
+                    f"the key {key_id!r} holds no more; make one with 'reticent keys "
+                    "create'."
+                )
+        if days is None and old.expires is not None:
+            days = max(1, (old.expires - old.created) // 86_400)
+        made = self.new_key(old.client, old.role, models=old.models, days=days)
+        if at_once:
+            self.revoke_key(key_id)
+        return made
 
     @contextmanager
     def open_model(

@@ -10,9 +10,12 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from reticent._numbers import nonnegative, positive, probability, whole
 from reticent.errors import InvalidParameterError
+from reticent.home.oidc_settings import OidcSettings
 from reticent.ledger import Cap
 
-Kind = TypeVar("Kind", "BudgetSettings", "ConsensusSettings", "ModelSettings")
+Kind = TypeVar(
+    "Kind", "BudgetSettings", "ConsensusSettings", "ModelSettings", OidcSettings
+)
 
 _METHODS = ("auto", "either", "basic", "zcdp")
 # pydantic reads this where the service takes budgets out of requests.

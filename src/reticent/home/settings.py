@@ -17,6 +17,7 @@ from reticent.errors import InvalidParameterError
 from reticent.home.api_keys import Keyring, KeyStore
 from reticent.home.key_tables import SQLKeys
 from reticent.home.model_settings import BudgetSettings, ModelSettings, made, put
+from reticent.home.oidc_settings import OidcSettings
 from reticent.home.on_disk.identity import adopt, check_not_copied, check_not_retired
 from reticent.home.on_disk.second_place import second_place_risk
 from reticent.home.settings_files import (
@@ -110,6 +111,8 @@ class Settings:
         How long a worker may still accept a key that another has revoked.
     reload_seconds : float
         How often a service looks for new, replaced and removed models; 0 never.
+    oidc : OidcSettings or None
+        The OpenID provider by which people log in at the dashboard.
     identity : path or None
         Tells a home from its copies, which must not spend. ``reticent fit`` makes it.
     home_format : int or None
@@ -148,6 +151,7 @@ class Settings:
     shutdown_seconds: int = 30
     key_cache_seconds: float = 1.0
     reload_seconds: float = 2.0
+    oidc: OidcSettings | None = None
     identity: Path | None = None
     home_format: int | None = None
     debug: bool = False
@@ -170,6 +174,7 @@ class Settings:
                 raise InvalidParameterError(f"{name!r} needs settings; got nothing.")
         budget = made(BudgetSettings, "client_budget", self.client_budget)
         put(self, "client_budget", budget)
+        put(self, "oidc", made(OidcSettings, "oidc", self.oidc))
         if self.checkpoints is None:
             raise InvalidParameterError(
                 "checkpoints must be a path. The text 'none' does without checkpoints; "

@@ -10,6 +10,7 @@ written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from reticent._clock import seconds
 from reticent.errors import (
@@ -24,6 +25,7 @@ from reticent.ledger.cap_changes import successor
 from reticent.ledger.caps import Cap
 from reticent.ledger.entries import (
     ACCOUNT,
+    ACT,
     ANSWER,
     CAP,
     CHARGE,
@@ -31,6 +33,7 @@ from reticent.ledger.entries import (
     Entry,
     Mark,
     answer_body,
+    canonical,
     charge_body,
     unpack_answers,
 )
@@ -39,6 +42,8 @@ from reticent.ledger.state import LedgerState
 
 #: The largest number of bytes of one answer.
 LARGEST_ANSWER = 2**20
+#: Most characters of one administrative act.
+LARGEST_ACT = 4096
 
 
 def open_account(state: LedgerState, account: AccountId, cap: Cap) -> Balance:
@@ -81,6 +86,18 @@ def write_off(
     return state.append(
         WRITE_OFF, {"accounts": accounts, "epoch": epoch, "reason": reason}
     )
+
+
+def record(state: LedgerState, act: str, by: str, facts: Mapping[str, Any]) -> Entry:
+    """Write an administrative act into the chain: what, by whom, when."""
+    told = {"act": act, "by": by, "facts": dict(facts), "time": seconds()}
+    if not all(isinstance(text, str) and text.isprintable() for text in (act, by)):
+        raise InvalidParameterError("act and by must be printable text.")
+    if len(canonical(told)) > LARGEST_ACT:
+        raise InvalidParameterError(
+            f"an act takes more than {LARGEST_ACT} characters; name fewer facts."
+        )
+    return state.append(ACT, told)
 
 
 def charge(state: LedgerState, request: Request) -> Receipt:

@@ -20,13 +20,14 @@ from reticent.ledger.units import Spend
 #: The hash before the first entry.
 GENESIS = "0" * 64
 
-LEDGER, ACCOUNT, CAP, CHARGE, ANSWER, WRITE_OFF = (
+LEDGER, ACCOUNT, CAP, CHARGE, ANSWER, WRITE_OFF, ACT = (
     "ledger",
     "account",
     "cap",
     "charge",
     "answer",
     "write-off",
+    "act",
 )
 
 
@@ -51,7 +52,8 @@ class Entry(NamedTuple):
     sequence : int
         Its place, from 1 without gaps.
     kind : str
-        ``ledger``, ``account``, ``cap``, ``charge``, ``answer`` or ``write-off``.
+        ``ledger``, ``account``, ``cap``, ``charge``, ``answer``, ``write-off`` or
+        ``act``.
     request : str or None
         The idempotency key, of a charge.
     settles : int or None

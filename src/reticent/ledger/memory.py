@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,6 +75,11 @@ class MemoryLedger:
         """Change the limits of an open account, not its method."""
         with self._locked_state() as state:
             return decisions.set_cap(state, account, cap)
+
+    def record(self, act: str, by: str, facts: Mapping[str, Any]) -> Entry:
+        """Write an administrative act into the chain; it costs nothing."""
+        with self._locked_state() as state:
+            return decisions.record(state, act, by, facts)
 
     def balance(self, account: AccountId) -> Balance:
         """Return what an account has spent and may spend."""

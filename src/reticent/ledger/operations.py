@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from reticent.ledger import decisions, posts
@@ -57,6 +57,15 @@ def changing_cap(account: AccountId, cap: Cap) -> Operation:
     return Operation(
         Needs(accounts={str(account)}),
         lambda state: decisions.set_cap(state, account, cap),
+    )
+
+
+def recording(act: str, by: str, facts: Mapping[str, Any]) -> Operation:
+    """Write an administrative act."""
+    return Operation(
+        Needs(),
+        lambda state: decisions.record(state, act, by, facts),
+        otherwise="Nothing was done.",
     )
 
 

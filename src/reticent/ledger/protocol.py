@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from reticent.ledger.accounts import AccountId, Balance
@@ -40,6 +40,22 @@ class Ledger(Protocol):
 
     def set_cap(self, account: AccountId, cap: Cap) -> Balance:
         """Change the limits of an open account, not its method."""
+        ...
+
+    def record(self, act: str, by: str, facts: Mapping[str, Any]) -> Entry:
+        """Write an administrative act into the chain, durably; it costs nothing.
+
+        It is written before the act takes effect: an act without an entry cannot be.
+
+        Parameters
+        ----------
+        act : str
+            What is done.
+        by : str
+            Who does it.
+        facts : mapping
+            What it is done to, as plain data; nothing about records.
+        """
         ...
 
     def balance(self, account: AccountId) -> Balance:

@@ -14,6 +14,7 @@ from reticent.ledger.cap_changes import successor
 from reticent.ledger.caps import Cap
 from reticent.ledger.entries import (
     ACCOUNT,
+    ACT,
     ANSWER,
     CAP,
     CHARGE,
@@ -96,6 +97,8 @@ class ChainReplay:
                     self._add_up()
             elif kind == ANSWER:
                 self._answers += 1
+            elif kind == ACT:
+                pass  # it changes no account
             else:
                 self._apply(kind, json.loads(body))
 

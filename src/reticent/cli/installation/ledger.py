@@ -16,7 +16,7 @@ from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output, aligned, confirmed
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Budget, in_plain_words
-from reticent.home import Home, back_up_ledger, restore_ledger
+from reticent.home import COMMAND_LINE, Home, back_up_ledger, restore_ledger
 from reticent.ledger import (
     DELTA_UNITS,
     EPSILON_UNITS,
@@ -244,6 +244,7 @@ def cap(
         _check_open(ledger, wanted)
         known = ledger.balance(wanted).cap
         budget = Budget(epsilon, known.budget.delta if delta is None else delta)
+        ledger.record("cap set", COMMAND_LINE, {"account": account, "cap": str(budget)})
         changed = ledger.set_cap(wanted, Cap.within(budget, relation=known.relation))
     if wanted.scope.value == "dataset":
         place.set_budget(wanted.name, budget)
@@ -279,7 +280,8 @@ def _rows_of(ledger: SQLLedger) -> Iterator[dict[str, Any]]:
             for account, cost in entry.costs().items():
                 yield {**_start(entry), "account": account, **_cost(cost)}
         elif entry.kind not in ("answer", "ledger"):
-            account = str(entry.content().get("account", ""))
+            content = entry.content()
+            account = str(content.get("account", content.get("by", "")))
             blank = dict.fromkeys(("epsilon", "delta", "rho", "answers"))
             yield {**_start(entry), "account": account, **blank}
 
@@ -297,11 +299,16 @@ def _cost(cost: Spend) -> dict[str, Any]:
 
 
 def _start(entry: Entry) -> dict[str, Any]:
-    moment = entry.content().get("time")
+    content = entry.content()
+    moment = content.get("time")
     time = None
     if isinstance(moment, int):
         time = datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
-    return {"sequence": entry.sequence, "time": time, "kind": entry.kind}
+    return {
+        "sequence": entry.sequence,
+        "time": time,
+        "kind": content.get("act", entry.kind),
+    }
 
 
 def _text(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from reticent._clock import seconds
@@ -22,6 +22,7 @@ from reticent.ledger.operations import (
     looking_up,
     opening_account,
     posting,
+    recording,
     settling,
 )
 from reticent.ledger.requests import Receipt, Request
@@ -180,6 +181,11 @@ class SQLLedger:
         """Change the limits of an open account, not its method."""
         changed: Balance = self._commits.submit(changing_cap(account, cap)).result()
         return changed
+
+    def record(self, act: str, by: str, facts: Mapping[str, Any]) -> Entry:
+        """Write an administrative act into the chain, durably; it costs nothing."""
+        done: Entry = self._commits.submit(recording(act, by, facts)).result()
+        return done
 
     def balance(self, account: AccountId) -> Balance:
         """Return what an account has spent and may spend."""

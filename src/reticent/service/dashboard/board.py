@@ -52,6 +52,7 @@ class Dashboard:
         )
         # Words that pages link to where they are explained.
         self._templates.globals["glossary"] = glossary()
+        self._templates.globals["oidc"] = settings.oidc is not None
 
     def page(self, name: str, status: int = 200, **facts: Any) -> HTMLResponse:
         """Render a template."""
@@ -70,11 +71,19 @@ class Dashboard:
         session = self.sessions.read(request)
         if session is None:
             return None
-        record = await asyncio.to_thread(self.service.keyring.current, session.key_id)
-        if record is None or record.seal != session.seal:
+        record = await self._record(session)
+        if record is None:
             return None
         request.scope["reticent.outcome"]["client"] = record.client
         return session, record
+
+    async def _record(self, session: Session) -> KeyRecord | None:
+        if session.person is not None:
+            return session.person.record(session.until)
+        find = self.service.keyring.current
+        record = await asyncio.to_thread(find, session.key_id)
+        genuine = record is not None and record.seal == session.seal
+        return record if genuine else None
 
     def trouble(
         self, request: Request, problem: ProblemError, login: Any = None

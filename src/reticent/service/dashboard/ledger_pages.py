@@ -127,8 +127,10 @@ def _lines(service: Service, record: KeyRecord, entry: Entry) -> list[dict[str, 
     }
     empty = dict.fromkeys(("answers", "epsilon", "delta", "rho", "cost"), "")
     if not entry.is_charge:
-        told = str(content.get("account", ""))
-        wanted = entry.kind in {"account", "cap", "write-off"}
+        if entry.kind == "act":
+            facts["kind"] = content["act"]
+        told = str(content.get("account", content.get("by", "")))
+        wanted = entry.kind in {"account", "act", "cap", "write-off"}
         return [{**facts, **empty, "account": told}] if admin and wanted else []
     if content["relation"] == RECORDS:
         # A question to a model whose answers last: its total is paid.

@@ -25,6 +25,7 @@ from reticent.service.dashboard.ledger_pages import export_ledger, ledger_page
 from reticent.service.dashboard.model_pages import ask_batch, model_page, try_model
 from reticent.service.dashboard.reference import reference_pages
 from reticent.service.dashboard.sessions import Session, check_origin
+from reticent.service.dashboard.sign_in import sign_in_routes
 from reticent.service.requests.problems import ProblemError, plain
 from reticent.service.service import Service
 from reticent.service.v1.admin import make_key, revoke, set_cap
@@ -110,7 +111,7 @@ async def create_key(
         models=chosen or None,
         budget=_budget(form),
     )
-    key, made, _ = await asyncio.to_thread(make_key, board.service, body)
+    key, made, _ = await asyncio.to_thread(make_key, board.service, body, record.who)
     return await _keys_page(board, session, record, created=(key, made.as_dict()))
 
 
@@ -122,7 +123,7 @@ async def revoke_key(
     form = await read_form(request)
     board.sessions.check_form(request, session, form.get("csrf", ""))
     key_id = request.path_params["id"]
-    gone = await asyncio.to_thread(revoke, board.service, key_id)
+    gone = await asyncio.to_thread(revoke, board.service, key_id, record.who)
     notice = f"The key {gone.id} of {gone.client} is revoked."
     return await _keys_page(board, session, record, notice=notice)
 
@@ -138,7 +139,9 @@ async def change_cap(
     if budget is None:
         raise ProblemError(422, "invalid_body", "epsilon is needed.")
     account = form.get("account", "")
-    balance = await asyncio.to_thread(set_cap, board.service, account, budget)
+    balance = await asyncio.to_thread(
+        set_cap, board.service, account, budget, record.who
+    )
     notice = f"{balance.account} has a new cap."
     return await _keys_page(board, session, record, notice=notice)
 
@@ -211,6 +214,7 @@ def _routes(board: Dashboard) -> list[BaseRoute]:
         Route("/", on(home)),
         Route("/login", login_page, methods=["GET"]),
         Route("/login", login, methods=["POST"]),
+        *sign_in_routes(board),
         Route("/logout", logout, methods=["POST"]),
         Route("/models/{name}", on(model_page), methods=["GET"]),
         Route("/models/{name}/try", on(try_model), methods=["POST"]),

@@ -9,6 +9,7 @@ import asyncio
 from typing import Any
 
 from fastapi import APIRouter
+from starlette.requests import Request
 
 from reticent.errors import InvalidParameterError
 from reticent.home import BudgetSettings, KeyRecord, Role, cap_of, client_account
@@ -35,9 +36,11 @@ def admin_routes(service: Service) -> APIRouter:
         status_code=201,
         responses={**ERRORS, 409: problem(_TAKEN)},
     )
-    async def create_key(body: doc.NewKey) -> Any:
+    async def create_key(request: Request, body: doc.NewKey) -> Any:
         """Make a key; its text is shown this once. Opens the client's account."""
-        key, record, balance = await asyncio.to_thread(make_key, service, body)
+        key, record, balance = await asyncio.to_thread(
+            make_key, service, body, service.access.caller(request).who
+        )
         return {
             "key": key,
             "record": record.as_dict(),
@@ -51,9 +54,11 @@ def admin_routes(service: Service) -> APIRouter:
         return {"keys": [record.as_dict() for record in records]}
 
     @router.delete("/keys/{id}", response_model=doc.KeyDocument, responses=ERRORS)
-    async def revoke_key(id: str) -> Any:  # noqa: A002 (its public name)
+    async def revoke_key(request: Request, id: str) -> Any:  # noqa: A002 (its public name)
         """Revoke a key for good."""
-        record = await asyncio.to_thread(revoke, service, id)
+        record = await asyncio.to_thread(
+            revoke, service, id, service.access.caller(request).who
+        )
         return record.as_dict()
 
     @router.get("/accounts", response_model=doc.AccountList, responses=ERRORS)
@@ -65,16 +70,18 @@ def admin_routes(service: Service) -> APIRouter:
     @router.put(
         "/accounts/{account}", response_model=doc.BalanceDocument, responses=ERRORS
     )
-    async def put_cap(account: str, body: BudgetSettings) -> Any:
+    async def put_cap(request: Request, account: str, body: BudgetSettings) -> Any:
         """Set the cap of an account; opens it if it is a client's and not open yet."""
-        balance = await asyncio.to_thread(set_cap, service, account, body)
+        balance = await asyncio.to_thread(
+            set_cap, service, account, body, service.access.caller(request).who
+        )
         return balance.as_dict()
 
     return router
 
 
 def make_key(
-    service: Service, body: doc.NewKey
+    service: Service, body: doc.NewKey, by: str
 ) -> tuple[str, KeyRecord, Balance | None]:
     """Make a key, and open its client's account first if it has none."""
     unknown = [
@@ -91,7 +98,11 @@ def make_key(
     balance = _account_for(service, body.client, body.budget, role)
     models = None if body.models is None else tuple(body.models)
     key, record = service.keyring.create(
-        body.client, role, models=models, days=body.days
+        body.client,
+        role,
+        models=models,
+        days=body.days,
+        first=lambda made: service.ledger.record("key created", by, made.facts()),
     )
     return key, record, balance
 
@@ -126,16 +137,18 @@ def _account_for(
     )
 
 
-def revoke(service: Service, key_id: str) -> KeyRecord:
+def revoke(service: Service, key_id: str, by: str) -> KeyRecord:
     """Revoke a key, or say that there is none."""
-    if service.keyring.revoke(key_id):
+    if service.keyring.store.find(key_id) is not None:
+        service.ledger.record("key revoked", by, {"id": key_id})
+        service.keyring.revoke(key_id)
         record = service.keyring.store.find(key_id)
         if record is not None:
             return record
     raise plain(404, "there is no such key. GET /v1/admin/keys lists all of them.")
 
 
-def set_cap(service: Service, account: str, budget: BudgetSettings) -> Balance:
+def set_cap(service: Service, account: str, budget: BudgetSettings, by: str) -> Balance:
     """Set the cap of an account that is open, or open one for a client."""
     try:
         named = AccountId.parse(account)
@@ -146,12 +159,21 @@ def set_cap(service: Service, account: str, budget: BudgetSettings) -> Balance:
     cap = cap_of(budget, service.registry.relation)
     known = {balance.account: balance for balance in service.ledger.balances()}
     if named in known:
+        _record_cap(service, named, budget, by)
         return service.ledger.set_cap(named, cap)
     clients = {record.client for record in service.keyring.records()}
     if named.scope is AccountScope.CLIENT and named.name in clients:
+        _record_cap(service, named, budget, by)
         return service.ledger.open_account(named, cap)
     raise plain(
         404,
         "there is no such account. GET /v1/admin/accounts lists those that are open; "
         "a client has one as soon as it has a key.",
     )
+
+
+def _record_cap(
+    service: Service, account: AccountId, budget: BudgetSettings, by: str
+) -> None:
+    facts = {"account": str(account), "epsilon": budget.epsilon, "delta": budget.delta}
+    service.ledger.record("cap set", by, facts)
