@@ -245,10 +245,11 @@ def test_every_setting_is_explained_with_its_default():
 
 
 def test_the_settings_on_the_page_are_settings(tmp_path):
-    (text,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.S)
+    people, text = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.S)
     path = tmp_path / "service.toml"
-    path.write_text(text)
+    path.write_text(text + people)
     loaded = Settings.load(path)
+    assert loaded.oidc.admins == ("privacy-office",)
     assert loaded.models["readmission"].budget.epsilon == 20.0
     assert loaded.datasets["clinic"].delta == 1e-6
     assert (loaded.workers, loaded.metrics_port) == (2, 9100)

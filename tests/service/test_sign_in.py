@@ -5,10 +5,7 @@ that lies, and that checks the proof of possession (PKCE) of a code.
 """
 
 import re
-import subprocess
-import sys
 import time
-from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import jwt
@@ -20,6 +17,7 @@ from reticent.service.dashboard.sessions import ATTEMPT_COOKIE, COOKIE
 from reticent.service.identity.attempts import Attempt
 from reticent.service.identity.tokens import key_named
 from tests.service.clinic import clinic, settings_for, store
+from tests.service.real_provider import log_in_at, real_provider, registered
 from tests.service.wayward_provider import (
     CURVE,
     KEY,
@@ -85,51 +83,20 @@ class Browser:
 @pytest.fixture(scope="module")
 def provider():
     """The provider from PyPI, as its own program."""
-    words = [
-        sys.executable,
-        "-m",
-        "oidc_provider_mock",
-        "--port",
-        "0",
-        "--require-registration",
-    ]
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        try:
-            for line in process.stdout:
-                found = re.search(r"http://[\w.]+:(\d+)", line)
-                if found:
-                    break
-            yield f"http://localhost:{found[1]}"
-        finally:
-            process.kill()
-
-
-def log_in_at(provider, address, person):
-    """Fill the provider's form; return what it sends the browser back with."""
-    answer = httpx.post(address, data={"sub": person})
-    assert answer.status_code == 302, answer.text
-    back = answer.headers["location"]
-    assert back.startswith(CALLBACK + "?")
-    return dict(parse_qsl(urlsplit(back).query))
+    with real_provider() as address:
+        yield address
 
 
 def test_a_person_logs_in_at_a_real_provider_and_acts(provider, tmp_path, path):
     claims = {"name": "Ada", "roles": ["privacy"]}
     httpx.put(f"{provider}/users/ada", json=claims).raise_for_status()
-    known = httpx.post(
-        f"{provider}/oauth2/clients", json={"redirect_uris": [CALLBACK]}
-    ).json()
-    secret = tmp_path / "client-secret"
-    secret.touch(mode=0o600)
-    secret.write_text(known["client_secret"])
-    given = oidc(provider, client_id=known["client_id"], client_secret_file=secret)
+    name, secret = registered(provider, CALLBACK, tmp_path)
+    given = oidc(provider, client_id=name, client_secret_file=secret)
     settings = settings_for(tmp_path, models={"triage": path}, oidc=given)
     with clinic(settings) as running:
         browser = Browser(running)
         assert "Log in with your organisation" in browser.get("/login").text
-        back = log_in_at(provider, browser.leave(), "ada")
+        back = log_in_at(browser.leave(), "ada")
         page = browser.come_back(back)
         assert page.status_code == 200, page.text
         assert "You are Ada, as admin" in page.text
@@ -149,7 +116,7 @@ def test_a_person_logs_in_at_a_real_provider_and_acts(provider, tmp_path, path):
         # Somebody without a role is known, and refused.
         stranger = Browser(running)
         httpx.put(f"{provider}/users/eve", json={"roles": ["guest"]})
-        page = stranger.come_back(log_in_at(provider, stranger.leave(), "eve"))
+        page = stranger.come_back(log_in_at(stranger.leave(), "eve"))
         assert page.status_code == 403
         assert "no role here" in page.text
         assert COOKIE not in stranger.cookies

@@ -89,6 +89,8 @@ class Settings:
         Where the service listens, with how many processes.
     metrics_host, metrics_port : str, int or None
         The listener for Prometheus; without a port there is none.
+    traces : bool
+        Whether each request becomes an OpenTelemetry span, without contents.
     forwarded : str
         Addresses of proxies that are trusted to name the scheme, as uvicorn reads
         them.
@@ -139,6 +141,7 @@ class Settings:
     workers: int = 1
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
+    traces: bool = False
     forwarded: str = "127.0.0.1"
     secure_cookies: bool = True
     dashboard: bool = True

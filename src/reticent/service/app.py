@@ -22,6 +22,7 @@ from reticent.service.requests.direct_routes import DirectRoutes
 from reticent.service.requests.envelope import Envelope
 from reticent.service.service import Service, open_service
 from reticent.service.telemetry import start_metrics
+from reticent.service.traces import Traces, open_traces
 from reticent.service.v1.admin import admin_routes
 from reticent.service.v1.documents import PredictBody, Problem
 from reticent.service.v1.routes import v1_routes
@@ -63,6 +64,7 @@ def create_app(
     keys: KeyStore | None = None,
     registry: Registry | None = None,
     reread: Callable[[], Settings] | None = None,
+    traces: Traces | None = None,
 ) -> Application:
     """Return the service as an ASGI application.
 
@@ -75,6 +77,8 @@ def create_app(
     reread : callable, optional
         Reads the settings again, to notice new models; replaced ones are noticed
         without it.
+    traces : Traces, optional
+        Where spans go, instead of where the environment says.
 
     Raises
     ------
@@ -90,6 +94,8 @@ def create_app(
     """
     served = marks_of(settings)
     service = open_service(settings, ledger=ledger, keys=keys, registry=registry)
+    if traces is None and settings.traces:
+        traces = open_traces()
     app = Application(
         title="reticent",
         version=reticent.__version__,
@@ -98,7 +104,9 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         lifespan=_lifespan(
-            service, lambda: reloaded(service, reread or (lambda: settings), served)
+            service,
+            lambda: reloaded(service, reread or (lambda: settings), served),
+            traces,
         ),
         debug=False,
     )
@@ -117,12 +125,15 @@ def create_app(
         direct=direct,
         signed_in=signed_in,
         upload=settings.max_body_bytes,
+        traces=traces,
     )
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 
-def _lifespan(service: Service, kept_up_to_date: Callable[[], Any]) -> Any:
+def _lifespan(
+    service: Service, kept_up_to_date: Callable[[], Any], traces: Traces | None
+) -> Any:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         stop = None
@@ -149,6 +160,8 @@ def _lifespan(service: Service, kept_up_to_date: Callable[[], Any]) -> Any:
             if stop is not None:
                 stop()
             service.close()
+            if traces is not None:
+                traces.close()
             log.info("stopped", extra={"fields": {}})
 
     return lifespan

@@ -53,8 +53,8 @@ def sign_in_routes(board: Dashboard) -> list[BaseRoute]:
         except ProblemError as problem:
             return board.sessions.ended(_refused(board, request, problem))
         except ReticentError as error:
-            problem = problem_of(error)
-            return board.sessions.ended(_refused(board, request, problem))
+            told = _refused(board, request, problem_of(error))
+            return board.sessions.ended(told)
         request.scope["reticent.outcome"]["client"] = person.client
         # A page, not a redirect: the provider's site began this navigation, and until a
         # page of ours begins one, browsers keep the new cookie back.

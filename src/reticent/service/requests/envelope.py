@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from reticent.service.telemetry import Metrics, RequestRecord
 
 if TYPE_CHECKING:
     from reticent.service.network.exchanges import Exchange
+    from reticent.service.traces import Traces
 
 log = logging.getLogger("reticent.service")
 
@@ -107,7 +109,9 @@ class Envelope:
     signed_in : callable
         Says of a request's scope whether it carries a login of the dashboard.
     upload : int
-        The largest size in bytes of a file that is uploaded on a page.
+        Bytes that a file may have that is uploaded on a page.
+    traces : Traces or None, default=None
+        Gets a span for each request.
     """
 
     def __init__(
@@ -120,6 +124,7 @@ class Envelope:
         direct: DirectRoutes,
         signed_in: Callable[[Scope], bool],
         upload: int = SMALL_BODY,
+        traces: Traces | None = None,
     ) -> None:
         self._app = app
         self._access = access
@@ -128,6 +133,7 @@ class Envelope:
         self._direct = direct
         self._signed_in = signed_in
         self._upload = upload
+        self._traces = traces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -263,10 +269,13 @@ class Envelope:
         found = getattr(scope.get("route"), "path", "other")
         route: str = scope.get("reticent.route", found)
         self._metrics.count(route, status, outcome["code"])
+        method = scope["method"] if scope["method"] in _METHODS else "?"
+        if self._traces is not None:
+            self._traces.add(scope, method, route, status, request_id, outcome)
         if log.isEnabledFor(logging.INFO):
             fields = {
                 "request_id": request_id,
-                "method": scope["method"] if scope["method"] in _METHODS else "?",
+                "method": method,
                 "route": route,
                 "status": status,
                 **outcome,
@@ -280,6 +289,7 @@ def _begin(scope: Scope) -> tuple[str, dict[str, Any]]:
     outcome: dict[str, Any] = {"code": ""}
     scope["reticent.request_id"] = request_id
     scope["reticent.outcome"] = outcome
+    scope["reticent.arrived"] = time.time_ns()
     return request_id, outcome
 
 
