@@ -183,10 +183,10 @@ def proxy(stack: Stack) -> Iterator[None]:
     scratch = stack.folder / "proxy"
     scratch.mkdir()
     for shipped, here in {
+        " /tmp/": f" {scratch}/",
         "server service:8000": f"server 127.0.0.1:{stack.port}",
         "listen 8443 ssl": f"listen 127.0.0.1:{stack.tls} ssl",
         "/etc/reticent-tls/": f"{stack.folder}/secrets/",
-        " /tmp/": f" {scratch}/",
     }.items():
         assert shipped in text
         text = text.replace(shipped, here)
