@@ -75,15 +75,13 @@ def test_a_key_is_rotated_at_once(home, capsys):
     assert len(acts(home)) == 3
 
 
-def test_caps_and_adoptions_are_acts(home, capsys):
+def test_caps_are_acts(home, capsys):
     run(home, "accounts", "cap", "dataset:census", "--epsilon", 3)
-    run(home, "home", "adopt")
     assert acts(home) == [
         ("cap set", {"account": "dataset:census", "cap": str(Budget(3.0))}),
-        ("home adopted", {"noticed": True}),
     ]
     capsys.readouterr()
     run(home, "ledger", "history")
     told = capsys.readouterr().out
-    assert "home adopted" in told
+    assert "cap set" in told
     assert "command line" in told

@@ -114,9 +114,7 @@ class Home:
         """Continue with this home if it has copies; see `home.identity.adopt`."""
         upgrade(self.path, self.config, adopting=True)
         settings = Settings.load(self.config)
-        noticed = adopt(self.path.resolve(), settings.second_place)
-        self.record("home adopted", noticed=noticed)
-        return noticed
+        return adopt(self.path.resolve(), settings.second_place)
 
     def model_path(self, name: str) -> Path:
         """Return where the current version of a model is stored."""

@@ -48,7 +48,7 @@ class OldHome:
     path : Path
         The folder, as the caller named it.
     adopting : bool
-        Whether it goes on in the place of its copies.
+        Whether it replaces its copies.
     """
 
     path: Path
@@ -70,7 +70,7 @@ def upgrade(path: Path, config: Path, *, adopting: bool = False) -> None:
     config : Path
         Its settings file.
     adopting : bool, default=False
-        Whether it goes on in the place of its copies.
+        Whether it replaces its copies.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def _movable(old: OldHome, found: dict[str, Any]) -> dict[str, Any]:
             return found  # its keys are kept elsewhere on purpose
         raise LedgerError(
             f"{old.here} was copied or moved from {named}, whose ledger it would use. "
-            "To go on with this one and retire the other, run 'reticent home adopt "
+            "To continue with this one and retire the other, run 'reticent home adopt "
             f"--home {old.path}'."
         )
     settle_in(old.here)
@@ -199,7 +199,7 @@ def _verify(old: OldHome, staged: Path) -> None:
     except ReticentError as error:
         raise type(error)(
             f"{old.path} was not upgraded, and nothing of it was changed: {error} "
-            "Go on with the reticent that wrote it, or put this right with it."
+            "Use the reticent that wrote it, or repair this with it first."
         ) from None
     finally:
         for end in ("", "-wal", "-shm"):

@@ -109,7 +109,7 @@ class Envelope:
     signed_in : callable
         Says of a request's scope whether it carries a login of the dashboard.
     upload : int
-        Bytes that a file may have that is uploaded on a page.
+        The largest size in bytes of a file that is uploaded on a page.
     traces : Traces or None, default=None
         Gets a span for each request.
     """
