@@ -64,7 +64,7 @@ def test_what_is_adopted_goes_on_and_the_other_is_retired(home, tmp_path, capsys
     other = tmp_path / "other"
     shutil.copytree(home.path, other)
     run("home", "adopt", "--home", other)
-    assert "go on" in capsys.readouterr().out
+    assert "stays in use" in capsys.readouterr().out
     spend(other, "b")
     with pytest.raises(LedgerError, match=r"retired on .* a copy of it, at .*other"):
         spend(home.path, "c")
