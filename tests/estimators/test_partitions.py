@@ -20,6 +20,7 @@ from reticent.estimators import (
     Rounds,
     UnitRows,
     fit_prior,
+    noisy_relevance,
     noisy_shares,
     part_scores,
 )
@@ -149,17 +150,29 @@ def rounds_for(n_units, relation, mu=1.0):
     return Rounds(budget, UnitFilter(n_units, budget.cap), noise_source(0))
 
 
-def shares_told(codes, positions, n_units, relation="replace-one", share=0.9999):
+def shares_of(rows, columns, rounds):
+    noisy_shares(rows, columns, rounds, share=0.9999)
+
+
+def relevance_of(rows, columns, rounds):
+    none = (None,) * len(columns)
+    noisy_relevance(rows, columns, none, rounds, share=0.9999, logistic=True)
+
+
+def counts_told(release, codes, positions, n_units, relation):
     columns = CodedColumns.of([(0.0, 1.0), (0.0, 1.0)], 2)
-    rows = unit_rows(codes, np.zeros((1, len(codes))), positions, n_units)
+    # A row that is missing somewhere has the other label.
+    targets = (codes > 1000).any(axis=1).astype(float)[None]
+    rows = unit_rows(codes, targets, positions, n_units)
     rounds = rounds_for(n_units, relation)
     with listen(Hearing()) as heard:
-        noisy_shares(rows, columns, rounds, share=share)
+        release(rows, columns, rounds)
     return heard, rounds
 
 
+@pytest.mark.parametrize("release", [shares_of, relevance_of])
 @pytest.mark.parametrize("relation", ["replace-one", "zero-out"])
-def test_noisy_shares_reach_their_price_and_no_more(relation):
+def test_noisy_counts_reach_their_price_and_no_more(relation, release):
     # All units that one unit can be, with up to three rows in two bins or missing.
     others = np.array([[0, 0], [900, 3]], np.int16)
     domain = [
@@ -174,12 +187,15 @@ def test_noisy_shares_reach_their_price_and_no_more(relation):
     told = []
     for rows in domain:
         codes = np.vstack([others, rows]).astype(np.int16)
-        heard, rounds = shares_told(codes, [0, 1] + [2] * len(rows), 3, relation)
-        told.append(np.concatenate(heard.sums))
+        heard, rounds = counts_told(
+            release, codes, [0, 1] + [2] * len(rows), 3, relation
+        )
+        told.append(np.concatenate([each.ravel() for each in heard.sums]))
         spent = Fraction(int(rounds.account.spent[2]), FULL)
-    without, _ = shares_told(others, [0, 1], 2, relation)
+    without, _ = counts_told(release, others, [0, 1], 2, relation)
     if relation == "zero-out":
-        pairs = [(one, np.concatenate(without.sums)) for one in told]
+        nothing = np.concatenate([each.ravel() for each in without.sums])
+        pairs = [(one, nothing) for one in told]
     else:
         pairs = [(one, other) for one in told for other in told]
     scale = heard.scales[0]
@@ -209,6 +225,43 @@ def test_noisy_shares_are_the_quantiles():
     assert (np.diff(found[0]) >= 0).all()
     assert found[0][50] == pytest.approx(0.5, abs=0.05)
     assert found[0][-1] <= 1
+
+
+@pytest.mark.parametrize("n_scores", [1, 3])
+def test_columns_that_say_more_about_the_target_weigh_more(n_scores):
+    rng = np.random.default_rng(n_scores)
+    codes = some_codes(rng, 4000)
+    labels = codes[:, 2] % 3 if n_scores == 3 else codes[:, 2] % 3 == 1
+    targets = np.eye(3)[labels].T if n_scores == 3 else labels[None].astype(float)
+    rows = unit_rows(codes, targets, np.arange(4000), 4000)
+
+    def found(mu):
+        rounds = rounds_for(4000, "replace-one", mu)
+        return noisy_relevance(
+            rows, COLUMNS, (None,) * 4, rounds, share=0.5, logistic=True
+        )
+
+    assert found(9.0).sum() == pytest.approx(1)
+    assert found(9.0).argmax() == 2
+    assert found(9.0)[2] > 0.5
+    # Each column keeps half of what it would have among equals.
+    assert found(9.0).min() >= 0.125
+    # Nothing but noise: all columns are the same.
+    np.testing.assert_array_equal(found(1e-3), np.full(4, 0.25))
+
+
+def test_trees_ask_columns_by_their_weights():
+    drawn = random_trees(
+        COLUMNS,
+        (None,) * 4,
+        n_trees=200,
+        depth=5,
+        source=noise_source(0),
+        weights=np.array([0.0, 0.7, 0.3, 0.0]),
+    )
+    asked = np.bincount(np.concatenate(drawn.columns), minlength=4)
+    assert asked[0] == asked[3] == 0
+    assert 600 < asked[1] < 800
 
 
 def some_features(seed, *, linear=0.3, bins=0.4, trees=True):

@@ -62,8 +62,9 @@ from reticent.estimators.partitions.codes import (
     Codes,
     ColumnFacts,
 )
-from reticent.estimators.partitions.descent import PartitionPlan, fit_prior
+from reticent.estimators.partitions.descent import PartitionPlan, fit_prior, trees_for
 from reticent.estimators.partitions.model import PartitionModel
+from reticent.estimators.partitions.relevance import noisy_relevance
 from reticent.estimators.partitions.rounds import RELATIONS, RoundBudget, Rounds
 from reticent.estimators.partitions.rows import UnitRows
 from reticent.estimators.partitions.shares import noisy_label_shares, noisy_shares
@@ -141,6 +142,7 @@ __all__ = [
     "minimise_risk",
     "needs_no_validation",
     "noisy_label_shares",
+    "noisy_relevance",
     "noisy_shares",
     "numbers_by_shard",
     "one_pass",
@@ -153,6 +155,7 @@ __all__ = [
     "require_one_row_per_unit",
     "row_bound",
     "rows_in_ball",
+    "trees_for",
     "two_labels",
     "unit_key",
     "unit_positions",

@@ -28,6 +28,9 @@ _MOMENTUM = 0.9
 # ones; see the page on releases. None depends on the rows.
 _STEPS = 96
 _TREES = 128
+# A release may have more trees if there are few rows, and fewer if there are many: then
+# they are what a fit spends its time on.
+_FEW_TREES, _MANY_TREES, _ROWS_FOR_FEW = 96, 256, 250_000
 _ROWS_PER_PART = 100.0
 # With less signal than this per column, most of a model is linear in its columns.
 _SIGNAL = 200.0
@@ -88,10 +91,18 @@ class PartitionPlan:
         *,
         n_units: int,
         share: float,
+        relevance: Floats | None = None,
+        n_trees: int | None = None,
     ) -> PartitionPlan:
-        """Choose by the number of units and columns and the budget; draw the trees."""
+        """Choose by the number of units and columns and the budget; draw the trees.
+
+        `relevance` are released weights of columns, of sum one; None is all the same.
+        """
         signal = signal_of(n_units, rounds.budget, share)
-        linear = 1 / (1 + (signal / len(columns) / _SIGNAL) ** 2)
+        n_columns = float(len(columns))
+        if relevance is not None:
+            n_columns = 1 / float((relevance**2).sum())
+        linear = 1 / (1 + (signal / n_columns / _SIGNAL) ** 2)
         straight = _LEAST_LINEAR + (1 - _LEAST_LINEAR - _LEAST_BINS) * linear
         trees, bins = None, 1 - straight
         if bins * _TREE_SHARE >= _LEAST_TREES:
@@ -99,7 +110,12 @@ class PartitionPlan:
             depth = round(math.log2(max(signal / 2 / _ROWS_PER_PART, 1)))
             depth = min(max(depth, 3), 8)
             trees = random_trees(
-                columns, shares, n_trees=_TREES, depth=depth, source=rounds.source
+                columns,
+                shares,
+                n_trees=n_trees or _TREES,
+                depth=depth,
+                source=rounds.source,
+                weights=relevance,
             )
         features = part_features(
             columns,
@@ -108,8 +124,15 @@ class PartitionPlan:
             trees,
             linear=straight,
             bins=bins,
+            relevance=relevance,
         )
         return cls(features, linear, curvature(features, columns, shares))
+
+
+def trees_for(n_units: int) -> int:
+    """Return how many trees a release for so many units has."""
+    wanted = _FEW_TREES * math.sqrt(_ROWS_FOR_FEW / n_units)
+    return round(min(max(wanted, _FEW_TREES), _MANY_TREES))
 
 
 def signal_of(n_units: int, budget: RoundBudget, share: float) -> float:
@@ -154,17 +177,18 @@ def fit_prior(
     rate = min(time / scale * (1 - _MOMENTUM) / _STEPS, pace.longest / plan.curvature)
     # Packed by the number of units: how many rows they have is not public.
     parts = PackedParts.of(features.partitions, rows.codes, most=n)
-    norms = np.sqrt(parts.scores(features.squares)[0]) * (1 + 2.0**-40)
-    unit = 2.0**_BITS / rows.sizes
+    # Sums of groups are rounded to 24 bits.
+    norms = np.sqrt(parts.scores(features.squares)[0]) * (1 + 2.0**-20)
+    sizes = (2.0**_BITS / rows.sizes)[rows.unit]
+    if rows.weights is not None:
+        sizes *= rows.weights
     point = np.zeros((n_scores, features.n_features))
     velocity, mean = np.zeros_like(point), np.zeros_like(point)
     for step in range(_STEPS):
         ahead = (point + _MOMENTUM * velocity) / root
         slopes = parts.scores(features.values(ahead))
         _make_slopes(slopes, rows.targets, logistic, pace.clip)
-        if rows.weights is not None:
-            slopes *= rows.weights
-        slopes *= unit[rows.unit]
+        slopes *= sizes
         np.trunc(slopes, out=slopes)
         squares = _squares(slopes, norms, rows)
         slopes *= rounds.admit(slice(None), squares, scale, acute=False)[rows.unit]
@@ -202,6 +226,10 @@ def _squares(whole: Floats, norms: Floats, rows: UnitRows) -> Floats:
     rows : UnitRows
         The rows.
     """
-    own = np.sqrt((whole * whole).sum(axis=0)) * norms * (1 + 2.0**-40)
-    total = rows.per_unit(own) * (1 + 2.0**-40)
-    return np.asarray(total * total * (1 + 2.0**-40))
+    own = np.sqrt(np.einsum("ij,ij->j", whole, whole))
+    own *= norms
+    total = rows.per_unit(own)
+    # Far more than products, a root and sums can be off.
+    total *= 1 + 2.0**-38
+    total *= total
+    return total

@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from reticent._arrays import Floats, Ints
 from reticent.estimators.partitions.codes import STEPS, CodedColumn, CodedColumns
-from reticent.estimators.partitions.trees import VALUES, Partitions, Shares
+from reticent.estimators.partitions.trees import (
+    VALUE_OF_CODE,
+    VALUES,
+    Partitions,
+    Shares,
+)
 
 # The feature of a tree's part. Others are multiples of it that need rounding.
 _TREE = 64
@@ -96,6 +101,7 @@ def part_features(
     *,
     linear: float,
     bins: float,
+    relevance: Floats | None = None,
 ) -> PartFeatures:
     """Join single columns and trees, so that each kind has its share of the norm.
 
@@ -107,10 +113,14 @@ def part_features(
         Partitions by single columns, and by several columns.
     linear, bins : float
         The shares of what is linear in a column and of its bins; trees have the rest.
+    relevance : ndarray of float, optional
+        Released weights of columns, of sum one; None gives all the same.
     """
     rest = max(1.0 - linear - bins, 0.0)
     # Numbers have two kinds of features, by range and by share: they count twice.
     weights = np.array([2.0 if column.numeric else 1.0 for column in columns.columns])
+    if relevance is not None:
+        weights *= relevance * len(relevance)
     norms = _ALONE * np.sqrt(weights)
     if trees is not None:
         square = (1 - rest) / rest * len(trees)
@@ -137,7 +147,7 @@ def _features(
     by_range = (np.arange(VALUES) + 0.5) / VALUES
     by_share = by_range
     if share is not None:
-        by_share = share.reshape(VALUES, STEPS // VALUES).mean(axis=1)
+        by_share = _per_value(share) / _per_value(np.ones(STEPS))
     found = []
     for place in (by_range, by_share):
         straight = np.append(2 * place - 1, 0.0)[:, None]
@@ -146,6 +156,12 @@ def _features(
         inside[-1, -1] = 1.0
         found += [straight * math.sqrt(linear / 2), inside * math.sqrt(bins / 2)]
     return np.concatenate(found, axis=1) / math.sqrt(linear + bins)
+
+
+def _per_value(numbers: Floats) -> Floats:
+    """Return the sum of numbers, one per code, over the codes of each part."""
+    sums = np.bincount(VALUE_OF_CODE, weights=numbers, minlength=VALUES)
+    return np.asarray(sums, dtype=np.float64)
 
 
 def _hats(place: Floats) -> Floats:
@@ -175,7 +191,7 @@ def curvature(features: PartFeatures, columns: CodedColumns, shares: Shares) -> 
         if own is None:
             total += float((each * each).sum(axis=1).max())
             continue
-        mass = own.reshape(VALUES, STEPS // VALUES).sum(axis=1)
+        mass = _per_value(own)
         known = each[:-1].astype(np.float64)
         products = np.abs(known @ known.T) @ (mass / mass.sum())
         total += float(products.max())

@@ -106,10 +106,12 @@ class PackedParts:
     def scores(self, values: Floats) -> Floats:
         """Return the sum over partitions of the value of each row's part.
 
-        As `part_scores`, except for the order of addition, which `groups` decides.
+        As `part_scores`, except for the order of addition, which `groups` decides, and
+        the sum over a group, which is rounded to 24 bits: small tables are read faster.
         """
         n_rows = self.parts.shape[1]
         total = np.zeros((len(values), n_rows))
+        found = np.empty(_BLOCK, dtype=np.float32)
         start = 0
         for own, sizes in zip(self.parts, self.groups, strict=True):
             table = values[:, start : start + sizes[0]]
@@ -118,11 +120,16 @@ class PackedParts:
                 more = values[:, None, start : start + size]
                 table = (table[:, :, None] + more).reshape(len(values), -1)
                 start += size
+            table = table.astype(np.float32)
             for first in range(0, n_rows, _BLOCK):
                 block = slice(first, first + _BLOCK)
                 place = own[block].astype(np.intp)
+                here = found[: len(place)]
                 for sums, value in zip(total, table, strict=True):
-                    sums[block] += value[place]
+                    # Parts are below the size of the table, so that nothing is clipped;
+                    # without a check this is faster.
+                    np.take(value, place, out=here, mode="clip")
+                    sums[block] += here
         return total
 
     def sums(self, numbers: Floats) -> Ints:

@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 from reticent.estimators.partitions.codes import STEPS, CodedColumns, Codes
 from reticent.mechanisms import RandomSource
 
-#: How many parts a numeric column by itself has, besides that of missing values.
-VALUES = 256
+#: How many parts a numeric column by itself has, besides that of missing values: two
+#: columns together then have as many parts as 16 bits can count.
+VALUES = 255
+#: The part of each code of a numeric column by itself.
+VALUE_OF_CODE = np.arange(STEPS) * VALUES // STEPS
 #: The part of each row in each partition, of shape (n_partitions, n_rows).
 Parts: TypeAlias = NDArray[np.uint16]
 #: For each numeric column, the share of rows at or below each code; None elsewhere.
@@ -94,8 +97,9 @@ def single_columns(columns: CodedColumns) -> Partitions:
     """
     asked, tables, sizes = [], [], []
     for place, column in enumerate(columns.columns):
-        codes = np.arange(column.n_codes)
-        way = codes * VALUES // STEPS if column.numeric else codes
+        way = np.arange(column.n_codes)
+        if column.numeric:
+            way = np.append(VALUE_OF_CODE, VALUES)
         asked.append(np.array([place]))
         tables.append((way.astype(np.uint16),))
         sizes.append(int(way[-1]) + 1)
@@ -109,18 +113,22 @@ def random_trees(
     n_trees: int,
     depth: int,
     source: RandomSource,
+    weights: NDArray[np.float64] | None = None,
 ) -> Partitions:
     """Draw trees that ask `depth` questions of random columns, whatever the rows are.
 
     A question to a number is whether it is above a random cut. Every second tree draws
     its cuts evenly from the range; the others draw them by `shares`, so that they fall
     where rows are. A question to a category is whether its level is in a random half.
-    Missing values answer at random, the same for all.
+    Missing values answer at random, the same for all. A column is asked as often as
+    its share of `weights`, which are public or released; None asks all as often.
     """
-    n_columns = len(columns)
+    if weights is None:
+        weights = np.ones(len(columns))
     # Public randomness: it needs no secrecy, only independence of the rows.
-    asked = (_uniform(source, n_trees * depth) * n_columns).astype(np.int64)
-    asked = asked.reshape(n_trees, depth)
+    ends = np.cumsum(weights / weights.sum())
+    drawn = _uniform(source, n_trees * depth)
+    asked = np.searchsorted(ends[:-1], drawn, side="right").reshape(n_trees, depth)
     cuts = _uniform(source, n_trees * depth).reshape(n_trees, depth)
     tables = []
     for tree in range(n_trees):

@@ -30,16 +30,19 @@ from reticent.estimators import (
     checked_labels,
     checked_targets,
     fit_prior,
+    noisy_relevance,
     noisy_shares,
+    trees_for,
     unit_positions,
 )
 from reticent.guarantees import Certificate, gaussian_to_zcdp
 from reticent.learners.tabular.label_weights import label_weights, weighted
 from reticent.mechanisms import UnitFilter, noise_source
 
-# The share of a unit's budget that the spread of columns takes; the rest is for steps.
-_SPREAD_SHARE = 0.03
-_STEP_SHARE = 0.96
+# The shares of a unit's budget that the spread of columns and their relevance take; the
+# rest is for steps.
+_SPREAD_SHARE, _RELEVANCE_SHARE = 0.03, 0.04
+_STEP_SHARE = 0.92
 
 
 @dataclass(eq=False, repr=False)
@@ -76,13 +79,29 @@ class PrivateTabular(BaseEstimator):
         budget = RoundBudget.of(owner, epsilon, delta, str(self.relation))
         columns = CodedColumns.of(self.columns, X.shape[1])
         source = noise_source(self.random_state)
-        positions, n_units = unit_positions(units, len(X))
-        rows = UnitRows.of(columns.encode(X), targets, positions, n_units, source)
+        rows = UnitRows.of(
+            columns.encode(X), targets, *unit_positions(units, len(X)), source
+        )
+        n_units = rows.n_units
         rounds = Rounds(budget, UnitFilter(n_units, budget.cap), source)
         rows = weighted(rows, rounds, label_weights)
         shares = noisy_shares(rows, columns, rounds, share=_SPREAD_SHARE)
+        relevance = noisy_relevance(
+            rows,
+            columns,
+            shares,
+            rounds,
+            share=_RELEVANCE_SHARE,
+            logistic=self._logistic,
+        )
         plan = PartitionPlan.of(
-            columns, shares, rounds, n_units=n_units, share=_STEP_SHARE
+            columns,
+            shares,
+            rounds,
+            n_units=n_units,
+            share=_STEP_SHARE,
+            relevance=relevance,
+            n_trees=trees_for(n_units),
         )
         self.columns_: CodedColumns = columns
         self.model_: PartitionModel = fit_prior(
