@@ -130,7 +130,7 @@ class PartitionPlan:
 
 
 def trees_for(n_units: int) -> int:
-    """Return how many trees a release for so many units has."""
+    """Return how many trees a release has, by its number of units."""
     wanted = _FEW_TREES * math.sqrt(_ROWS_FOR_FEW / n_units)
     return round(min(max(wanted, _FEW_TREES), _MANY_TREES))
 
