@@ -60,7 +60,7 @@ Local = Annotated[
     str,
     typer.Option(
         help="Whether records near a question vote on lasting answers: "
-        f"{', '.join(LOCAL)}. auto decides by their number."
+        f"{', '.join(LOCAL)}. auto decides by the number of units and the budget."
     ),
 ]
 Public = Annotated[

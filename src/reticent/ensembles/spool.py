@@ -162,7 +162,8 @@ class DealtRows:
         """Return the rows and targets of one shard, in the order of the table."""
         if not 0 <= shard < self.n_shards:
             raise InvalidParameterError(
-                f"shard={shard} must be one of the {self.n_shards} shards from 0 on."
+                f"shard={shard} must be one of the {self.n_shards} shards, counted "
+                "from 0."
             )
         return self._read(shard, shard + 1)
 

@@ -108,7 +108,7 @@ def share_interval(
     Parameters
     ----------
     hits, misses : float
-        Both counts, each with its own noise; how many there are in all is not known.
+        Both counts, each with its own noise; how many there are in total is not known.
     scale : float
         Scale of each noise.
     failure : float

@@ -51,7 +51,7 @@ def _delta(context: Any, ratio: float, epsilon: float) -> float:
         return 0.0
     if not (2.0**-100 <= ratio <= 2.0**20 and epsilon <= 2.0**20):
         raise InvalidParameterError(
-            f"Gaussian noise with ratio={ratio!r}, epsilon={epsilon!r} is outside of "
+            f"Gaussian noise with ratio={ratio!r}, epsilon={epsilon!r} is outside "
             "what is computed reliably (2^-100 to 2^20)."
         )
     with MPMATH_LOCK:

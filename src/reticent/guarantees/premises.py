@@ -49,7 +49,7 @@ def joined(
 def answers_in(
     premises: Sequence[Certificate[Any]], counts: Sequence[int]
 ) -> int | None:
-    """Return how many answers there are in all, if every premise says its number."""
+    """Return the total number of answers, if every premise states its own."""
     covered = [each for p in premises if (each := p.answer_count()) is not None]
     if len(covered) < len(premises):
         return None

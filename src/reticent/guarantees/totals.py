@@ -37,7 +37,7 @@ stopping time:
 
 With ``slack + conversion + totals <= delta`` these hold together: whatever rule says
 when to stop, the transcripts whose printed epsilon is exceeded have an excess of at
-most `delta` in all.
+most `delta` in total.
 """
 
 from __future__ import annotations

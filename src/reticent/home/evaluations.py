@@ -62,7 +62,7 @@ def evaluate_model(
     confidence : float, default=0.95
         Confidence of the interval.
     client : str, default="evaluation"
-        Whose account pays for answers, beside the dataset's.
+        Whose account pays for answers, in addition to the dataset's.
     """
     if metric not in METRICS:
         raise InvalidParameterError(

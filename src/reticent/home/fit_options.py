@@ -46,7 +46,7 @@ class FitOptions:
         What the total of lasting answers is about.
     local : {"auto", "always", "never"}, default="auto"
         Whether records near a question vote on lasting answers; "auto" decides by the
-        number of records.
+        number of units and the budget.
     public : Path or None, default=None
         Public rows without labels: a student of private answers about them is
         released.

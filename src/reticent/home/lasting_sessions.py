@@ -102,7 +102,7 @@ def lasting_session(
 ) -> LastingSession:
     """Return the session of a stored model, under its settings.
 
-    Its snapshot lies beside the model, signed with a key of the installation.
+    Its snapshot is next to the model, signed with a key of the installation.
     """
     if stored.lasting is None:
         raise InternalError(f"the answers of model {name!r} do not last.")

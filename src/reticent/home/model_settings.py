@@ -99,7 +99,7 @@ class ModelSettings:
     #: others asked, from what the dataset was charged. Off, no client's charges or
     #: answers depend on what others asked, except that all share the budgets.
     share: bool = False
-    #: A cap of its own, beside those of its dataset and of the client.
+    #: A cap of its own, in addition to those of its dataset and of the client.
     budget: BudgetSettings | None = None
     #: Answer by consensus instead of by one charged vote per answer.
     consensus: ConsensusSettings | None = None

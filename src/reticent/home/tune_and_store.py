@@ -52,7 +52,7 @@ _DELTA_SHARE = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """How to search; the options of ``reticent tune`` beside those of ``fit``.
+    """How to search: the options of ``reticent tune`` that ``fit`` does not have.
 
     Parameters
     ----------

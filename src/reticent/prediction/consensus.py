@@ -226,7 +226,7 @@ class ConsensusInterface:
 
     @property
     def capacity(self) -> int:
-        """How many different queries may be asked in all."""
+        """How many different queries may be asked in total."""
         return self.queries
 
     def remaining(self, *, client: str | None = None) -> int:

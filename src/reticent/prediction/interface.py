@@ -138,7 +138,7 @@ class PredictionInterface:
 
     @property
     def capacity(self) -> float:
-        """How many different queries the account's cap covers in all, if alone."""
+        """How many different queries the account's cap covers in total, if alone."""
         if self._lasting is not None:
             return self._lasting.capacity
         cap = self.ledger.balance(self._dataset).cap
@@ -189,7 +189,7 @@ class PredictionInterface:
         return self._labels([given or b"" for given in receipt.answers])
 
     def spent(self, *, client: str | None = None) -> Certificate[Any] | None:
-        """Return what the dataset's account was charged in all, or None if nothing.
+        """Return what the dataset's account was charged in total, or None if nothing.
 
         That includes other models on this account. It holds even if you choose the
         moment by looking at answers; the certificate's `rule` says which total it is:
@@ -212,7 +212,7 @@ class PredictionInterface:
         return total_of(self.ledger.balance(account), charged, self.certificate)
 
     def remaining(self, *, client: str | None = None) -> float:
-        """Return how many new queries are left, in all or for one client."""
+        """Return how many new queries are left, in total or for one client."""
         if self._lasting is not None:
             return self._lasting.remaining(client=client)
         accounts = [self._dataset]

@@ -171,7 +171,7 @@ class AnswerInterface(Protocol):
 
     @property
     def capacity(self) -> float:
-        """How many different queries may be asked in all; `math.inf` if any number."""
+        """How many different queries may be asked in total; `math.inf` if unlimited."""
         ...
 
     def predict(
@@ -181,11 +181,11 @@ class AnswerInterface(Protocol):
         ...
 
     def spent(self, *, client: str | None = None) -> Certificate[Any] | None:
-        """Return what was paid in all, or for one client; None if nothing."""
+        """Return what was paid in total, or for one client; None if nothing."""
         ...
 
     def remaining(self, *, client: str | None = None) -> float:
-        """Return how many new queries are left, in all or for one client."""
+        """Return how many new queries are left, in total or for one client."""
         ...
 
 

@@ -172,8 +172,8 @@ def replay(
     ---------
     Differential privacy of mechanisms is about inputs that move as declared, for the
     same outputs so far. Exactly this is checked, since the second run gets the first
-    one's outputs. The first run is watched: randomness outside of
-    `reticent.mechanisms`, clocks and other threads are refused with `CannotJudgeError`.
+    one's outputs. The first run is watched: randomness outside `reticent.mechanisms`,
+    clocks and other threads are refused with `CannotJudgeError`.
 
     Examples
     --------

@@ -44,7 +44,7 @@ class RectangleScheme(Scheme):
         return 2 * n_features
 
     def sizes(self, most: int) -> int:
-        """Return the number of faces: from one on, every number is possible."""
+        """Return the number of faces: every number from one up to it is possible."""
         return most
 
     def most_bits(self, most: int) -> int:

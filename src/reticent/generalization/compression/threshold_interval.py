@@ -47,7 +47,7 @@ class _LineScheme(Scheme):
         return 0
 
     def sizes(self, most: int) -> int:
-        """Return the number of ends: from one on, every number is possible."""
+        """Return the number of ends: every number from one up to it is possible."""
         return most
 
     def lower_most(self, natural: int, asked: int) -> int:

@@ -58,7 +58,7 @@ class ReusableHoldout(SingleProcessObject):
     y : array-like of shape (n_rows,) or None, default=None
         Labels.
     queries : int, default=1000
-        The largest number of queries in all.
+        The largest number of queries in total.
     overfits : int, default=10
         The largest number of answers that contradict their guess; the holdout stops
         after the last.

@@ -96,7 +96,7 @@ def thresholdout(
     cost only the comparison. Noise, thresholds and averages are whole numbers of grid
     steps, so the shifts are exact.
 
-    The proof counts draws of the threshold: `B` in all, whoever draws them. Handles
+    The proof counts draws of the threshold: `B` in total, whoever draws them. Handles
     that share a holdout may each have a threshold of their own.
 
     That an average moves by no more than :math:`1/n` is assumed of queries, and that

@@ -42,7 +42,7 @@ def check_not_retired(folder: Path, second_place: Path | None) -> None:
     folder : Path
         The home.
     second_place : Path or None
-        Where its checkpoints are; what was adopted is noted beside them.
+        Where its checkpoints are; what was adopted is noted next to them.
     """
     known = _read(folder / IDENTITY)
     owner = None if second_place is None else _read(second_place.with_name(_OWNER))

@@ -1,6 +1,6 @@
 """Where a home keeps the signed checkpoints of its ledger: not in the home itself.
 
-A backup of the home holds both the ledger and whatever lies beside it. If the
+A backup of the home holds both the ledger and whatever is next to it. If the
 checkpoints were there too, restoring the folder would bring back an older ledger
 together with the checkpoints that fit it, and its budget could be spent again.
 """

@@ -230,7 +230,7 @@ def _absolute_minimiser(problem: _Problem, gap: float) -> Floats:
     *Proof of the gap.* Slopes `a` in [-1, 1] satisfy :math:`|v| \ge |u| + a (v - u) -
     (|u| - a u)` for residuals `u`, `v`. So the objective exceeds its minimum by at most
     the gap of the linear part plus the mean of :math:`|u| - a u`, which vanishes
-    outside of the width, where `a` is the sign of `u`.
+    outside the width, where `a` is the sign of `u`.
     """
     share = problem.plan.loss.share
     for width in _WIDTHS:

@@ -73,7 +73,7 @@ def laplace_separator(
     way. For fixed `v` the shift is one-to-one and costs
     :math:`e^{(2k+2g+1)t/b}` at most.
 
-    Noise of more than :math:`T` = `room` - `nk` in all is redrawn. That happens with
+    Noise of more than :math:`T` = `room` - `nk` in total is redrawn. That happens with
     probability :math:`q \le 2^m e^{-T/2b}` (Chernoff), and every labeling has
     probability at least :math:`p = (e^{-(nk+g+1)/b}/2)^m` on any data, namely if all
     noise is for it and outweighs the data. So the ratio grows by

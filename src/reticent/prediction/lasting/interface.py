@@ -154,7 +154,7 @@ class LastingInterface:
 
     @property
     def capacity(self) -> float:
-        """How many different queries may be asked in all: infinitely many."""
+        """How many different queries may be asked in total: infinitely many."""
         return UNLIMITED
 
     def remaining(self, *, client: str | None = None) -> float:

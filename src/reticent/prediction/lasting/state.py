@@ -31,7 +31,7 @@ _lock = threading.Lock()
 # The mark of the first record of each model's log that this process has used; None for
 # a model that came from a file. A model with two logs would spend its units twice.
 _histories: dict[str, bytes | None] = {}
-# Models that have answered outside of a ledger: what they spent ends with the process.
+# Models that have answered outside a ledger: what they spent is lost with the process.
 _in_memory: set[str] = set()
 # The processes in which models were fitted.
 _fitted_in: dict[str, int] = {}
@@ -72,7 +72,7 @@ def answer_in_memory(identity: str) -> None:
 
 
 def answered_in_memory(identity: str) -> bool:
-    """Return whether a model has answered in this process, outside of a ledger."""
+    """Return whether a model has answered in this process, outside a ledger."""
     return identity in _in_memory
 
 
@@ -302,9 +302,9 @@ def _rolled_back(name: str) -> LedgerError:
 
 def _answered_outside() -> NotDeployableError:
     return NotDeployableError(
-        "this model has answered questions in memory, outside of a ledger, and "
-        "its records would spend again what they spent on them. Fit it again, "
-        "and ask through the interface from the first question."
+        "this model has answered questions in memory, outside a ledger, and its "
+        "records would spend again what they spent on them. Fit it again, and ask "
+        "through the interface from the first question."
     )
 
 

@@ -49,7 +49,7 @@ def question_plan(
     acute: bool,
     client_share: float = 1.0,
 ) -> QuestionPlan:
-    """Return the noise of a question, if about this many are asked in all.
+    """Return the noise of a question, if about this many are asked in total.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
     fails because of a record: if the labelings of the drawn subset cannot be listed,
     or the drawn hypothesis has no answer, the answer is the first label. *Proof* that
     this costs nothing. Whether a subset can be listed depends on its own points alone.
-    A unit outside of it moves nothing then; a unit inside is already counted, with the
+    A unit outside it then moves nothing; a unit inside is already counted, with the
     share `q`, as moving everything. What a hypothesis says is post-processing.
 
     References

@@ -116,8 +116,8 @@ def _automatic(n_units: int, n_labels: int, epsilon: float, kind: str) -> ShardC
     count = count if count % 2 else max(1, count - 1)
     if wanted <= affordable:
         reason = (
-            f"{count} shards: enough for the noise of epsilon={epsilon:g} to be small "
-            f"beside {n_units // count} of {n_units} units for each {kind} model"
+            f"{count} shards: enough for the noise of epsilon={epsilon:g} to be "
+            f"small, with {n_units // count} of {n_units} units for each {kind} model"
         )
     else:
         reason = (

@@ -23,7 +23,7 @@ class Batch:
     rows : list of dict
         One per line, for `Schema.rows`.
     lines : list of list of str
-        The cells as they were written, to be sent back beside the answers.
+        The cells as they were written, to be sent back with the answers.
     header : list of str
         The names of the columns.
     ignored : list of str
@@ -72,7 +72,7 @@ def read_batch(schema: Schema, text: str, most: int) -> Batch:
         raise _wrong(f"the file must have 1 to {most} rows.")
     for place, line in enumerate(lines):
         if len(line) != len(header):
-            raise _wrong(f"row {place + 1} has not as many cells as the header.")
+            raise _wrong(f"row {place + 1} does not have as many cells as the header.")
     places = {name: header.index(name) for name in wanted}
     rows = [
         {name: _cell(schema, name, line[at], place) for name, at in places.items()}

@@ -50,7 +50,7 @@ _PHRASES = {
         "unsupported_media_type",
         "this content type or encoding is not accepted; send it uncompressed.",
     ),
-    500: ("internal", "something went wrong; the request id finds it in the log."),
+    500: ("internal", "something went wrong; find it in the log by the request id."),
 }
 # The first that fits is taken. Messages of these errors are for clients.
 _CODES: tuple[tuple[type[ReticentError], int, str], ...] = (

@@ -212,7 +212,7 @@ def _rows(body: dict[str, Any], most: int) -> list[dict[str, Any]]:
             422,
             "invalid_body",
             'the body must be {"rows": [{...}, ...]}, with clip or abstain_below '
-            "beside it and nothing else.",
+            "next to it and nothing else.",
         )
     rows = body["rows"]
     check_count(len(rows) if isinstance(rows, list) else 0, most)

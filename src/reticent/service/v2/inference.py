@@ -315,7 +315,7 @@ def _written(
 def _evidence(model: ServedModel, answered: PaidAnswers) -> list[dict[str, Any]]:
     """Return the further outputs of a model whose answers last.
 
-    Tensors have no null, so abstaining is an output of its own beside the label.
+    Tensors have no null, so abstaining is a separate output in addition to the label.
     """
     if answered.evidence is None or model.lasting is None:
         return []
