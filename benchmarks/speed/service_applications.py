@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from typing import Any
 
@@ -28,6 +27,9 @@ class NoLedger:
         self.open_account = self._memory.open_account
 
     async def acharge(self, request: Request) -> Receipt:
+        return self._receipt(request)
+
+    def _receipt(self, request: Request) -> Receipt:
         places = tuple(range(len(request.queries)))
         return Receipt(
             key=request.key,
@@ -50,6 +52,11 @@ class NoLedger:
         (answers,) = draw([(about, receipt)])
         return await self.asettle(receipt, answers)
 
+    def answer_then(self, request: Request, draw: Any, about: Any, then: Any) -> None:
+        receipt = self._receipt(request)
+        (answers,) = draw([(about, receipt)])
+        then(settled(receipt, list(answers)))
+
     def close(self) -> None:
         self._memory.close()
 
@@ -58,6 +65,7 @@ def bare_application() -> Any:
     """Return the same application with no ledger and no model."""
     from reticent.home import open_registry
     from reticent.service import create_app
+    from reticent.service.serving import keep_for_good
     from reticent.service.telemetry import configure_logging
 
     configure_logging()
@@ -73,8 +81,7 @@ def bare_application() -> Any:
         keys=SQLKeys(settings.ledger),
         registry=registry,
     )
-    gc.collect()
-    gc.freeze()
+    keep_for_good()
     return app
 
 

@@ -88,7 +88,7 @@ def test_database_has_the_last_word_on_caps(sql_url, open_ledger, monkeypatch):
 
     def careless(page, request):
         known = page.balance(DATASET)
-        page.append("charge", {}, request=request.key, costs={})
+        page.append("charge", {}, request=request.key)
         spent = known.spent.plus(known.cap.cost(request.charge, 2))
         return decisions._put(page, Balance(DATASET, known.cap, spent))
 

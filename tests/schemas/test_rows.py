@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from reticent.errors import InvalidDataError
-from reticent.schemas import Categorical, Numeric, Schema
+from reticent.schemas import (
+    Categorical,
+    Numeric,
+    PackedRows,
+    Schema,
+    packed_rows,
+    unpacked,
+)
 from tests.schemas.clinic import (
     CLINIC,
     CODES,
@@ -60,17 +67,47 @@ def test_few_rows_are_read_as_many_are(monkeypatch):
     usual = {"strict": 1, "wide": 2.5, "zero": 0.5, "text": "b"}
     cases = [usual] + [{**usual, name: value} for name in usual for value in odd]
 
-    def outcome(row):
+    def outcome(row, clip):
         try:
-            table = schema.rows([row])
+            table = schema.rows([row], clip=clip)
         except InvalidDataError as error:
             return str(error)
         return table.numbers.tobytes(), table.codes.tobytes(), table.codes.dtype
 
-    quick = [outcome(row) for row in cases]
-    assert sum(isinstance(found, tuple) for found in quick) > 10
+    quick = [outcome(row, clip) for row in cases for clip in (True, False)]
+    assert sum(isinstance(found, tuple) for found in quick) > 20
     monkeypatch.setattr("reticent.schemas.rows._FEW", 0)
-    assert [outcome(row) for row in cases] == quick
+    assert [outcome(row, clip) for row in cases for clip in (True, False)] == quick
+
+
+def test_packed_rows_are_the_same_rows():
+    schema = Schema(
+        {"x": Numeric(0, 9), "y": Numeric(0, 1), "text": Categorical(["a", "b"])}
+    )
+    rows = [{"x": n, "y": -0.0, "text": "ab"[n % 2]} for n in range(3)]
+    packed, table = packed_rows(schema, rows, clip=False), schema.rows(rows, clip=False)
+    assert isinstance(packed, PackedRows)
+    assert len(packed) == len(table) == 3
+    for built in (packed.table(), unpacked([packed_rows(schema, [r]) for r in rows])):
+        assert built.numbers.tobytes() == table.numbers.tobytes()
+        assert built.codes.tobytes() == table.codes.tobytes()
+        assert built.numbers.flags.writeable
+        assert built.codes.dtype == table.codes.dtype
+    # What a query is recognised by is the same, however the rows came.
+    whole = table.numbers.astype("<f8"), table.codes.astype("<i4")
+    expected = [a.tobytes() + b.tobytes() for a, b in zip(*whole, strict=True)]
+    assert packed.queries() == expected
+    assert [packed_rows(schema, [row]).queries() for row in rows] == [
+        [query] for query in expected
+    ]
+    # Anything special takes the long way, which says what is wrong with it.
+    outside = [{**rows[0], "x": 10}]
+    assert packed_rows(schema, outside, clip=True).queries() == (
+        packed_rows(schema, [{**rows[0], "x": 9}]).queries()
+    )
+    with pytest.raises(InvalidDataError, match="outside the public range"):
+        packed_rows(schema, outside, clip=False)
+    assert not isinstance(packed_rows(schema, rows * 2), PackedRows)
 
 
 def test_columns_of_a_table_are_found_by_name():

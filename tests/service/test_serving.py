@@ -171,10 +171,14 @@ def test_a_busy_service_ends_in_order(tmp_path, path):
 class UntilTheFirstIsShed(SQLLedger):
     """Keeps those inside waiting until somebody found the service full."""
 
-    async def aanswer(self, request, draw, about):
-        while self.nobody_was_shed():
-            await asyncio.sleep(0.01)
-        return await super().aanswer(request, draw, about)
+    def answer_then(self, request, draw, about, then):
+        asyncio.get_running_loop().call_soon(self.later, request, draw, about, then)
+
+    def later(self, *asked):
+        if self.nobody_was_shed():
+            asyncio.get_running_loop().call_later(0.01, self.later, *asked)
+        else:
+            super().answer_then(*asked)
 
 
 def test_overload_sheds_and_every_answer_is_on_the_books(tmp_path, path):

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from reticent._clock import milliseconds
+from reticent._ids import random_name
 from reticent._text import checked_name
 from reticent.errors import IdempotencyKeyError, NotDeployableError
 from reticent.guarantees import Certificate
@@ -24,16 +25,16 @@ from reticent.ledger import (
     Charge,
     Ledger,
     Request,
+    RequestForm,
 )
-from reticent.mechanisms import SystemSource
 from reticent.prediction import PaidAnswers, answer
-from reticent.schemas import Table
+from reticent.schemas import PackedRows, Table
 from reticent.storage import StoredModel
 
 _MADE = "/r/"  # follows the client's name in keys that we make
 _KEY = re.compile(r"[!-~]{1,100}")
-# Buffered, so that a request does not cost a system call.
-_bits = SystemSource()
+# Clients whose requests a model prepares for.
+_MOST_FORMS = 4096
 
 
 def dataset_account(name: str) -> AccountId:
@@ -61,7 +62,7 @@ def request_key(client: str, given: str | None = None) -> str:
         The idempotency key that the client chose; None makes a new one.
     """
     if given is None:
-        return f"{client}{_MADE}{milliseconds():012x}{_bits.bytes(16).hex()}"
+        return f"{client}{_MADE}{milliseconds():012x}{random_name()}"
     if not _KEY.fullmatch(given):
         raise IdempotencyKeyError(
             "an idempotency key must be 1 to 100 visible ASCII characters."
@@ -126,29 +127,35 @@ class ServedModel:
             return self.consensus.answer_json
         return self.stored.answer_json
 
-    def request(self, client: str, table: Table, key: str) -> Request:
+    def request(self, client: str, table: Table | PackedRows, key: str) -> Request:
         """Return the request to the ledger for a client's rows; the client pays last.
 
         Only for models whose answers are charged.
         """
+        form = self._forms.get(client)
+        if form is None:
+            if len(self._forms) >= _MOST_FORMS:
+                self._forms.clear()
+            form = self._forms[client] = self._form(client)
+        # A key that we made occurs once; one that the client chose may come back.
+        made = key.startswith(_MADE, len(client)) and key.startswith(client)
+        return form.filled(key, self.stored.queries(table), record=not made)
+
+    @cached_property
+    def _forms(self) -> dict[str, RequestForm]:
+        return {}
+
+    def _form(self, client: str) -> RequestForm:
+        """Return what all requests of a client have in common."""
         price = self.price
         if price is None:
             raise NotDeployableError(f"answers of model {self.name!r} are free.")
-        queries = tuple(self.stored.queries(table))
         accounts, memory = (*self.accounts, client_account(client)), self.memory
         if memory is not None and not self.share:
             memory = _own_memory(memory, client)
         if self.consensus is not None:
             accounts, memory = (self.consensus.account,), self.consensus.memory
-        return Request(
-            key=key,
-            accounts=accounts,
-            charge=price,
-            queries=queries,
-            memory=memory,
-            # A key that we made occurs once; one that the client chose may come back.
-            record=not key.startswith(f"{client}{_MADE}"),
-        )
+        return RequestForm(accounts, price, memory)
 
     @cached_property
     def loss(self) -> dict[str, Any]:

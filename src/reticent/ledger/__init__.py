@@ -15,7 +15,7 @@ from reticent.ledger.memory import MemoryLedger
 from reticent.ledger.operations import Draw
 from reticent.ledger.protocol import Ledger
 from reticent.ledger.record_log import RECORDS, RecordLog
-from reticent.ledger.requests import Outcome, Receipt, Request
+from reticent.ledger.requests import Outcome, Receipt, Request, RequestForm
 from reticent.ledger.sql.group_commit import end_process
 from reticent.ledger.sql.ledger import SQLLedger
 from reticent.ledger.units import (
@@ -55,6 +55,7 @@ __all__ = [
     "Receipt",
     "RecordLog",
     "Request",
+    "RequestForm",
     "SQLLedger",
     "Spend",
     "end_process",

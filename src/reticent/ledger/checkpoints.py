@@ -38,23 +38,23 @@ class Head:
         """Epoch and sequence; they grow from one checkpoint to the next."""
         return self.epoch, self.sequence
 
-    def to_line(self, signer: Signer, **more: Any) -> bytes:
-        """Return one line of signed JSON, with `more` fields under the signature."""
-        payload = canonical(
-            {
-                "ledger": self.ledger,
-                "epoch": self.epoch,
-                "sequence": self.sequence,
-                "head": self.head,
-                **more,
-            }
+    def to_line(self, signer: Signer) -> bytes:
+        """Return signed JSON in one line."""
+        # As `canonical` writes it: ids and hashes need no escapes.
+        payload = (
+            f'{{"epoch":{self.epoch},"head":"{self.head}","ledger":"{self.ledger}",'
+            f'"sequence":{self.sequence}}}'
         )
-        signed = {
-            "algorithm": signer.algorithm,
-            "checkpoint": payload,
-            "signature": signer.sign(payload.encode()).hex(),
-        }
-        return canonical(signed).encode() + b"\n"
+        return _signed_line(payload, signer)
+
+
+def _signed_line(payload: str, signer: Signer) -> bytes:
+    signed = {
+        "algorithm": signer.algorithm,
+        "checkpoint": payload,
+        "signature": signer.sign(payload.encode()).hex(),
+    }
+    return canonical(signed).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,16 @@ class Checkpoint(Head):
             name: {"cap": balance.cap.to_json(), "spent": balance.spent}
             for name, balance in self.accounts.items()
         }
-        return self.to_line(signer, accounts=accounts)
+        payload = canonical(
+            {
+                "ledger": self.ledger,
+                "epoch": self.epoch,
+                "sequence": self.sequence,
+                "head": self.head,
+                "accounts": accounts,
+            }
+        )
+        return _signed_line(payload, signer)
 
     @classmethod
     def from_bytes(cls, data: bytes, signer: Signer) -> Checkpoint:

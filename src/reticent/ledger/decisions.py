@@ -35,6 +35,7 @@ from reticent.ledger.entries import (
     answer_body,
     canonical,
     charge_body,
+    charges_text,
     unpack_answers,
 )
 from reticent.ledger.requests import Outcome, Receipt, Request
@@ -132,7 +133,7 @@ def charge(state: LedgerState, request: Request) -> Receipt:
             seconds(),  # for people to read; the sequence gives the order
         ),
         request=request.key,
-        costs=costs,
+        charges=charges_text(costs) if costs else "",
         marks=marks,
     )
     state.accounts.update(charged)

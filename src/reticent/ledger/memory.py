@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -123,6 +123,19 @@ class MemoryLedger:
 
     async def aanswer(self, request: Request, draw: Draw, about: Any) -> Receipt:
         """Charge a request, have its answers drawn, and settle them."""
+        return self._answer(request, draw, about)
+
+    def answer_then(
+        self, request: Request, draw: Draw, about: Any, then: Callable[[Any], None]
+    ) -> None:
+        """`aanswer` for callers on an event loop that do not wait."""
+        try:
+            found: Any = self._answer(request, draw, about)
+        except Exception as error:  # noqa: BLE001 - handed on to the caller
+            found = error
+        then(found)
+
+    def _answer(self, request: Request, draw: Draw, about: Any) -> Receipt:
         receipt = self.charge(request)
         if receipt.outcome is not Outcome.DRAW:
             return receipt

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from reticent.errors import ReticentError
 from reticent.ledger import decisions, posts
 from reticent.ledger.accounts import AccountId
+from reticent.ledger.alike import charge_alike, is_alike
 from reticent.ledger.caps import Cap
 from reticent.ledger.requests import Outcome, Receipt, Request
 from reticent.ledger.state import LedgerState, Needs
@@ -34,6 +36,8 @@ class Operation(NamedTuple):
     settles : bool
         Whether it stores answers that are drawn: they are paid for, so it is tried
         again until the database is back, even if its caller has gone.
+    request : Request or None
+        What is charged, if that is what it does.
     """
 
     needs: Needs
@@ -42,6 +46,7 @@ class Operation(NamedTuple):
     about: Any = None
     otherwise: str = "Nothing was charged."
     settles: bool = False
+    request: Request | None = None
 
 
 def opening_account(account: AccountId, cap: Cap) -> Operation:
@@ -75,7 +80,13 @@ def charging(
     """Charge for a request; with `draw`, go on to draw and settle its answers."""
     hashes = () if request.memory is None else request.hashes
     needs = Needs(request.names, (request.key,), hashes)
-    return Operation(needs, lambda state: decisions.charge(state, request), draw, about)
+    return Operation(
+        needs,
+        lambda state: decisions.charge(state, request),
+        draw,
+        about,
+        request=request,
+    )
 
 
 def posting(request: Request, answers: Iterable[bytes]) -> Operation:
@@ -101,6 +112,51 @@ def settling(receipt: Receipt, answers: Iterable[bytes]) -> Operation:
         otherwise="The charge stays, and its answer is lost.",
         settles=True,
     )
+
+
+def decide(state: LedgerState, operations: Sequence[Operation]) -> list[Any]:
+    """Return each operation's result, or the refusal that is its result.
+
+    They are decided in order; but charges that follow each other and are alike are
+    decided together, before those among them that need a closer look.
+    """
+    results: list[Any] = [None] * len(operations)
+    place = 0
+    while place < len(operations):
+        request = operations[place].request
+        alike: list[tuple[int, Request]] = []
+        if request is not None and len(request.queries) == 1:
+            alike = _alike(operations, place, request)
+        if len(alike) > 1:
+            charged = charge_alike(state, [each for _, each in alike])
+            for (where, _), receipt in zip(alike, charged, strict=True):
+                results[where] = receipt
+        following = place + max(1, len(alike))
+        for where in range(place, following):
+            if results[where] is None:
+                results[where] = _attempt(operations[where], state)
+        place = following
+    return results
+
+
+def _alike(
+    operations: Sequence[Operation], first: int, request: Request
+) -> list[tuple[int, Request]]:
+    """Return the charges from a place on that ask the same accounts for the same."""
+    found = []
+    for place in range(first, len(operations)):
+        other = operations[place].request
+        if other is None or not is_alike(request, other):
+            break
+        found.append((place, other))
+    return found
+
+
+def _attempt(operation: Operation, state: LedgerState) -> Any:
+    try:
+        return operation.apply(state)
+    except ReticentError as refusal:
+        return refusal
 
 
 def goes_on(operation: Operation, result: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from reticent.ledger.accounts import AccountId, Balance
@@ -123,6 +123,21 @@ class Ledger(Protocol):
             about, and its receipt. Returns the answers of each.
         about : object
             What `draw` is told about this request.
+        """
+        ...
+
+    def answer_then(
+        self, request: Request, draw: Draw, about: Any, then: Callable[[Any], None]
+    ) -> None:
+        """Do what `aanswer` does, for callers on an event loop that do not wait.
+
+        Parameters
+        ----------
+        request, draw, about
+            As for `aanswer`.
+        then : callable
+            Called on that loop with the receipt, or with the error; perhaps before
+            this returns.
         """
         ...
 

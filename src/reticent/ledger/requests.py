@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -65,16 +65,9 @@ class Request:
         object.__setattr__(self, "names", tuple(map(str, self.accounts)))
         self._check()
         kind, start = _kind_of(self.memory, self.charge)
-        hashes = []
-        for query in self.queries:
-            named = start.copy()
-            named.update(query)
-            hashes.append(named.hexdigest())
-        object.__setattr__(self, "hashes", tuple(hashes))
-        # What `json.dumps` makes of the list of the three.
-        listed = '", "'.join(hashes)
-        whole = f'[{_names_json(self.names)}, {kind}, ["{listed}"]]'
-        digest = hashlib.sha256(whole.encode()).hexdigest()
+        hashes = _hashes(start, self.queries)
+        object.__setattr__(self, "hashes", hashes)
+        digest = _fingerprint(f"[{_names_json(self.names)}, {kind}", hashes)
         object.__setattr__(self, "fingerprint", digest)
 
     def _check(self) -> None:
@@ -101,6 +94,70 @@ class Request:
             )
 
 
+class RequestForm:
+    """What many requests have in common; it is checked once for all of them.
+
+    Parameters
+    ----------
+    accounts, charge, memory
+        As for `Request`.
+    """
+
+    __slots__ = ("_accounts", "_beginning", "_charge", "_memory", "_names", "_start")
+
+    def __init__(
+        self, accounts: tuple[AccountId, ...], charge: Charge, memory: str | None
+    ) -> None:
+        # Refuses what no request may have.
+        first = Request(
+            key="-", accounts=accounts, charge=charge, queries=(b"",), memory=memory
+        )
+        self._accounts, self._names = first.accounts, first.names
+        self._charge, self._memory = charge, memory
+        kind, self._start = _kind_of(memory, charge)
+        self._beginning = f"[{_names_json(self._names)}, {kind}"
+
+    def filled(self, key: str, queries: list[bytes], *, record: bool) -> Request:
+        """Return the request that `Request` makes of the same; queries are bytes."""
+        if not 1 <= len(queries) <= MOST_QUERIES:
+            return Request(
+                key=key,
+                accounts=self._accounts,
+                charge=self._charge,
+                queries=tuple(queries),
+                memory=self._memory,
+                record=record,
+            )
+        request, put = object.__new__(Request), object.__setattr__
+        put(request, "key", check_key(key))
+        put(request, "accounts", self._accounts)
+        put(request, "charge", self._charge)
+        put(request, "queries", tuple(queries))
+        put(request, "memory", self._memory)
+        put(request, "record", record)
+        put(request, "names", self._names)
+        hashes = _hashes(self._start, queries)
+        put(request, "hashes", hashes)
+        put(request, "fingerprint", _fingerprint(self._beginning, hashes))
+        return request
+
+
+def _hashes(start: Any, queries: Iterable[bytes]) -> tuple[str, ...]:
+    """Return the hash of each query, going on from what they have in common."""
+    hashes = []
+    for query in queries:
+        named = start.copy()
+        named.update(query)
+        hashes.append(named.hexdigest())
+    return tuple(hashes)
+
+
+def _fingerprint(beginning: str, hashes: tuple[str, ...]) -> str:
+    """Hash what `json.dumps` makes of the list of names, kind and hashes."""
+    listed = '", "'.join(hashes)
+    return hashlib.sha256(f'{beginning}, ["{listed}"]]'.encode()).hexdigest()
+
+
 # Requests come with the same few charges and accounts over and over.
 @lru_cache(maxsize=1024)
 def _kind_of(memory: str | None, charge: Charge) -> tuple[str, Any]:
@@ -112,6 +169,20 @@ def _kind_of(memory: str | None, charge: Charge) -> tuple[str, Any]:
     cost = (charge.epsilon, charge.delta, charge.rho)
     text = json.dumps([memory, charge.certificate, charge.relation, *cost])
     return text, hashlib.sha256(text.encode() + b"\n")
+
+
+class _Left:
+    """How many answers were left the last time; receipts of one commit share it."""
+
+    known: tuple[Any, Any, int] = (None, None, 0)
+
+
+def _fewest_left(remaining: tuple[Balance, ...], charge: Charge) -> int:
+    balances, price, left = _Left.known
+    if balances is not remaining or price is not charge:
+        left = min(balance.answers_left(charge) for balance in remaining)
+        _Left.known = remaining, charge, left
+    return left
 
 
 @lru_cache(maxsize=1024)
@@ -182,6 +253,11 @@ class Receipt(NamedTuple):
             f"Receipt(key={self.key!r}, outcome={self.outcome}, "
             f"sequence={self.sequence}, draw={self.draw})"
         )
+
+    @property
+    def answers_left(self) -> int:
+        """How many more answers at this charge every account could pay for."""
+        return _fewest_left(self.remaining, self.charge)
 
     def answered(self, answers: tuple[bytes, ...]) -> Receipt:
         """Return the receipt with all of its answers."""

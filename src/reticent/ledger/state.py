@@ -17,7 +17,6 @@ from reticent.ledger.entries import (
     Entry,
     Mark,
     canonical,
-    charges_text,
     seal,
 )
 from reticent.ledger.units import Spend
@@ -91,11 +90,10 @@ class LedgerState:
         *,
         request: str | None = None,
         settles: int | None = None,
-        costs: Mapping[str, Spend] | None = None,
+        charges: str = "",
         marks: tuple[Mark, ...] = (),
     ) -> Entry:
         """Add an entry to the chain; its content may be in canonical form already."""
-        charges = charges_text(costs) if costs else ""
         body = content if isinstance(content, str) else canonical(content)
         sequence = self.sequence + 1
         sealed = seal(self.hash, sequence, kind, request, settles, charges, body, marks)

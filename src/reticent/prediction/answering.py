@@ -43,7 +43,7 @@ class PaidAnswers:
         return cls(
             [answer for answer in receipt.answers if answer is not None],
             0 if cost is None else cost.answers,
-            min(balance.answers_left(receipt.charge) for balance in receipt.remaining),
+            receipt.answers_left,
             receipt.sequence,
         )
 

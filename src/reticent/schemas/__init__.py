@@ -26,8 +26,9 @@ from reticent.schemas.readings import (
     TextWords,
     checked_format,
 )
+from reticent.schemas.rows import packed_rows
 from reticent.schemas.schema import Schema
-from reticent.schemas.table import Table
+from reticent.schemas.table import PackedRows, Table, unpacked
 from reticent.schemas.transformer import SchemaEncoder
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "FileFormat",
     "Numeric",
     "NumericTarget",
+    "PackedRows",
     "Schema",
     "SchemaEncoder",
     "Table",
@@ -52,9 +54,11 @@ __all__ = [
     "check_file",
     "checked_format",
     "open_records",
+    "packed_rows",
     "plain_number",
     "read_batches",
     "read_table",
     "transformed",
+    "unpacked",
     "write_document",
 ]

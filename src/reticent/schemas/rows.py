@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import isfinite, nan
 from operator import itemgetter
+from struct import pack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from reticent._arrays import Floats
 from reticent.schemas.cells import UNKNOWN, ListColumn, number_of_cell
 from reticent.schemas.places import CLIENT, listed
 from reticent.schemas.readings import computed
-from reticent.schemas.table import Table
+from reticent.schemas.table import PackedRows, Table
 
 if TYPE_CHECKING:
     from reticent.schemas.schema import Schema
@@ -49,6 +50,7 @@ class RowReader:
         self._sources = frozenset(schema.sources)
         self._numbers_of = _picker(self._layout.numeric.names)
         self._levels_of = _picker(self._layout.category.names)
+        self._codes_of = [lookup.by_value for lookup in self._layout.category.lookups]
         self._finders = [
             lookup.by_value.__getitem__ for lookup in self._layout.category.lookups
         ]
@@ -76,10 +78,10 @@ class RowReader:
         for position, row in enumerate(rows):
             if not isinstance(row, dict) or row.keys() != self._names:
                 raise self._wrong_keys(position, row)
-        if clip and len(rows) < _FEW:
-            table = self._few(rows)
-            if table is not None:
-                return table
+        if len(rows) < _FEW:
+            packed = self._packed(rows, clip)
+            if packed is not None:
+                return packed.table()
         numbers = self._numbers([self._numbers_of(row) for row in rows])
         codes = self._codes([self._levels_of(row) for row in rows])
         return Table(
@@ -104,39 +106,50 @@ class RowReader:
             for place, row in enumerate(rows)
         ]
 
-    def _few(self, rows: Sequence[dict[str, Any]]) -> Table | None:
-        """Return rows of ordinary values; None if anything about them is special.
+    def packed(self, rows: Any, *, clip: bool = True) -> PackedRows | None:
+        """Return a few ordinary rows; None if there are many, or one is special.
 
-        What is special (missing, infinite, not a level, another type) is left to the
-        code that says what is wrong with it.
+        What is special (missing, infinite, outside, not a level, another type) is left
+        to `table`, which says what is wrong with it.
         """
-        numbers, codes = [], []
+        if type(rows) is not list or not 0 < len(rows) < _FEW or self._schema.readings:
+            return None
+        for row in rows:
+            if type(row) is not dict or row.keys() != self._names:
+                return None
+        return self._packed(rows, clip)
+
+    def _packed(self, rows: Sequence[dict[str, Any]], clip: bool) -> PackedRows | None:
+        if not self._all_text:
+            return None
+        numbers: list[float] = []
+        codes: list[int] = []
         try:
             for row in rows:
+                values = self._numbers_of(row)
+                if not _NUMBERS.issuperset(map(type, values)):
+                    return None
                 for value, (low, high, strict) in zip(
-                    self._numbers_of(row), self._ranges, strict=True
+                    values, self._ranges, strict=True
                 ):
-                    if type(value) not in _NUMBERS:
-                        return None
-                    number = float(value)
-                    if low <= number <= high:
-                        numbers.append(number + 0.0)  # -0.0 becomes 0.0
-                    elif strict or not isfinite(number):
+                    if low <= value <= high:
+                        numbers.append(value + 0.0)  # -0.0 becomes 0.0
+                    elif strict or not clip or not isfinite(value):
                         return None
                     else:
-                        numbers.append(low if number < low else high)
-                if not self._all_text:
-                    return None
-                for find, value in zip(
-                    self._finders, self._levels_of(row), strict=True
-                ):
-                    codes.append(find(value))
+                        numbers.append(low if value < low else high)
+                levels = self._levels_of(row)
+                codes += [
+                    found[level]
+                    for found, level in zip(self._codes_of, levels, strict=True)
+                ]
         except (KeyError, TypeError, OverflowError):
             return None
-        return Table(
+        return PackedRows(
             self._schema,
-            np.array(numbers, dtype=np.float64).reshape(len(rows), len(self._ranges)),
-            np.array(codes, dtype=np.int32).reshape(len(rows), len(self._finders)),
+            pack(f"<{len(numbers)}d", *numbers),
+            pack(f"<{len(codes)}i", *codes),
+            len(rows),
         )
 
     def _wrong_keys(self, position: int, row: Any) -> Exception:
@@ -205,3 +218,19 @@ class RowReader:
             cells = [cell if cell == cell else _NOT_JSON for cell in cells]
             codes[:, j] = lookup.codes(cells, untyped=False)
         return codes
+
+
+def packed_rows(
+    schema: Schema, rows: list[dict[str, Any]], *, clip: bool = True
+) -> Table | PackedRows:
+    """Validate rows as `Schema.rows` does; a few ordinary ones are returned as bytes.
+
+    Parameters
+    ----------
+    schema : Schema
+        What the rows must follow.
+    rows, clip
+        As for `Schema.rows`.
+    """
+    packed = schema.row_reader.packed(rows, clip=clip)
+    return schema.rows(rows, clip=clip) if packed is None else packed

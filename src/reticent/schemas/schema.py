@@ -155,7 +155,8 @@ class Schema:
         return replace(self, readings={}) if self.readings else self
 
     @cached_property
-    def _row_reader(self) -> RowReader:
+    def row_reader(self) -> RowReader:
+        """Validates rows that clients send."""
         return RowReader(self)
 
     @cached_property
@@ -382,7 +383,7 @@ class Schema:
             schema does so. If not, they are refused: a typing error then costs no
             answer.
         """
-        return self._row_reader.table(rows, clip=clip)
+        return self.row_reader.table(rows, clip=clip)
 
     def encode_label(self, values: Any) -> NDArray[Any]:
         """Return labels as positions in `classes`, or a target clipped to its bounds.

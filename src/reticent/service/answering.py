@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from reticent.home import ServedModel
 from reticent.ledger import Ledger, Outcome, Receipt, Request
 from reticent.prediction import PaidAnswers, answer_async
-from reticent.schemas import Table
-from reticent.service.drawing import FEW_ROWS, Asked, Drawing
+from reticent.schemas import PackedRows, Table
+from reticent.service.drawing import FEW_ROWS, Asked, Drawing, as_table
 from reticent.service.telemetry import Metrics
+
+Rows: TypeAlias = Table | PackedRows
+#: Takes what became of a request.
+Then: TypeAlias = Callable[[PaidAnswers | Exception], None]
 
 
 class Answering:
@@ -29,9 +34,54 @@ class Answering:
         self._metrics = metrics
         self._drawing = Drawing()
         self._counters: dict[tuple[str, str], Any] = {}
+        self._tasks: set[asyncio.Future[None]] = set()
+
+    def answer_then(
+        self, model: ServedModel, client: str, rows: Rows, key: str, then: Then
+    ) -> bool:
+        """Answer a few rows of a model that charges for each; call `then` on the loop.
+
+        Returns false, and does nothing, for other models and for many rows: `answer`
+        is for those. Nearly all requests of a busy service go this way, without a task
+        or a future for each.
+
+        Parameters
+        ----------
+        model, client, rows, key
+            As for `answer`.
+        then : callable
+            Called with the answers, or with the error.
+        """
+        if model.charge is None or model.consensus is not None or len(rows) > FEW_ROWS:
+            return False
+        request, asked = model.request(client, rows, key), Asked(rows)
+
+        def found(receipt: Receipt | Exception) -> None:
+            if isinstance(receipt, Exception):
+                then(receipt)
+            elif receipt.outcome is Outcome.ANSWERED:
+                then(self._answered(model, request, asked, receipt))
+            else:  # another request with this key is being answered
+                task = asyncio.ensure_future(self._wait(model, request, asked, then))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+        together = self._drawing.together(model.draw)
+        self._ledger.answer_then(request, together, asked, found)
+        return True
+
+    async def _wait(
+        self, model: ServedModel, request: Request, asked: Asked, then: Then
+    ) -> None:
+        try:
+            receipt = await self._receipt(model, request, asked)
+        except Exception as error:  # noqa: BLE001 - handed on to the caller
+            then(error)
+        else:
+            then(self._answered(model, request, asked, receipt))
 
     async def answer(
-        self, model: ServedModel, client: str, table: Table, key: str
+        self, model: ServedModel, client: str, rows: Rows, key: str
     ) -> PaidAnswers:
         """Answer validated rows for a client; see `reticent.home.answer_rows`.
 
@@ -41,12 +91,13 @@ class Answering:
             What is asked.
         client : str
             Who pays.
-        table : Table
+        rows : Table or PackedRows
             The rows.
         key : str
             Made by `reticent.home.request_key`.
         """
         if model.lasting is not None:
+            table = as_table(rows)
             # In a thread: those who wait at the same time share one record.
             reply = await asyncio.to_thread(model.lasting.answer, table, client)
             self._count(model.name, "drawn", len(reply.answers) - reply.remembered)
@@ -56,15 +107,20 @@ class Answering:
             self._metrics.evidence.labels(model.name).inc(seen)
             return reply
         if model.charge is None:
-            answers = await self._drawing.answers(model.draw, table)
+            answers = await self._drawing.answers(model.draw, rows)
             self._count(model.name, "released", len(answers))
             return PaidAnswers(answers)
         session = model.consensus
         if session is not None and not session.admits(client):
             await asyncio.to_thread(session.admit, self._ledger, model.accounts, client)
-        request = model.request(client, table, key)
-        asked = Asked(table)
+        request, asked = model.request(client, rows, key), Asked(rows)
         receipt = await self._receipt(model, request, asked)
+        return self._answered(model, request, asked, receipt)
+
+    def _answered(
+        self, model: ServedModel, request: Request, asked: Asked, receipt: Receipt
+    ) -> PaidAnswers:
+        """Return what was paid for, and count it."""
         answered = PaidAnswers.of(receipt, request.accounts[-1])
         self._count(model.name, "drawn", asked.drawn)
         self._count(model.name, "remembered", len(request.queries) - asked.drawn)
@@ -85,7 +141,7 @@ class Answering:
         async def draw(places: tuple[int, ...]) -> list[bytes]:
             asked.drawn = len(places)
             return await self._drawing.answers(
-                model.draw, asked.table.take(list(places))
+                model.draw, as_table(asked.table).take(list(places))
             )
 
         return await answer_async(

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from reticent.ledger import Draw, Receipt
-from reticent.schemas import Table
+from reticent.schemas import PackedRows, Table, unpacked
 
 Compute: TypeAlias = Callable[[Table], list[bytes]]
 
@@ -24,7 +24,7 @@ FEW_ROWS = 64
 class Asked:
     """The rows of a request, and how many of them were drawn for it."""
 
-    table: Table
+    table: Table | PackedRows
     drawn: int = 0
 
 
@@ -60,8 +60,9 @@ class Drawing:
             self._draws[compute] = draw
         return draw
 
-    async def answers(self, compute: Compute, table: Table) -> list[bytes]:
+    async def answers(self, compute: Compute, rows: Table | PackedRows) -> list[bytes]:
         """Return one answer per row, for requests that are not charged together."""
+        table = as_table(rows)
         if len(table) > FEW_ROWS:
             return await asyncio.to_thread(compute, table)
         loop = asyncio.get_running_loop()
@@ -90,20 +91,36 @@ class Drawing:
 def _drawn(
     compute: Compute, asked: Sequence[tuple[Asked, Receipt]]
 ) -> list[list[bytes]]:
-    tables = []
+    rows: list[Table | PackedRows] = []
     for about, receipt in asked:
-        about.drawn, table = len(receipt.draw), about.table
-        whole = about.drawn == len(receipt.answers)
-        tables.append(table if whole else table.take(list(receipt.draw)))
-    return _split(compute, tables)
+        about.drawn = len(receipt.draw)
+        if about.drawn == len(receipt.answers):
+            rows.append(about.table)
+        else:
+            rows.append(as_table(about.table).take(list(receipt.draw)))
+    if all(type(each) is PackedRows for each in rows):
+        packed = [each for each in rows if isinstance(each, PackedRows)]
+        return _shared_out(compute(unpacked(packed)), [each.n_rows for each in packed])
+    return _split(compute, [as_table(each) for each in rows])
+
+
+def as_table(rows: Table | PackedRows) -> Table:
+    """Return rows as a table, if they are not one already."""
+    return rows.table() if isinstance(rows, PackedRows) else rows
 
 
 def _split(compute: Compute, tables: list[Table]) -> list[list[bytes]]:
     """Compute the answers of all tables at once; return those of each."""
     if len(tables) == 1:
         return [compute(tables[0])]
-    answers = iter(compute(_joined(tables)))
-    return [list(islice(answers, len(table))) for table in tables]
+    return _shared_out(compute(_joined(tables)), [len(table) for table in tables])
+
+
+def _shared_out(answers: list[bytes], counts: list[int]) -> list[list[bytes]]:
+    if len(answers) == len(counts):
+        return [[answer] for answer in answers]
+    left = iter(answers)
+    return [list(islice(left, count)) for count in counts]
 
 
 def _joined(tables: list[Table]) -> Table:

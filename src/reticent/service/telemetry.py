@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 from wsgiref.simple_server import WSGIServer
 
@@ -15,15 +15,16 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
 log = logging.getLogger("reticent.service")
+_encode = msgspec.json.encode
 
 
 class RequestRecord(logging.LogRecord):
-    """The record of one request: it holds what is shown, and no more.
+    """The record of requests that were answered together: what is shown, no more.
 
     Parameters
     ----------
-    fields : dict
-        What the line says.
+    lines : list of dict
+        What the line of each says.
     """
 
     # Looking for the caller, its thread and its task costs more than the line itself.
@@ -34,10 +35,10 @@ class RequestRecord(logging.LogRecord):
     process = processName = thread = threadName = taskName = None  # noqa: N815
     msecs = relativeCreated = 0.0  # noqa: N815
 
-    def __init__(self, fields: dict[str, Any]) -> None:
+    def __init__(self, lines: list[dict[str, Any]]) -> None:
         self.msg = "request"
         self.created = time.time()
-        self.fields = fields
+        self.lines = lines
 
 
 class JSONLines(logging.Formatter):
@@ -48,7 +49,9 @@ class JSONLines(logging.Formatter):
         self._second = (-1, "")
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
+        """Return the line of a record, or one for each request of it."""
+        if isinstance(record, RequestRecord):
+            return "\n".join(self._of_requests(record))
         line: dict[str, Any] = {
             "time": self._time(int(record.created)),
             "level": record.levelname.lower(),
@@ -59,11 +62,22 @@ class JSONLines(logging.Formatter):
             line.update(fields)
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
-        if type(record) is RequestRecord:
-            text = msgspec.json.encode(line, enc_hook=str).decode()
-            if text.isascii():
-                return text
         return json.dumps(line, default=str, separators=(",", ":"))
+
+    def _of_requests(self, record: RequestRecord) -> Iterator[str]:
+        about = {
+            "time": self._time(int(record.created)),
+            "level": "info",
+            "event": record.msg,
+        }
+        for fields in record.lines:
+            line = {**about, **fields}
+            text = _encode(line, enc_hook=str).decode()
+            yield (
+                text
+                if text.isascii()
+                else json.dumps(line, default=str, separators=(",", ":"))
+            )
 
     def _time(self, second: int) -> str:
         known, text = self._second

@@ -27,7 +27,7 @@ from reticent.prediction import (
     law_of,
     total_key,
 )
-from reticent.schemas import Encoder, Schema, Table
+from reticent.schemas import Encoder, PackedRows, Schema, Table
 from reticent.storage.kinds import FittedPredictor
 from reticent.storage.manifests import Dataset, Manifest
 
@@ -134,11 +134,13 @@ class StoredModel:
             self.predictor, budget, ledger=ledger, dataset=self.dataset.name
         )
 
-    def queries(self, table: Table) -> list[bytes]:
+    def queries(self, table: Table | PackedRows) -> list[bytes]:
         """Return one canonical byte string per row, to recognise a query again.
 
         Rows that the schema validates to the same values are the same query.
         """
+        if isinstance(table, PackedRows):
+            return table.queries()
         numbers = table.numbers + 0.0
         # Rows come one by one, and for a few numbers Python is quicker than NumPy.
         total = sum(numbers.ravel().tolist()) if numbers.size < 64 else numbers.sum()

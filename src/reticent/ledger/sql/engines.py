@@ -159,6 +159,9 @@ def with_write_lock(connection: Connection) -> Connection:
 
 
 def _begin_sqlite(connection: Connection) -> None:
+    driver = connection.connection.driver_connection
+    if driver is not None and driver.in_transaction:
+        return  # of our own statements, see `reticent.ledger.sql.transactions`
     writes = connection.get_execution_options().get(_WRITES)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 

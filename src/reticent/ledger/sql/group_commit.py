@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from reticent.errors import LedgerError
 from reticent.ledger.operations import Operation, draw_answers
@@ -39,8 +39,8 @@ Result: TypeAlias = Any
 Commit: TypeAlias = Callable[[Sequence[Operation]], list[Result]]
 OnFatal: TypeAlias = Callable[[BaseException], None]
 
-_Waiter: TypeAlias = Future[Any] | asyncio.Future[Any]
-_Waiting: TypeAlias = tuple[Operation, _Waiter]
+#: Takes the result of one operation, on the event loop of the caller.
+Then: TypeAlias = Callable[[Result], None]
 _Loop: TypeAlias = asyncio.AbstractEventLoop
 
 _EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
@@ -64,6 +64,23 @@ def end_process(error: BaseException) -> None:
         2, f"reticent: the ledger failed ({type(error).__name__}); exit\n".encode()
     )
     os._exit(_EXIT_CODE)
+
+
+class _Call(NamedTuple):
+    """Who is called with a result: cheaper than a future and what awaits it."""
+
+    then: Then
+    loop: asyncio.AbstractEventLoop
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self.loop
+
+    def cancelled(self) -> bool:
+        return False
+
+
+_Waiter: TypeAlias = Future[Any] | asyncio.Future[Any] | _Call
+_Waiting: TypeAlias = tuple[Operation, _Waiter]
 
 
 @dataclass(slots=True)
@@ -123,17 +140,26 @@ class GroupCommit:
 
     def submit_from_loop(self, operation: Operation) -> asyncio.Future[Any]:
         """Queue an operation of a coroutine, together with others on its event loop."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._collect_from_loop(operation, future)
+        return future
+
+    def call_from_loop(self, operation: Operation, then: Then) -> None:
+        """Queue an operation like `submit_from_loop`; `then` is called on that loop."""
+        self._collect_from_loop(operation, _Call(then, asyncio.get_running_loop()))
+
+    def _collect_from_loop(
+        self, operation: Operation, waiter: asyncio.Future[Any] | _Call
+    ) -> None:
         self.check()
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        loop = waiter.get_loop()
         batch = self._loop_batches.get(loop)
         if batch is None:
             batch = self._loop_batches[loop] = _LoopBatch(
                 time.monotonic() + _LONGEST_WAIT
             )
             loop.call_soon(self._hand_over_when_quiet, loop, batch)
-        batch.waiting.append((operation, future))
-        return future
+        batch.waiting.append((operation, waiter))
 
     def _hand_over_when_quiet(self, loop: _Loop, batch: _LoopBatch) -> None:
         """Queue a batch once no further operation is about to join it."""
@@ -336,11 +362,17 @@ def _wake(outcomes: list[tuple[_Waiter, Result]]) -> None:
 
 def _finish_all(outcomes: list[tuple[_Waiter, Result]]) -> None:
     for waiter, result in outcomes:
-        if not waiter.done():  # it may have been cancelled meanwhile
+        if isinstance(waiter, _Call):
+            try:
+                waiter.then(result)
+            except Exception as error:  # noqa: BLE001 - the others are told as well
+                what = {"message": "a caller of the ledger failed", "exception": error}
+                waiter.loop.call_exception_handler(what)
+        elif not waiter.done():  # it may have been cancelled meanwhile
             _finish(waiter, result)
 
 
-def _finish(waiter: _Waiter, result: Result) -> None:
+def _finish(waiter: Future[Any] | asyncio.Future[Any], result: Result) -> None:
     if isinstance(result, Exception):
         waiter.set_exception(result)
     else:

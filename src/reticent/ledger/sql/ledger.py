@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from reticent._clock import seconds
@@ -247,6 +247,12 @@ class SQLLedger:
         operation = charging(request, draw, about)
         answered: Receipt = await self._commits.submit_from_loop(operation)
         return answered
+
+    def answer_then(
+        self, request: Request, draw: Draw, about: Any, then: Callable[[Any], None]
+    ) -> None:
+        """`aanswer` for callers on an event loop that do not wait."""
+        self._commits.call_from_loop(charging(request, draw, about), then)
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         """Yield the entries that follow sequence `after`, in order."""

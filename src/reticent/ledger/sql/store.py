@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from reticent.errors import LedgerError, ReticentError
+from reticent.errors import LedgerError
 from reticent.ledger.accounts import Balance
 from reticent.ledger.checkpoints import Head
 from reticent.ledger.entries import ANSWER, CHARGE, Entry
-from reticent.ledger.operations import Operation, goes_on
-from reticent.ledger.sql import statements
+from reticent.ledger.operations import Operation, decide, goes_on
+from reticent.ledger.sql import statements, transactions
 from reticent.ledger.sql.engines import (
     describe_database_error,
     fold_log,
@@ -148,9 +148,9 @@ class Store:
             state = load(connection, needs, self._recent, lock=True)
             self._check_head(state)
             before = dict(state.accounts)
-            results = [_attempt(operation, state) for operation in operations]
-            # While answers are drawn nobody has seen anything: signing can wait for the
-            # commit that stores them.
+            results = decide(state, operations)
+            # While answers are drawn nobody has seen anything: the commit that stores
+            # them is soon enough.
             due = (
                 checkpoint_at is not None
                 and state.sequence >= checkpoint_at
@@ -194,7 +194,7 @@ class Store:
         try:
             if self._kept is None:
                 self._kept = with_write_lock(self._engine.connect())
-            return self._transact(self._kept, work, progress)
+            return self._run_alone(self._kept, work, progress)
         except DBAPIError as error:
             raise _translated(error) from None
         except TimeoutError:
@@ -207,6 +207,25 @@ class Store:
         except BaseException:
             self._drop_kept()
             raise
+
+    @staticmethod
+    def _run_alone(
+        connection: Connection,
+        work: Callable[[Connection], T],
+        progress: _CommitProgress,
+    ) -> T:
+        """Do what `_transact` does, quicker; who calls drops the connection on failure.
+
+        Dropping it rolls back.
+        """
+        try:
+            transactions.begin(connection)
+            done = work(connection)
+            progress.sent = True
+            transactions.commit(connection)
+        except DBAPIError as error:
+            raise _translated(error, committing=progress.sent) from None
+        return done
 
     def _drop_kept(self) -> None:
         """Close the kept connection, whatever state it is in."""
@@ -291,11 +310,3 @@ def _translated(error: DBAPIError, *, committing: bool = False) -> Exception:
             f"({describe_database_error(error)})"
         )
     return LedgerError(f"the database failed with {describe_database_error(error)}")
-
-
-def _attempt(operation: Operation, state: LedgerState) -> Any:
-    """Return the operation's result, or the refusal that is its result."""
-    try:
-        return operation.apply(state)
-    except ReticentError as refusal:
-        return refusal

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from weakref import WeakKeyDictionary
@@ -340,11 +341,14 @@ class Connection(asyncio.Protocol):
 
     def _begin_with(self, exchange: Exchange) -> None:
         self._unstarted = None
-        work = None
-        if exchange.whole and self._direct is not None:
+        work: Coroutine[Any, Any, None] | bool = False
+        if self._direct is not None and exchange.whole:
             work = self._direct(exchange)
-        if work is None:
-            work = exchange.run(self._app)
+        if work is not True:
+            self.keep(work or exchange.run(self._app))
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something that the server waits for before it stops."""
         task = self.loop.create_task(work)
         task.add_done_callback(self.server_state.tasks.discard)
         self.server_state.tasks.add(task)

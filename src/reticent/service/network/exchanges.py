@@ -108,11 +108,6 @@ class Exchange:
         body, self.body = bytes(self.body), bytearray()
         return body
 
-    @property
-    def stalled(self) -> bool:
-        """Whether the client does not read what it was sent."""
-        return self._connection.stalled
-
     async def run(self, app: Any) -> None:
         """Let an application answer."""
         try:
@@ -220,6 +215,23 @@ class Exchange:
         )
         self._write(b"" if self.scope["method"] == "HEAD" else body, last=True)
 
+    def reply_when_read(self, status: int, headers: bytes, body: bytes) -> None:
+        """Send a whole answer once the client reads what it was sent before."""
+        if not self._connection.stalled:
+            self.reply(status, headers, body)
+            return
+
+        async def later() -> None:
+            await self._connection.drain()
+            self.reply(status, headers, body)
+
+        self._connection.keep(later())
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of the connection."""
+        return self._connection.loop
+
     def _write(self, body: bytes, *, last: bool) -> None:
         self.begun = True
         head, self._head = self._head, b""
@@ -230,8 +242,9 @@ class Exchange:
             self._connection.answered(self)
 
 
-#: Answers a whole request in few steps, or leaves it to the application.
-Direct: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, None] | None]
+#: Answers a whole request in few steps, perhaps by what it returns; or returns false,
+#: and leaves it to the application.
+Direct: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, None] | bool]
 
 
 def direct_way(app: Any) -> Direct | None:

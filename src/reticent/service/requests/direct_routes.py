@@ -6,7 +6,8 @@ requests are nearly all that a busy service does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from fastapi import APIRouter, Request, Response
@@ -14,8 +15,7 @@ from starlette.types import Receive, Scope
 
 from reticent.home import KeyRecord, ServedModel, request_key
 from reticent.prediction import PaidAnswers
-from reticent.schemas import Table
-from reticent.service.answering import Answering
+from reticent.service.answering import Answering, Rows
 from reticent.service.requests.bodies import check_length, read_body, too_large
 from reticent.service.requests.problems import ProblemError
 
@@ -48,7 +48,9 @@ FindModel: TypeAlias = Callable[[KeyRecord, str, str | None], ServedModel]
 #: Writes the answer to a request.
 Finish: TypeAlias = Callable[[PaidAnswers], DirectAnswer]
 #: Reads the body of a request; returns its rows, and what writes the answer to it.
-Read: TypeAlias = Callable[[Scope, ServedModel, bytes], tuple[Table, Finish]]
+Read: TypeAlias = Callable[[Scope, ServedModel, bytes], tuple[Rows, Finish]]
+#: Takes the answer to a request, or the error.
+Then: TypeAlias = Callable[[DirectAnswer | Exception], None]
 
 
 class DirectRoute(NamedTuple):
@@ -74,6 +76,9 @@ class DirectRoutes:
         self._answering = answering
         self._most_bytes = most_bytes
         self._routes: dict[tuple[str, str, bool], DirectRoute] = {}
+        #: Returns the route of a method and path, with the model's name and version;
+        #: the same few occur over and over.
+        self.find = lru_cache(maxsize=256)(self._find)
 
     def add(
         self,
@@ -114,6 +119,7 @@ class DirectRoutes:
         )
         room, verb = pattern.split("/")[1], pattern.rpartition("/")[2]
         self._routes[room, verb, "{version}" in path] = route
+        self.find.cache_clear()
 
     async def answer(
         self,
@@ -126,42 +132,58 @@ class DirectRoutes:
         """Answer a request of a caller whose key is known."""
         model = route.model(scope["reticent.caller"], name, version)
         body = await read_body(receive, scope["headers"], self._most_bytes)
-        return await self._answer(route, scope, model, body)
+        rows, finish = route.read(scope, model, body)
+        client: str = scope["reticent.caller"].client
+        key = request_key(client, header(scope, b"idempotency-key"))
+        return await self._rest(scope, model, rows, key, finish)
 
-    async def answer_body(
+    def answer_then(
         self,
         route: DirectRoute,
         scope: Scope,
         body: bytes,
-        name: str,
-        version: str | None,
-    ) -> DirectAnswer:
-        """Do the same for a request whose body is there already."""
-        model = route.model(scope["reticent.caller"], name, version)
+        names: tuple[str, str | None],
+        then: Then,
+    ) -> Coroutine[Any, Any, DirectAnswer] | None:
+        """Do the same for a request whose body is there already, without a task.
+
+        Calls `then` with the answer or the error, perhaps before this returns. Where
+        it takes a task, returns what has to be awaited instead.
+        """
+        model = route.model(scope["reticent.caller"], *names)
         check_length(scope["headers"], self._most_bytes)
         if len(body) > self._most_bytes:
             raise too_large(self._most_bytes)
-        return await self._answer(route, scope, model, body)
+        client: str = scope["reticent.caller"].client
+        rows, finish = route.read(scope, model, body)
+        key = request_key(client, header(scope, b"idempotency-key"))
 
-    async def _answer(
-        self, route: DirectRoute, scope: Scope, model: ServedModel, body: bytes
+        def found(answered: PaidAnswers | Exception) -> None:
+            if isinstance(answered, Exception):
+                then(answered)
+                return
+            try:
+                answer: DirectAnswer | Exception = _finished(
+                    scope, model, answered, finish
+                )
+            except Exception as error:  # noqa: BLE001 - answered as a failure
+                answer = error
+            then(answer)
+
+        if self._answering.answer_then(model, client, rows, key, found):
+            return None
+        return self._rest(scope, model, rows, key, finish)
+
+    async def _rest(
+        self, scope: Scope, model: ServedModel, rows: Rows, key: str, finish: Finish
     ) -> DirectAnswer:
         client: str = scope["reticent.caller"].client
-        table, finish = route.read(scope, model, body)
-        key = request_key(client, header(scope, b"idempotency-key"))
-        answered = await self._answering.answer(model, client, table, key)
-        scope["reticent.outcome"].update(
-            model=model.name,
-            rows=len(answered.answers),
-            paid=answered.paid,
-            sequence=answered.sequence,
-        )
-        return finish(answered)
+        answered = await self._answering.answer(model, client, rows, key)
+        return _finished(scope, model, answered, finish)
 
-    def find(
+    def _find(
         self, method: str, path: str
     ) -> tuple[DirectRoute, str, str | None] | None:
-        """Return the route of a request with the model's name and version."""
         if method != "POST":
             return None
         parts = path.split("/")
@@ -172,6 +194,18 @@ class DirectRoutes:
         if route is None:
             return None
         return route, parts[3], parts[5] if numbered else None
+
+
+def _finished(
+    scope: Scope, model: ServedModel, answered: PaidAnswers, finish: Finish
+) -> DirectAnswer:
+    """Note what was answered for the log; write the answer."""
+    outcome = scope["reticent.outcome"]
+    outcome["model"] = model.name
+    outcome["rows"] = len(answered.answers)
+    outcome["paid"] = answered.paid
+    outcome["sequence"] = answered.sequence
+    return finish(answered)
 
 
 def header(scope: Scope, wanted: bytes) -> str | None:

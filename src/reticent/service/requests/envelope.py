@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from reticent._ids import random_name
 from reticent.home import KeyRecord
-from reticent.mechanisms import SystemSource
 from reticent.service.requests.access import Access, require_admin
 from reticent.service.requests.bodies import again, bounded, read_body
-from reticent.service.requests.direct_routes import DirectRoute, DirectRoutes
+from reticent.service.requests.direct_routes import DirectAnswer, DirectRoutes
 from reticent.service.requests.limits import Gate
 from reticent.service.requests.problems import ProblemError, failed, response_to
 from reticent.service.telemetry import Metrics, RequestRecord
@@ -40,8 +40,6 @@ _HEADERS: list[tuple[bytes, bytes]] = [
     (b"x-frame-options", b"DENY"),
 ]
 _LINES = b"".join(b"%b: %b\r\n" % header for header in _HEADERS)
-# Buffered, so that a request does not cost a system call.
-_bits = SystemSource()
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 _HEALTH = ("/v2/health/live", "/v2/health/ready")
 _KEYED = ("/v1/", "/v2/models/")
@@ -134,6 +132,7 @@ class Envelope:
         self._signed_in = signed_in
         self._upload = upload
         self._traces = traces
+        self._lines: list[dict[str, Any]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -178,56 +177,73 @@ class Envelope:
         finally:
             self._leave(record.client)
 
-    def direct(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
-        """Return what answers a whole request for rows whose key is known.
+    def direct(self, exchange: Exchange) -> Coroutine[Any, Any, None] | bool:
+        """Answer a whole request for rows whose key is known; false for every other.
 
         It does what `__call__` does, in fewer steps; nearly all requests of a busy
-        service go this way. None for every other request.
+        service go this way. Returns what has to be awaited, if anything.
         """
         scope = exchange.scope
         found = self._direct.find(scope["method"], scope["path"])
         if found is None:
-            return None
+            return False
         try:
             record = self._access.seen(scope["headers"])
         except ProblemError:
-            return None
-        return None if record is None else self._answer(exchange, record, *found)
-
-    async def _answer(
-        self,
-        exchange: Exchange,
-        record: KeyRecord,
-        route: DirectRoute,
-        name: str,
-        version: str | None,
-    ) -> None:
-        scope, status = exchange.scope, 200
-        request_id, outcome = _begin(scope)
+            return False
+        if record is None:
+            return False
+        route, *_ = found
+        _begin(scope)
         scope["reticent.route"] = route.pattern
+        inside = False
+
+        def then(answer: DirectAnswer | Exception) -> None:
+            nonlocal inside
+            if inside:
+                inside = False
+                self._gate.leave(record.client)
+            self._reply(exchange, answer)
+
         try:
             self._access.take_turn(record)
             _name_caller(scope, record)
-            self._enter(self._gate.enter, record.client)
-            try:
-                body, headers = await self._direct.answer_body(
-                    route, scope, exchange.whole_body(), name, version
-                )
-            finally:
-                self._leave(record.client)
+            self._enter(self._gate.enter, record.client, shown=False)
+            inside = True
+            body = exchange.whole_body()
+            rest = self._direct.answer_then(route, scope, body, found[1:], then)
         except Exception as error:  # noqa: BLE001 - the outer edge of a request
-            response = response_to(scope, error)
+            then(error)
+            return True
+        return True if rest is None else _awaited(rest, then)
+
+    def _reply(self, exchange: Exchange, answer: DirectAnswer | Exception) -> None:
+        """Send an answer, or what is said about an error; then note it."""
+        scope, status = exchange.scope, 200
+        if isinstance(answer, Exception):
+            response = response_to(scope, answer)
             status, body = response.status_code, bytes(response.body)
             headers = b"".join(
                 b"%b: %b\r\n" % pair
                 for pair in response.raw_headers
                 if pair[0] != b"content-length"
             )
-        if exchange.stalled:
-            await exchange.drain()
+        else:
+            body, headers = answer
+        request_id: str = scope["reticent.request_id"]
         lines = b"%bx-request-id: %b\r\n%b" % (headers, request_id.encode(), _LINES)
-        exchange.reply(status, lines, body)
-        self._note(scope, status, request_id, outcome)
+        exchange.reply_when_read(status, lines, body)
+        if not self._lines:
+            exchange.loop.call_soon(self._tidy)
+        outcome = scope["reticent.outcome"]
+        self._lines.append(self._counted(scope, status, request_id, outcome))
+
+    def _tidy(self) -> None:
+        """Write the log of what was just answered, all at once."""
+        lines, self._lines = self._lines, []
+        self._metrics.in_flight.set(self._gate.inside)
+        if log.isEnabledFor(logging.INFO):
+            log.handle(RequestRecord(lines))
 
     async def _without_key(
         self, scope: Scope, receive: Receive, sender: _Sender
@@ -250,13 +266,16 @@ class Envelope:
         finally:
             self._gate.leave_stranger()
 
-    def _enter(self, enter: Callable[..., None], *client: str) -> None:
+    def _enter(
+        self, enter: Callable[..., None], *client: str, shown: bool = True
+    ) -> None:
         try:
             enter(*client)
         except ProblemError as problem:
             self._metrics.shed.labels(problem.code).inc()
             raise
-        self._metrics.in_flight.set(self._gate.inside)
+        if shown:
+            self._metrics.in_flight.set(self._gate.inside)
 
     def _leave(self, client: str) -> None:
         self._gate.leave(client)
@@ -265,27 +284,46 @@ class Envelope:
     def _note(
         self, scope: Scope, status: int, request_id: str, outcome: dict[str, Any]
     ) -> None:
-        # The route's pattern, not the path: a path may hold anything.
-        found = getattr(scope.get("route"), "path", "other")
-        route: str = scope.get("reticent.route", found)
+        line = self._counted(scope, status, request_id, outcome)
+        if log.isEnabledFor(logging.INFO):
+            log.handle(RequestRecord([line]))
+
+    def _counted(
+        self, scope: Scope, status: int, request_id: str, outcome: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Count and trace a request that was answered; return what the log says."""
+        route: str | None = scope.get("reticent.route")
+        if route is None:
+            # The route's pattern, not the path: a path may hold anything.
+            route = getattr(scope.get("route"), "path", "other")
         self._metrics.count(route, status, outcome["code"])
         method = scope["method"] if scope["method"] in _METHODS else "?"
         if self._traces is not None:
             self._traces.add(scope, method, route, status, request_id, outcome)
-        if log.isEnabledFor(logging.INFO):
-            fields = {
-                "request_id": request_id,
-                "method": method,
-                "route": route,
-                "status": status,
-                **outcome,
-            }
-            log.handle(RequestRecord(fields))
+        return {
+            "request_id": request_id,
+            "method": method,
+            "route": route,
+            "status": status,
+            **outcome,
+        }
+
+
+async def _awaited(
+    rest: Coroutine[Any, Any, DirectAnswer],
+    then: Callable[[DirectAnswer | Exception], None],
+) -> None:
+    """Hand on what has to be waited for."""
+    try:
+        answer: DirectAnswer | Exception = await rest
+    except Exception as error:  # noqa: BLE001 - the outer edge of a request
+        answer = error
+    then(answer)
 
 
 def _begin(scope: Scope) -> tuple[str, dict[str, Any]]:
     """Give a request its id, and a place for what the log says about it."""
-    request_id = _bits.bytes(8).hex()
+    request_id = random_name()[:16]
     outcome: dict[str, Any] = {"code": ""}
     scope["reticent.request_id"] = request_id
     scope["reticent.outcome"] = outcome

@@ -15,7 +15,8 @@ from reticent.errors import InvalidParameterError, RuleError
 from reticent.home import KeyRecord, Role, ServedModel, client_account
 from reticent.ledger import RECORDS, Balance
 from reticent.prediction import PaidAnswers
-from reticent.schemas import Table
+from reticent.schemas import packed_rows
+from reticent.service.answering import Rows
 from reticent.service.requests.bodies import json_object
 from reticent.service.requests.direct_routes import (
     KEY_PARAMETER,
@@ -69,13 +70,13 @@ def v1_routes(service: Service, direct: DirectRoutes) -> APIRouter:
     def model(record: KeyRecord, name: str, version: str | None) -> ServedModel:
         return access.model(record, name)
 
-    def read(scope: Scope, model: ServedModel, body: bytes) -> tuple[Table, Finish]:
+    def read(scope: Scope, model: ServedModel, body: bytes) -> tuple[Rows, Finish]:
         asked = json_object(body)
-        rows, clip = _rows(asked, settings.max_rows), clipped(asked)
-        table = model.stored.schema.rows(rows, clip=clip)
+        given = _rows(asked, settings.max_rows)
+        rows = packed_rows(model.stored.schema, given, clip=clipped(asked))
         level = _level(asked, model)
         request_id = scope["reticent.request_id"]
-        return table, lambda answered: DirectAnswer(
+        return rows, lambda answered: DirectAnswer(
             _prediction(model, answered, request_id, level)
         )
 

@@ -19,7 +19,8 @@ import reticent
 from reticent.errors import LedgerError
 from reticent.home import KeyRecord, ServedModel
 from reticent.prediction import PaidAnswers
-from reticent.schemas import Table
+from reticent.schemas import packed_rows
+from reticent.service.answering import Rows
 from reticent.service.requests.access import unknown_model
 from reticent.service.requests.direct_routes import (
     KEY_PARAMETER,
@@ -159,7 +160,7 @@ def inference_routes(service: Service, direct: DirectRoutes) -> APIRouter:
     def model(record: KeyRecord, name: str, version: str | None) -> ServedModel:
         return _of_version(service.access.model(record, name), version)
 
-    def read(scope: Scope, model: ServedModel, body: bytes) -> tuple[Table, Finish]:
+    def read(scope: Scope, model: ServedModel, body: bytes) -> tuple[Rows, Finish]:
         return _read(service, scope, model, body)
 
     for path, numbered in (
@@ -279,14 +280,14 @@ def _label(model: ServedModel) -> str:
 
 def _read(
     service: Service, scope: Scope, model: ServedModel, body: bytes
-) -> tuple[Table, Finish]:
+) -> tuple[Rows, Finish]:
     """Return the rows of a request, and what writes the answer to it."""
     schema = model.stored.schema
     length = header(scope, LENGTH_HEADER.encode())
     most = service.settings.max_rows
     wanted = read_request(body, length, schema, _label(model), most)
-    table = schema.rows(wanted.rows, clip=wanted.clip)
-    return table, lambda answered: _written(model, wanted, answered)
+    rows = packed_rows(schema, wanted.rows, clip=wanted.clip)
+    return rows, lambda answered: _written(model, wanted, answered)
 
 
 def _written(

@@ -1,0 +1,204 @@
+"""Charges that are decided together: the same chain as one by one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from reticent.errors import (
+    BudgetExhaustedError,
+    InvalidParameterError,
+    ReticentError,
+)
+from reticent.ledger import (
+    AccountId,
+    AccountScope,
+    Cap,
+    Charge,
+    MemoryLedger,
+    Outcome,
+    RequestForm,
+    alike,
+    decisions,
+)
+from reticent.ledger.operations import charging, decide
+from reticent.ledger.state import LedgerState
+from tests.ledger.accounts_and_requests import (
+    ALICE,
+    BOB,
+    DATASET,
+    MEMORY,
+    MODEL,
+    TENTH,
+    asking,
+    nano,
+    opened,
+)
+
+
+def a_state(epsilon=1.0, cap=Cap.basic):
+    """Return a state in which "old" was asked and answered, and a key was used."""
+    state = LedgerState()
+    for account in (DATASET, MODEL, ALICE, BOB):
+        decisions.open_account(state, account, cap(epsilon=epsilon))
+    receipt = decisions.charge(state, asking("used", b"old", memory=MEMORY))
+    decisions.settle(state, receipt, [b"answer"])
+    return state
+
+
+def one_by_one(state, requests):
+    return [decide(state, [charging(request)])[0] for request in requests]
+
+
+def together(state, requests):
+    return decide(state, [charging(request) for request in requests])
+
+
+def facts(result):
+    if isinstance(result, Exception):
+        return type(result), str(result)
+    return result.outcome, result.draw, result.places, result.answers, result.accounts
+
+
+def either(epsilon):
+    return Cap.either(epsilon=epsilon, delta=1e-6)
+
+
+FRESH = [asking(f"k{n}", b"%d" % n, memory=MEMORY) for n in range(5)]
+CASES = {
+    "fresh": FRESH,
+    "without memory": [asking(f"k{n}", b"%d" % n) for n in range(4)],
+    "two clients": [
+        asking(f"k{n}", b"%d" % n, client=who, memory=MEMORY)
+        for n, who in enumerate((ALICE, ALICE, BOB, BOB, ALICE))
+    ],
+    "equal queries": [asking(f"k{n}", b"same", memory=MEMORY) for n in range(3)],
+    "several queries": [*FRESH[:2], asking("two", b"a", b"b", memory=MEMORY)],
+}
+
+
+@pytest.fixture(autouse=True)
+def one_moment(monkeypatch):
+    """Entries hold the time; let it stand still."""
+    monkeypatch.setattr(alike, "seconds", lambda: 1_700_000_000)
+    monkeypatch.setattr(decisions, "seconds", lambda: 1_700_000_000)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("cap", [Cap.basic, either], ids=["basic", "either"])
+def test_the_chain_is_that_of_one_by_one(case, cap):
+    alone, joined = a_state(cap=cap), a_state(cap=cap)
+    expected, found = one_by_one(alone, CASES[case]), together(joined, CASES[case])
+    assert joined.written == alone.written  # every field, every hash
+    assert joined.accounts == alone.accounts
+    assert list(map(facts, found)) == list(map(facts, expected))
+
+
+def test_a_receipt_shows_the_accounts_after_the_whole_commit():
+    state = a_state()
+    found = together(state, FRESH)
+    assert {receipt.answers_left for receipt in found} == {4}  # 10 less 1 less 5
+    assert found[0].remaining == tuple(
+        state.accounts[str(account)] for account in (DATASET, MODEL, ALICE)
+    )
+
+
+def test_what_is_not_new_is_decided_as_ever():
+    state = a_state()
+    requests = [
+        asking("a", b"1", memory=MEMORY),
+        asking("used", b"old", memory=MEMORY),  # a retry
+        asking("b", b"old", memory=MEMORY),  # remembered: free for those who paid
+        asking("a", b"1", memory=MEMORY),  # the same key twice in one commit
+        asking("c", b"2", memory=MEMORY),
+    ]
+    found = together(state, requests)
+    assert [receipt.outcome for receipt in found] == [
+        Outcome.DRAW,
+        Outcome.ANSWERED,
+        Outcome.ANSWERED,
+        Outcome.SPENT,
+        Outcome.DRAW,
+    ]
+    assert found[1].answers == found[2].answers == (b"answer",)
+    assert state.accounts[str(ALICE)].spent.answers == 3  # used, a and c
+
+
+def test_a_cap_refuses_those_that_do_not_fit():
+    state = a_state(epsilon=0.4)  # "used" took the first of four
+    found = together(state, FRESH)
+    refused = [isinstance(each, BudgetExhaustedError) for each in found]
+    assert refused == [False, False, False, True, True]
+    assert state.accounts[str(DATASET)].spent.answers == 4
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"charge": Charge.loss(epsilon=0.1, certificate="c", relation="add-remove")},
+        {"charge": Charge.loss(rho=0.1, certificate="c")},
+        {"accounts": (DATASET, AccountId(AccountScope.CLIENT, "nobody"))},
+    ],
+    ids=["relation", "kind of loss", "account"],
+)
+def test_what_no_account_can_count_is_refused_and_the_others_are_charged(wrong):
+    """A refusal is a result: it must not become an error of the whole commit."""
+    state = a_state()
+    bad = [asking(f"bad{n}", b"%d" % n, memory=MEMORY, **wrong) for n in range(2)]
+    found = together(state, [*FRESH[:2], *bad, *FRESH[2:4]])
+    assert [isinstance(each, ReticentError) for each in found] == [
+        *(False, False),
+        *(True, True),
+        *(False, False),
+    ]
+    assert state.accounts[str(ALICE)].spent.answers == 5
+
+
+def test_a_form_makes_the_same_requests():
+    accounts = (DATASET, MODEL, ALICE)
+    for memory in (MEMORY, None):
+        form = RequestForm(accounts, TENTH, memory)
+        for queries in ([b"one"], [b"one", b"two"]):
+            made = form.filled("key", queries, record=True)
+            assert made == asking("key", *queries, memory=memory)
+            assert (
+                made.fingerprint == asking("key", *queries, memory=memory).fingerprint
+            )
+    with pytest.raises(InvalidParameterError, match="n_queries=0"):
+        form.filled("key", [], record=True)
+    with pytest.raises(InvalidParameterError, match="idempotency key"):
+        form.filled("a b", [b"one"], record=True)
+    with pytest.raises(InvalidParameterError, match="different"):
+        RequestForm((ALICE, ALICE), TENTH, None)
+
+
+def test_callers_that_do_not_wait_are_called_with_receipt_or_error(ledger):
+    opened(ledger, epsilon=0.2)
+    found, asked = [], [asking(f"k{n}", b"%d" % n, memory=MEMORY) for n in range(4)]
+
+    def draw(pairs):
+        return [[b"drawn"] for _ in pairs]
+
+    def fails(result):
+        raise RuntimeError("a caller that fails")
+
+    async def ask_all():
+        loop, heard = asyncio.get_running_loop(), []
+        loop.set_exception_handler(lambda _, context: heard.append(context))
+        if not isinstance(ledger, MemoryLedger):  # called at once, so it sees the error
+            ledger.answer_then(asking("x", b"x", memory=MEMORY), draw, None, fails)
+        for request in asked:
+            ledger.answer_then(request, draw, None, found.append)
+        while len(found) < len(asked):
+            await asyncio.sleep(0.001)
+        return heard
+
+    heard = asyncio.run(ask_all())
+    errors = [each for each in found if isinstance(each, BudgetExhaustedError)]
+    answers = [each.answers for each in found if not isinstance(each, Exception)]
+    paid = 2 - len(heard)
+    assert len(heard) == (not isinstance(ledger, MemoryLedger))
+    assert answers == [(b"drawn",)] * paid
+    assert len(errors) == 4 - paid
+    assert nano(ledger, DATASET) == 200_000_000
