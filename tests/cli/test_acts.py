@@ -69,7 +69,7 @@ def test_a_key_is_rotated_at_once(home, capsys):
     assert second.expires - second.created == 7 * 86_400
     # What is gone is not rotated, and what never was is not known.
     run(home, "keys", "rotate", record.id, code=2)
-    assert "holds no more" in capsys.readouterr().err
+    assert "is no longer valid" in capsys.readouterr().err
     run(home, "keys", "revoke", "0" * 16, code=2)
     run(home, "keys", "rotate", "0" * 16, code=2)
     assert len(acts(home)) == 3

@@ -219,18 +219,18 @@ class Home:
         Parameters
         ----------
         key_id : str
-            The public part of the other, which must hold.
+            The public part of the other, which must be valid.
         days : int or None, default=None
-            How long the new one holds; None for as long as the other was made for.
+            Days until the new one expires; None for as long as the other was made for.
         at_once : bool, default=False
-            Whether the other is revoked; else it holds until that is done.
+            Whether the other is revoked; otherwise it stays valid until that is done.
         """
         with self.settings().open_keyring() as keyring:
             old = known_key(keyring, key_id)
             if keyring.current(key_id) is None:
                 raise InvalidParameterError(
-                    f"the key {key_id!r} holds no more; make one with 'reticent keys "
-                    "create'."
+                    f"the key {key_id!r} is no longer valid; make one with 'reticent "
+                    "keys create'."
                 )
         if days is None and old.expires is not None:
             days = max(1, (old.expires - old.created) // 86_400)

@@ -60,7 +60,7 @@ def _texts(name: str, values: object) -> tuple[str, ...]:
 
 
 def _check_address(name: str, address: str) -> None:
-    """Refuse what would send tokens over a network in the open."""
+    """Refuse an address that would send tokens unencrypted over a network."""
     found = urlsplit(address)
     secure = found.scheme == "https" and bool(found.hostname)
     local = found.scheme == "http" and found.hostname in _LOOPBACK

@@ -51,9 +51,9 @@ def charge_alike(
 
     Guarantee
     ---------
-    The entries are those that `charge` appends, one request after the other. Sums and
-    limits are whole numbers and caps monotone, so if all fit together, each fits.
-    The receipts show the accounts after all of them.
+    The entries are those that `charge` appends for each request in turn. Sums and
+    limits are whole numbers and caps monotone, so if all fit together, each fits. The
+    receipts show the accounts after all of them.
     """
     fresh, first = _fresh(state, requests), requests[0]
     priced = _priced(state, first, sum(fresh))
@@ -93,7 +93,7 @@ def charge_alike(
 def _priced(
     state: LedgerState, request: Request, count: int
 ) -> tuple[dict[str, Spend], dict[str, Balance]] | None:
-    """Return what each of so many requests costs, and the accounts after all of them.
+    """Return what each of these requests costs, and the accounts after all of them.
 
     None if an account is not open or cannot count the charge, if not all fit, or if
     there are none.

@@ -1,8 +1,8 @@
 """OpenTelemetry traces: one span for each request, without contents and durations.
 
-How long an answer takes may depend on the votes behind it, and who reads traces needs
-no certificate. So a span begins and ends when its request arrived. It says which route
-was asked by whom, with what outcome, and under which span of the caller.
+How long an answer takes may depend on the votes behind it, and people who read traces
+have no certificate. So a span begins and ends when its request arrived. It says which
+route was asked by whom, with what outcome, and under which span of the caller.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Traces:
         Parameters
         ----------
         scope : Scope
-            Of the request; its headers may name the caller's span.
+            The scope of the request; its headers may name the caller's span.
         method, route : str
             What was asked for; the route's pattern, because a path may hold anything.
         status : int

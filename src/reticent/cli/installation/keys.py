@@ -87,7 +87,7 @@ def rotate(
     days: Annotated[
         int | None,
         typer.Option(
-            min=1, help="How long the new one holds.", show_default="as the old one"
+            min=1, help="Days until the new one expires.", show_default="as the old one"
         ),
     ] = None,
     at_once: Annotated[
@@ -98,7 +98,7 @@ def rotate(
 ) -> None:
     """Make a key with the client, role and models of another; it is shown once.
 
-    The old one holds until it is revoked, so that its user can change over.
+    The old one stays valid until it is revoked, so that its user can switch.
 
     Example: reticent keys rotate 27c5f804998f97b5 --days 90
     """

@@ -34,9 +34,10 @@ def noisy_relevance(
     """Release weights of columns, of sum one, by how far the target varies with each.
 
     One round: every unit counts once in each column, in the cells of its bins and of
-    its targets, its rows in equal parts. Counts never point apart. A weight is half an
-    even one; the rest follows the root of the variance that the column explains by
-    itself, less what noise explains. Where noise explains much, weights become even.
+    its targets, its rows in equal parts. Counts never point apart. Half of each weight
+    is the same for all columns; the rest follows the square root of the variance that
+    the column explains by itself, minus what noise explains. Where noise explains much,
+    weights become even.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def noisy_relevance(
     shares : tuple
         How rows are spread over columns, by which bins of numbers are chosen.
     rounds : Rounds
-        Whose noise is added, and who pays.
+        The rounds in which noise is added and units pay.
     share : float
         What each unit pays, as a share of its budget.
     logistic : bool
@@ -106,7 +107,7 @@ def _explained(counts: Floats, scale: float) -> tuple[float, float]:
     Returns
     -------
     explained, doubt : float
-        The share less what noise adds to it, and the deviation of the noise that is
+        The share minus what noise adds to it, and the deviation of the noise that is
         left; infinite if there is nothing but noise.
     """
     sizes = counts.sum(axis=0)

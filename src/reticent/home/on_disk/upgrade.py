@@ -109,7 +109,7 @@ def default_checkpoints(path: Path) -> Path:
 
 
 def write_settings(config: Path, found: dict[str, Any]) -> None:
-    """Replace a settings file at once."""
+    """Replace a settings file atomically."""
     scratch = config.with_suffix(".new")
     scratch.touch(mode=0o600)
     with scratch.open("w", encoding="utf-8") as file:
@@ -120,7 +120,7 @@ def write_settings(config: Path, found: dict[str, Any]) -> None:
 
 
 def relative(found: Any, folder: str) -> Any:
-    """Return settings with {here} in the place of a folder."""
+    """Return settings with {here} in place of a folder."""
     if isinstance(found, dict):
         return {name: relative(value, folder) for name, value in found.items()}
     if isinstance(found, str):

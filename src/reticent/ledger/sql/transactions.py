@@ -1,7 +1,7 @@
 """Transactions of our own statements, without SQLAlchemy's.
 
-What SQLAlchemy does around a transaction takes longer than most of our statements. If
-something goes through it meanwhile, it joins the transaction that has begun.
+What SQLAlchemy does around a transaction takes longer than most of our statements. A
+statement that goes through it meanwhile joins the transaction that has begun.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def sign_in_routes(board: Dashboard) -> list[BaseRoute]:
             return board.sessions.ended(told)
         request.scope["reticent.outcome"]["client"] = person.client
         # A page, not a redirect: the provider's site began this navigation, and until a
-        # page of ours begins one, browsers keep the new cookie back.
+        # page of ours begins one, browsers hold the new cookie back.
         response = board.page("signed_in.html", person=person)
         board.sessions.open_person(person, response)
         return board.sessions.ended(response)

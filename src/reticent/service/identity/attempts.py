@@ -21,7 +21,7 @@ class Attempt:
     nonce : str
         Comes back in the ID token: the token was made for this attempt.
     verifier : str
-        Goes with the code (PKCE): the code cannot be used by who sees it.
+        Goes with the code (PKCE): others who see the code cannot use it.
     """
 
     state: str

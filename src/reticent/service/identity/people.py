@@ -21,8 +21,8 @@ class Person:
     Attributes
     ----------
     client : str
-        The client that they are: a hash of issuer and subject. Names and mail
-        addresses can change hands, so nothing is charged by them.
+        Their name as a client: a hash of issuer and subject. Names and mail addresses
+        can change hands, so nothing is charged by them.
     role : Role
         What they may do.
     name : str
@@ -47,7 +47,7 @@ class Person:
 
 
 def person_of(claims: Mapping[str, Any], settings: OidcSettings) -> Person:
-    """Return who a checked ID token is about; refuse who has no role here."""
+    """Return who a checked ID token is about; refuse people without a role here."""
     told = claims.get(settings.role_claim)
     roles = {told} if isinstance(told, str) else set()
     if isinstance(told, list):

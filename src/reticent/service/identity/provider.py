@@ -21,7 +21,7 @@ from reticent.service.requests.problems import ProblemError
 _WELL_KNOWN = "/.well-known/openid-configuration"
 _SECONDS = 10.0
 _FRESH = 3600.0
-# Keys are read again for a token with a key that is not known, but not for each.
+# Keys are read again for a token with an unknown key, but not for every such token.
 _BETWEEN = 10.0
 
 
@@ -33,7 +33,7 @@ class OpenIdProvider:
     settings : OidcSettings
         Which provider, and who may do what.
     clock : callable
-        Seconds that only grow.
+        Returns seconds; it never goes back.
 
     Guarantee
     ---------

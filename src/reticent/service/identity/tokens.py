@@ -71,7 +71,7 @@ def checked_claims(
     ---------
     The token is signed by a private key whose public one the provider publishes; it was
     made by this issuer, for this client alone or with it as the authorised party, for
-    this attempt to log in; it is not over, and not from the future.
+    this attempt to log in; it has not expired, and is not from the future.
     """
     algorithm = jwt.get_unverified_header(token)["alg"]
     try:
