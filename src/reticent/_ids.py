@@ -9,7 +9,7 @@ _AT_ONCE = 256
 
 
 class _Ready:
-    """Names that nobody has yet, and the process that they were made in."""
+    """Names that were not handed out yet, and the process that made them."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -20,7 +20,7 @@ class _Ready:
 
         The system is asked for many at a time: a call for each would let other threads
         take the interpreter's lock each time. A name is taken in one step, so no two
-        threads get the same one, and a forked process begins anew.
+        threads get the same one, and a forked process makes new ones.
         """
         if self.owner != os.getpid():
             self.names, self.owner = [], os.getpid()
