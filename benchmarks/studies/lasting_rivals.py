@@ -129,6 +129,7 @@ class Lasting(Rival):
             "score": rows.score([each.answers for each in found], asked),
             "evidence": float(np.mean([each.evidence.mean() for each in found])),
             "certificate": model.certificate_.headline(),
+            "local": model.local_,
         }
 
     def _fit(self, cell: Cell, rows: Rows) -> Any:

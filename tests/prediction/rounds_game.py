@@ -13,11 +13,19 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 from scipy.special import ndtr
 
-from reticent.estimators import CodedColumns, RoundBudget
+from reticent.estimators import (
+    CodedColumns,
+    PartitionModel,
+    RoundBudget,
+    Rounds,
+    UnitRows,
+    random_trees,
+)
 from reticent.guarantees.gaussian_curve import gaussian_delta
 from reticent.mechanisms import noise_source
 from reticent.mechanisms.individual import FULL
 from reticent.prediction import LocalLaw
+from reticent.prediction.neighbors.fallback import noisy_error
 from reticent.prediction.neighbors.local_units import SHELLS, QuestionPlan
 from reticent.prediction.neighbors.metric import plain_metric
 from reticent.prediction.neighbors.spending import Lessons
@@ -37,7 +45,12 @@ TWO = [(x, y) for x in (HERE, THERE) for y in (0, 1)]
 THREE = [(HERE, 0), (HERE, 1), (HERE, 2), (THERE, 1)]
 NUMBER = [(HERE, -1.0), (HERE, 0.0), (HERE, 1.0), (THERE, 1.0)]
 
-# What the analyst may ask: ("speak", place, radius) or ("count", place, start, shell).
+# A released model that is sure of the first label, everywhere.
+_TREES = random_trees(COLUMNS, (None,), n_trees=1, depth=1, source=noise_source(0))
+MODEL = PartitionModel.of(_TREES, np.full((1, 2), -3.0), logistic=True)
+
+# What the analyst may ask: ("speak", place, radius), ("count", place, start, shell), or
+# how wrong a released model is, by which a fit decides who answers: ("error", share).
 ASKED = [
     ("speak", HERE, NEAR),
     ("speak", HERE, FAR),
@@ -56,6 +69,14 @@ def three_labels(said, n):
 
 def numbers(said, n):
     return Numbers(np.array(said, float), np.zeros(n, np.int64))
+
+
+class Heard(Rounds):
+    """Rounds whose sums are seen before there is noise."""
+
+    def noisy(self, sums, scale):
+        self.sums, self.scale = sums.tolist(), scale
+        return sums
 
 
 class Rules:
@@ -106,6 +127,8 @@ class Rules:
 
     def play(self, law, spending, asked):
         """Play one round: return its sums, its scale and what else is shown."""
+        if asked[0] == "error":
+            return (*self.error(law, spending, asked[1]), self.told(spending))
         kind, place, *rest = asked
         query = np.array([place], np.int16)
         if kind == "count":
@@ -119,6 +142,14 @@ class Rules:
             sums = law.speak(near, radius, ONE // 2, spending, None).tolist()
             scale = self.plan.vote_scale
         return tuple(sums), scale, self.told(spending)
+
+    def error(self, law, spending, share):
+        """Return the sums and the scale of a round that measures a model."""
+        said = law.votes.said_by.astype(float)[None]
+        rows = UnitRows(law.codes, said, law.unit, np.arange(len(law.unit) + 1))
+        heard = Heard(self.budget, spending.account, law.source)
+        noisy_error(rows, MODEL, heard, share=share)
+        return tuple(heard.sums), heard.scale
 
     @cache  # noqa: B019 - rules live as long as one test
     def rounds(self, units, silent, asked):

@@ -102,6 +102,28 @@ def test_counts_alone_reach_the_certificate(relation):
     assert (found >= least * PROMISED).any()
 
 
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("share", [0.99, 0.45])
+def test_a_fit_that_decides_by_a_measured_error_is_within_the_certificate(
+    relation, share
+):
+    # Who answers, and so every later round, may depend on the error: it is paid.
+    rules = Rules(relation, scale(relation, 0.45, HALF))
+    menu = [("error", share), ASKED[0], ASKED[3]]
+    found = worst_attack(rules, TWO, 2, menu, SIGNS | {"error": (1500,)})
+    assert_private(found)
+    assert (found >= 0.6 * PROMISED).any()
+
+
+class DecidesByTheError(Rules):
+    """A fit that shows whether the model is good, by an error without noise."""
+
+    def play(self, law, spending, asked):
+        sums, scale, _ = super().play(law, spending, asked)
+        said = law.votes.said_by[law.fitted < FULL]
+        return sums, scale, bool(((said - 0.1) ** 2).sum() > 0.5)
+
+
 class KNearest(LocalLaw):
     """The nearest unit speaks, so that one unit pushes another out."""
 
@@ -176,6 +198,7 @@ WRONG = {
     "spent shown": (ShowsWhoIsSpent, BOTH, 0.8, 2),
     "restart": (ForgetsAtRestart, BOTH, 0.8, 1),
     "radius from data": (RadiusFromTheData, BOTH, 0.999, 4),
+    "error without noise": (DecidesByTheError, BOTH, 0.8, 2),
     "half the price": (HalfThePrice, ("replace-one",), 0.999, 1),
 }
 

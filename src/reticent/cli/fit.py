@@ -214,10 +214,12 @@ def _report(
             f"{options.name}: this total was charged to the dataset "
             f"{options.dataset!r}. Its answers are free, and there is no limit to them."
         )
+        who = model.local_reason_
+        lines.append(f"{who[0].upper()}{who[1:]}.")
         if not model.local_:
             lines.append(
-                "A released model answers, without evidence: a vote of the records "
-                "near a question would say less. --local always lets them vote."
+                "Its answers come without evidence. --local always lets the records "
+                "near a question vote."
             )
     elif options.releases or known is None:
         expected = getattr(model, "expectation_", None)

@@ -62,9 +62,13 @@ from reticent.estimators.partitions.codes import (
     Codes,
     ColumnFacts,
 )
-from reticent.estimators.partitions.descent import PartitionPlan, fit_prior, trees_for
+from reticent.estimators.partitions.descent import PartitionPlan, fit_prior
 from reticent.estimators.partitions.model import PartitionModel
-from reticent.estimators.partitions.relevance import noisy_relevance
+from reticent.estimators.partitions.release import (
+    REST_SHARE,
+    SPREAD_SHARE,
+    fit_release,
+)
 from reticent.estimators.partitions.rounds import RELATIONS, RoundBudget, Rounds
 from reticent.estimators.partitions.rows import UnitRows
 from reticent.estimators.partitions.shares import noisy_label_shares, noisy_shares
@@ -95,7 +99,9 @@ __all__ = [
     "POSITIVE",
     "POSITIVE_OR_AUTO",
     "RELATIONS",
+    "REST_SHARE",
     "ROUND_OFF",
+    "SPREAD_SHARE",
     "STEPS",
     "BallExamples",
     "BallProblem",
@@ -137,12 +143,12 @@ __all__ = [
     "deal_units",
     "erm_sensitivity",
     "fit_prior",
+    "fit_release",
     "fixed_ballots",
     "is_auto",
     "minimise_risk",
     "needs_no_validation",
     "noisy_label_shares",
-    "noisy_relevance",
     "noisy_shares",
     "numbers_by_shard",
     "one_pass",
@@ -155,7 +161,6 @@ __all__ = [
     "require_one_row_per_unit",
     "row_bound",
     "rows_in_ball",
-    "trees_for",
     "two_labels",
     "unit_key",
     "unit_positions",

@@ -46,6 +46,20 @@ class PartitionModel:
         whole = np.rint(cut * 2.0**_VALUE_BITS)
         return cls(partitions, whole * 2.0**-_VALUE_BITS, logistic)
 
+    def averaged(self, other: PartitionModel, weight: float) -> PartitionModel:
+        """Return a model whose scores are averages of both.
+
+        Parameters
+        ----------
+        other : PartitionModel
+            Of the same columns and scores.
+        weight : float
+            That of `other`, from 0 to 1.
+        """
+        values = [(1 - weight) * self.values, weight * other.values]
+        both = self.partitions.joined(other.partitions)
+        return PartitionModel.of(both, np.concatenate(values, axis=1), self.logistic)
+
     def scores(self, codes: Codes) -> Floats:
         """Return the scores of rows, of shape (n_scores, n_rows)."""
         parts = self.partitions.parts(codes)

@@ -18,10 +18,11 @@ from reticent._numbers import positive
 from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
 from reticent.estimators import (
     RELATIONS,
+    REST_SHARE,
+    SPREAD_SHARE,
     CodedColumns,
     ColumnFacts,
     PartitionModel,
-    PartitionPlan,
     RoundBudget,
     Rounds,
     UnitIds,
@@ -29,20 +30,13 @@ from reticent.estimators import (
     check_bounds,
     checked_labels,
     checked_targets,
-    fit_prior,
-    noisy_relevance,
+    fit_release,
     noisy_shares,
-    trees_for,
     unit_positions,
 )
 from reticent.guarantees import Certificate, gaussian_to_zcdp
 from reticent.learners.tabular.label_weights import label_weights, weighted
 from reticent.mechanisms import UnitFilter, noise_source
-
-# The shares of a unit's budget that the spread of columns and their relevance take; the
-# rest is for steps.
-_SPREAD_SHARE, _RELEVANCE_SHARE = 0.03, 0.04
-_STEP_SHARE = 0.92
 
 
 @dataclass(eq=False, repr=False)
@@ -85,27 +79,10 @@ class PrivateTabular(BaseEstimator):
         n_units = rows.n_units
         rounds = Rounds(budget, UnitFilter(n_units, budget.cap), source)
         rows = weighted(rows, rounds, label_weights)
-        shares = noisy_shares(rows, columns, rounds, share=_SPREAD_SHARE)
-        relevance = noisy_relevance(
-            rows,
-            columns,
-            shares,
-            rounds,
-            share=_RELEVANCE_SHARE,
-            logistic=self._logistic,
-        )
-        plan = PartitionPlan.of(
-            columns,
-            shares,
-            rounds,
-            n_units=n_units,
-            share=_STEP_SHARE,
-            relevance=relevance,
-            n_trees=trees_for(n_units),
-        )
+        shares = noisy_shares(rows, columns, rounds, share=SPREAD_SHARE)
         self.columns_: CodedColumns = columns
-        self.model_: PartitionModel = fit_prior(
-            rows, plan, rounds, logistic=self._logistic, share=_STEP_SHARE
+        self.model_: PartitionModel = fit_release(
+            rows, columns, shares, rounds, logistic=self._logistic, share=REST_SHARE
         )
         self.certificate_: Certificate[Any] = budget.certificate(
             n=n_units,

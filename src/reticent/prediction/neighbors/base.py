@@ -21,6 +21,8 @@ from reticent.errors import (
 )
 from reticent.estimators import (
     RELATIONS,
+    REST_SHARE,
+    SPREAD_SHARE,
     CodedColumns,
     Codes,
     ColumnFacts,
@@ -32,27 +34,36 @@ from reticent.estimators import (
     UnitIds,
     UnitRows,
     fit_prior,
+    fit_release,
     noisy_shares,
     unit_positions,
 )
 from reticent.mechanisms import UnitFilter, noise_source
 from reticent.prediction.lasting.state import answer_in_memory, fitted_here
 from reticent.prediction.law import LawfulPredictor
+from reticent.prediction.neighbors.fallback import (
+    ERROR_SHARE,
+    NO_MODEL,
+    NOT_ASKED,
+    SURE,
+    Released,
+    few_units,
+    noisy_error,
+    sure,
+    unsure,
+)
 from reticent.prediction.neighbors.index import grid_axes
 from reticent.prediction.neighbors.law import LocalAnswers, LocalLaw
 from reticent.prediction.neighbors.local_units import QuestionPlan
 from reticent.prediction.neighbors.metric import (
-    Metric,
     plain_metric,
     released_metric,
     spread_of,
 )
 from reticent.prediction.neighbors.planning import (
     METRIC_SHARE,
-    PRIOR_SHARE,
-    RELEASE_SHARE,
-    SPREAD_SHARE,
     enough_for_votes,
+    prior_share,
     question_plan,
 )
 from reticent.prediction.neighbors.spending import Lessons, Spending
@@ -125,7 +136,10 @@ class LocalPredictor(LawfulPredictor):
         For studies: it follows from public facts, and changes nothing.
         """
         law = self._fitted_law()
-        return self._plan(len(law.fitted), law.budget, questions, law.classes)
+        local = law.plan.wanted > 0
+        return self._plan(
+            len(law.fitted), law.budget, questions, law.classes, local=local
+        )
 
     def _fitted_law(self) -> LocalLaw:
         law = super()._fitted_law()
@@ -158,8 +172,8 @@ class LocalPredictor(LawfulPredictor):
         account = UnitFilter(n_units, budget.cap)
         rounds = Rounds(budget, account, source)
         shares = noisy_shares(rows, codes, rounds, share=SPREAD_SHARE)
-        model, metric = self._released(rows, codes, shares, rounds)
-        votes = self._votes(rows, model)
+        found = self._released(rows, codes, shares, rounds)
+        model, metric = found.model, found.metric
         self.law_ = LocalLaw(
             certificate=budget.certificate(
                 n=n_units,
@@ -173,12 +187,12 @@ class LocalPredictor(LawfulPredictor):
             columns=codes,
             codes=rows.codes,
             unit=rows.unit,
-            votes=votes,
+            votes=self._votes(rows, model),
             metric=metric,
             axes=grid_axes(codes, shares, spread_of(metric, shares), n_units),
             model=model,
             budget=budget,
-            plan=self._plan(n_units, budget, questions, classes),
+            plan=self._plan(n_units, budget, questions, classes, local=found.local),
             fitted=account.spent.copy(),
             lessons=Lessons(),
             client_share=float(self.client_share),
@@ -190,23 +204,45 @@ class LocalPredictor(LawfulPredictor):
             _states[self.law_.identity] = self.law_.start()
         fitted_here(self.law_.identity)
         self.n_units_ = n_units
-        self.local_ = self.law_.plan.wanted > 0
+        self.local_, self.local_reason_ = found.local, found.reason
 
     def _released(
         self, rows: UnitRows, codes: CodedColumns, shares: Shares, rounds: Rounds
-    ) -> tuple[PartitionModel | None, Metric]:
-        """Release a model and the metric that follows from it, if they are wanted."""
+    ) -> Released:
+        """Release what is wanted, and decide by released numbers who answers."""
         if not self.prior:
-            return None, plain_metric(codes)
-        local = self._is_local(rows.n_units, rounds.budget)
-        share = PRIOR_SHARE if local else RELEASE_SHARE
+            return Released(None, plain_metric(codes), True, NO_MODEL)
+
+        if not self._may_vote(rows.n_units, rounds.budget):
+            model = self._release(rows, codes, shares, rounds, REST_SHARE)
+            return Released(model, plain_metric(codes), False, self._few(rows.n_units))
+        share, error = prior_share(rounds.budget), None
         plan = PartitionPlan.of(
             codes, shares, rounds, n_units=rows.n_units, share=share
         )
         model = fit_prior(rows, plan, rounds, logistic=self._logistic, share=share)
-        if not local:
-            return model, plain_metric(codes)
-        return model, released_metric(rows, codes, model, rounds, share=METRIC_SHARE)
+        if self.local == "auto":
+            error = noisy_error(rows, model, rounds, share=ERROR_SHARE)
+            if error < SURE:
+                # What votes would have cost makes the model better.
+                rest = REST_SHARE - share - ERROR_SHARE
+                more = self._release(rows, codes, shares, rounds, rest)
+                model = model.averaged(more, rest / (share + rest))
+                return Released(model, plain_metric(codes), False, sure(error))
+        metric = released_metric(rows, codes, model, rounds, share=METRIC_SHARE)
+        return Released(model, metric, True, unsure(error))
+
+    def _release(
+        self,
+        rows: UnitRows,
+        codes: CodedColumns,
+        shares: Shares,
+        rounds: Rounds,
+        share: float,
+    ) -> PartitionModel:
+        return fit_release(
+            rows, codes, shares, rounds, logistic=self._logistic, share=share
+        )
 
     def _check_somebody_answers(self) -> None:
         if self.local == "never" and not self.prior:
@@ -215,17 +251,26 @@ class LocalPredictor(LawfulPredictor):
                 "without a released model, units near a question must vote."
             )
 
-    def _is_local(self, n_units: int, budget: RoundBudget) -> bool:
-        """Return whether units near a question vote, by public facts."""
-        if self.local == "auto" and self.prior:
+    def _may_vote(self, n_units: int, budget: RoundBudget) -> bool:
+        """Return whether units near a question may vote, by public facts."""
+        if self.local == "auto":
             return enough_for_votes(n_units, budget.mu)
-        return self.local != "never"
+        return self.local == "always"
+
+    def _few(self, n_units: int) -> str:
+        return NOT_ASKED if self.local == "never" else few_units(n_units)
 
     def _plan(
-        self, n_units: int, budget: RoundBudget, questions: int, classes: Any
+        self,
+        n_units: int,
+        budget: RoundBudget,
+        questions: int,
+        classes: Any,
+        *,
+        local: bool,
     ) -> QuestionPlan:
         """Return the noise of a question, by public facts."""
-        if not self._is_local(n_units, budget):
+        if not local:
             return QuestionPlan(wanted=0.0, vote_scale=1.0, count_scale=1.0)
         usual = self._usual_vote(classes) | {"client_share": float(self.client_share)}
         return question_plan(n_units, budget, questions, **usual)

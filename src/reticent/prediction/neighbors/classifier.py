@@ -52,9 +52,10 @@ class PrivateNeighborsClassifier(ClassifierMixin, LocalPredictor):
         corrected by it, and it answers where evidence is missing.
     local : {"auto", "always", "never"}, default="auto"
         Whether units near a question vote. "auto" lets them if `n_units` times the mu
-        of the budget is at least 20,000; with fewer, a model that is released with
-        nearly the whole budget is better. If units do not vote, that model answers, and
-        the evidence is 0.
+        of the budget is at least 20,000 and the mean squared error of the prior, which
+        is measured with noise from the same budget, is at least 0.03. Otherwise a model
+        that is released from nearly the whole budget is better: it answers, and the
+        evidence is 0.
     client_share : float, default=1.0
         The share of a unit's budget that questions of one client may use.
     constant_time : bool, default=False
@@ -72,6 +73,8 @@ class PrivateNeighborsClassifier(ClassifierMixin, LocalPredictor):
         Number of privacy units.
     local_ : bool
         Whether units near a question vote; if not, the released model answers.
+    local_reason_ : str
+        Why, from public facts and released numbers. Not known of a stored model.
 
     Guarantee
     ---------

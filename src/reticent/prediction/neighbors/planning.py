@@ -4,35 +4,47 @@ from __future__ import annotations
 
 import math
 
-from reticent.estimators import RoundBudget
+from reticent.estimators import SPREAD_SHARE, RoundBudget
+from reticent.prediction.neighbors.fallback import ERROR_SHARE
 from reticent.prediction.neighbors.local_units import QuestionPlan
 from reticent.prediction.neighbors.votes import LOUDEST, MEAN_WEIGHT, ONE
 
 # Defaults, settled on parts of the training rows of two public tables; none depends on
 # the rows that are fitted.
-#: Shares of a unit's budget for the spread of columns, and for the metric.
-SPREAD_SHARE, METRIC_SHARE = 0.03, 0.02
-#: The share that learning the prior may use. The units that it fits worst pay all of
-#: it, and must still be able to vote: minorities without a vote would bias all answers.
-PRIOR_SHARE = 0.3
-#: The share of a model that answers alone: all but the spread of columns, and a little
-#: because costs are rounded up.
-RELEASE_SHARE = 1 - SPREAD_SHARE - 0.005
+#: The share of a unit's budget for the metric.
+METRIC_SHARE = 0.02
+# The share that learning the prior may use, for replacing a unit. The units that it
+# fits worst pay all of it, and must still be able to vote: minorities without a vote
+# would bias all answers.
+_PRIOR_SHARE = 0.3
 # The largest share that being counted once may cost.
 _COUNT = 0.06
-# The share that the worst fitted unit has left for its first vote, and a usual one for
-# all its votes.
-_LEAST_LEFT = 1 - SPREAD_SHARE - METRIC_SHARE - PRIOR_SHARE - _COUNT
+# The share that a usual unit has left for all its votes.
 _LEFT = 0.8
 # The noise of votes, as a part of the weight of the units expected to vote.
 _NOISE = 0.16
 # A unit that is asked several times needs more noise by the root of their number. Far
-# units say less, so a part of that is enough.
-_REPEATED = 0.9
+# units say less, so a part of that is enough where noise is what limits answers.
+_REPEATED = {"replace-one": 0.9, "zero-out": 1.2}
 _FEWEST = 10.0
 # With fewer units than this over mu, a vote of those near a question says less than a
 # model on which all units spend their whole budget.
 _FEWEST_LOCAL = 20_000.0
+
+
+def prior_share(budget: RoundBudget) -> float:
+    """Return the share that learning the prior may use.
+
+    Zeroing a unit changes sums half as much as replacing one, so a smaller share makes
+    as good a model.
+    """
+    return _PRIOR_SHARE / (1 if budget.relation == "replace-one" else 2.5)
+
+
+def _least_left(budget: RoundBudget) -> float:
+    """Return the share that the worst fitted unit has left for its first vote."""
+    released = SPREAD_SHARE + METRIC_SHARE + ERROR_SHARE + prior_share(budget)
+    return 1 - released - _COUNT
 
 
 def enough_for_votes(n_units: int, mu: float) -> bool:
@@ -69,10 +81,12 @@ def question_plan(
     steps = budget.cap / budget.weight(acute)
     most = max(n_units / 50, _FEWEST)
     wanted = _FEWEST
+    often = _REPEATED[budget.relation] * vote / math.sqrt(_LEFT * steps)
+    least = min(_least_left(budget), (1 - _COUNT) * client_share)
     while True:
         times = questions * wanted / n_units
-        once = vote / math.sqrt(min(_LEAST_LEFT, (1 - _COUNT) * client_share) * steps)
-        noise = max(once, _REPEATED * vote * math.sqrt(times / (_LEFT * steps)))
+        once = vote / math.sqrt(least * steps)
+        noise = max(once, often * math.sqrt(times))
         if noise / (MEAN_WEIGHT * wanted) <= _NOISE or wanted >= most:
             break
         wanted = min(wanted * 1.1, most)

@@ -47,6 +47,8 @@ class PrivateNeighborsRegressor(RegressorMixin, LocalPredictor):
         Number of privacy units.
     local_ : bool
         Whether units near a question vote; if not, the released model answers.
+    local_reason_ : str
+        Why, from public facts and released numbers. Not known of a stored model.
 
     Guarantee
     ---------

@@ -1,0 +1,59 @@
+"""The release of a table: how its budget is shared out, and what is learned."""
+
+from __future__ import annotations
+
+from reticent.estimators.partitions.codes import CodedColumns
+from reticent.estimators.partitions.descent import PartitionPlan, fit_prior, trees_for
+from reticent.estimators.partitions.model import PartitionModel
+from reticent.estimators.partitions.relevance import noisy_relevance
+from reticent.estimators.partitions.rounds import Rounds
+from reticent.estimators.partitions.rows import UnitRows
+from reticent.estimators.partitions.trees import Shares
+
+#: The shares of a unit's budget that a release takes: for the spread of columns, and
+#: for everything else. A little is left because costs are rounded up.
+SPREAD_SHARE, REST_SHARE = 0.03, 0.96
+# The share for the relevance of columns.
+_RELEVANCE_SHARE = 0.04
+
+
+def fit_release(
+    rows: UnitRows,
+    columns: CodedColumns,
+    shares: Shares,
+    rounds: Rounds,
+    *,
+    logistic: bool,
+    share: float,
+) -> PartitionModel:
+    """Learn a model that answers alone.
+
+    Parameters
+    ----------
+    rows : UnitRows
+        The rows.
+    columns : CodedColumns
+        The columns.
+    shares : tuple
+        How rows are spread over columns; released.
+    rounds : Rounds
+        Whose noise is added, and who pays.
+    logistic : bool
+        Whether targets are labels.
+    share : float
+        What each unit pays at most, as a share of its budget; above 0.04.
+    """
+    relevance = noisy_relevance(
+        rows, columns, shares, rounds, share=_RELEVANCE_SHARE, logistic=logistic
+    )
+    steps = share - _RELEVANCE_SHARE
+    plan = PartitionPlan.of(
+        columns,
+        shares,
+        rounds,
+        n_units=rows.n_units,
+        share=steps,
+        relevance=relevance,
+        n_trees=trees_for(rows.n_units),
+    )
+    return fit_prior(rows, plan, rounds, logistic=logistic, share=steps)
