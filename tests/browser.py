@@ -7,6 +7,7 @@ Use it by importing the fixture into a conftest::
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
 import os
@@ -81,6 +82,16 @@ class Browser:
         """Prefer light or dark pages."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.command("Emulation.setEmulatedMedia", media="", features=features)
+
+    def photograph(self, path: Path) -> None:
+        """Keep a picture of the whole page."""
+        size = self.command("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "scale": 1}
+        clip |= {"width": size["width"], "height": min(size["height"], 8000)}
+        shown = self.command(
+            "Page.captureScreenshot", captureBeyondViewport=True, clip=clip
+        )
+        path.write_bytes(base64.b64decode(shown["data"]))
 
     def console(self) -> list[str]:
         """Return what pages complained about since the last call."""

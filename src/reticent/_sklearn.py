@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from inspect import isclass
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
-from sklearn.base import _fit_context as fit_context
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import _fit_context as sklearn_fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import (
     HasMethods,
@@ -16,6 +19,8 @@ from sklearn.utils._param_validation import (
     StrOptions,
 )
 
+from reticent.errors import InvalidParameterError as OurInvalidParameterError
+
 __all__ = [
     "HasMethods",
     "Interval",
@@ -23,6 +28,7 @@ __all__ = [
     "MatrixLike",
     "Options",
     "StrOptions",
+    "UnweightedEstimator",
     "boosted_categories",
     "boosted_rounds",
     "changes_output",
@@ -35,6 +41,66 @@ __all__ = [
 
 # What validate_data takes: arrays, lists, data frames, sparse matrices.
 MatrixLike: TypeAlias = Any
+
+
+class UnweightedEstimator(BaseEstimator):
+    """An estimator in which every unit counts once.
+
+    Weights that it does not take are refused with a word of what to do instead.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse weights of labels where there are none."""
+        if "class_weight" in kwargs and "class_weight" not in cls._get_param_names():
+            raise OurInvalidParameterError(
+                f"{cls.__name__} has no class_weight. {_instead(cls)}"
+            )
+        return super().__new__(cls)
+
+
+def fit_context(
+    *, prefer_skip_nested_validation: bool
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Check parameters before a fit, as scikit-learn does, and refuse weights."""
+    outer = sklearn_fit_context(
+        prefer_skip_nested_validation=prefer_skip_nested_validation
+    )
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        checked = outer(method)
+
+        @wraps(method)
+        def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+            for name in ("sample_weight", "class_weight"):
+                if name in kwargs:
+                    raise OurInvalidParameterError(
+                        f"{type(self).__name__}.fit takes no {name}: a weight would "
+                        "let one unit count more than the certificate says. Leave it "
+                        f"out. {_instead(type(self))}"
+                    )
+            return checked(self, *args, **kwargs)
+
+        return fit
+
+    return decorate
+
+
+def _instead(cls: Any) -> str:
+    """Say what there is instead of weights."""
+    if issubclass(cls, RegressorMixin):
+        return "Every unit counts once."
+    names = cls._get_param_names() if issubclass(cls, BaseEstimator) else []
+    if "class_weight" in names:
+        return "For labels that should count differently, set its own class_weight."
+    if {"estimator", "teacher"} & set(names):
+        return (
+            "For labels that should count differently, set class_weight of the model "
+            "inside, which sees the rows of its own shard only."
+        )
+    return (
+        "For labels that should count differently, use PrivateTabularClassifier, which "
+        "has a class_weight."
+    )
 
 
 def check_parameters(estimator: Any) -> None:

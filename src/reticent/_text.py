@@ -26,6 +26,11 @@ def checked_name(what: str, value: Any, *, longest: int = 64) -> str:
     return value
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as "1 answer" and "2 answers"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def one_of(name: str, value: Any, *choices: str) -> str:
     """Return `value` if it is one of the choices, or refuse it."""
     if not (isinstance(value, str) and value in choices):

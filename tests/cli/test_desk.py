@@ -132,7 +132,7 @@ def test_a_key_for_other_rows_is_one_sentence(run, queries, tmp_path):
 
 def test_models_are_listed_and_shown(run):
     said = run("models", "list").out
-    assert re.search(r"income +2 .*each answer costs 0.25-bounded-range DP", said)
+    assert re.search(r"income +2 .*each answer costs ε = 0.25\n", said)
     assert "free, the model was released" in said
     shown = run("models", "show", "income").out
     assert "protects: one row" in shown
@@ -179,14 +179,16 @@ def test_a_model_is_removed_only_when_confirmed_and_its_cost_stays(run, home):
 def test_the_ledger_speaks_in_epsilon_and_delta(run):
     said = run("ledger", "show").out
     assert "rho" not in said
-    assert re.search(r"dataset:data +\(?[\d.]+.*-DP in total +\d+ +\d+ %", said), said
+    line = r"dataset:data +ε = [\d.]+.* ε = 9, δ = 1e-6 in total +\d+ +\d+ %"
+    assert re.search(line, said), said
     assert "times in 100" in said
     found = json.loads(run("ledger", "show", "--json").out)["accounts"]
     total = next(a for a in found if a["account"] == "dataset:data")["spent_in_total"]
     assert 0 < total["epsilon"] <= 9
 
 
-def test_history_and_export_name_charges_and_no_answers(run, tmp_path):
+def test_history_and_export_name_charges_and_no_answers(run, queries, tmp_path):
+    run("predict", "income", queries)
     said = run("ledger", "history", "--last", 3).out
     assert len(said.splitlines()) == 4
     assert "charge" in said
@@ -235,7 +237,7 @@ def test_a_backup_is_restored_with_what_is_left_unknown(run, queries, tmp_path, 
     assert "every budget is spent" in run(*words, "--yes").out
     assert "all" in run("ledger", "show").out
     used_up = run("predict", "income", queries, "--client", "more", code=1).err
-    assert "all of (9, 1e-06)-DP in total is spent" in used_up
+    assert "all of ε = 9, δ = 1e-6 in total is spent" in used_up
     for wrong in (FILES.schema, tmp_path / "nowhere.db"):
         said = run("ledger", "restore", wrong, "--reason", "x", "--yes", code=2).err
         assert "not a copy" in said or "not there" in said
@@ -248,7 +250,7 @@ def test_the_default_budget_is_said(capsys, tmp_path):
         main([str(word) for word in words])
     said = capsys.readouterr().out
     assert (
-        "(50, 1e-06)-DP in total (the budget of dataset 'data'; choose with --budget)"
+        "ε = 50, δ = 1e-6 in total (the budget of dataset 'data'; choose with --budget)"
         in said
     )
     assert "protects hardly anything" in said

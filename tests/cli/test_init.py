@@ -18,10 +18,13 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select
 
 from reticent.cli.main import main
 from reticent.schemas import Schema
-from tests.service.live_server import free_port
+from tests.service.live_server import free_port, wait_until_ready
+from tests.service.test_browser import Board
 
 HEAD = "pid;Geschlecht;Größe;Aufnahme;Gewicht;Gewicht;Notiz;Befund;krank"
 WORDS = ["hustet", "Fieber, hoch", "gut", "übel", ""]
@@ -147,7 +150,8 @@ def session(folder, environment):
     return person
 
 
-def test_a_messy_file_becomes_a_served_model_in_one_sitting(ward):
+def test_a_messy_file_becomes_a_served_model_in_one_sitting(ward, browser):
+    """From the file to answers on the command line, over HTTP and in a browser."""
     folder, environment = ward
     person = session(folder, environment)
     person.answer("Serve it now", "y")
@@ -170,6 +174,7 @@ def test_a_messy_file_becomes_a_served_model_in_one_sitting(ward):
         "Notiz": "hustet",
     }
     assert ask(address, key, row)["answers"][0] in ("nein", "ja")
+    in_a_browser(Board(browser, address), key, folder)
     person.interrupt()
     questions = folder / "questions.csv"
     questions.write_bytes(
@@ -194,6 +199,90 @@ def test_a_messy_file_becomes_a_served_model_in_one_sitting(ward):
         rows = list(csv.DictReader(file, delimiter=";"))
     assert [r["prediction"] for r in rows] == ["ja", "nein"]
     assert rows[0]["Notiz"] == "übel"
+    served_again(browser, folder, environment, key)
+
+
+QUESTIONS = (
+    "Geschlecht;Größe;Aufnahme;Gewicht;Gewicht;Notiz\n"
+    "weiblich;1,99;03.02.2024;;80;übel\n"
+    "männlich;1,41;04.02.2024;70,5;80;\n"
+).encode("latin-1")
+
+
+def in_a_browser(board, key, folder):
+    """Ask one question by hand and two by a file, and look at every page."""
+    board.log_in(key)
+    board.press("a[href='/models/model']")
+    labels = [label.text for label in board.all("form[action$='/try'] label")]
+    assert [text.split(" (")[0] for text in labels] == [
+        *("Geschlecht", "Größe", "Aufnahme", "Gewicht", "Notiz"),
+    ]  # as in the file, not what is computed from it
+    Select(board.find("#c0")).select_by_visible_text("weiblich")
+    for field, text in (("#c1", "1.98"), ("#c2", "31.02.2024"), ("#c4", "hustet")):
+        board.find(field).send_keys(text)
+    board.press("form[action$='/try'] button")
+    assert "no such day" in board.find("[role=alert]").text
+    board.find("#c2").clear()
+    board.find("#c2").send_keys("03.02.2024")
+    board.press("form[action$='/try'] button")
+    assert board.find("#answer").text == "ja"
+    assert "It cost nothing" in board.find(".answer").text  # it was released
+    sheet = folder / "sheet.csv"
+    sheet.write_bytes(QUESTIONS)
+    board.find("#file").send_keys(str(sheet))
+    board.until(lambda: "männlich" in board.find("#csv").get_attribute("value"))
+    board.press("form[data-upload] button")
+    many = board.find("section[aria-labelledby=many]")
+    assert "2 rows answered" in many.text
+    cells = many.find_elements(By.CSS_SELECTOR, "tbody td")
+    assert [cell.text for cell in cells] == ["ja", "nein"]
+    look_at_every_page(board, folder)
+
+
+def look_at_every_page(board, folder):
+    """On a screen and on a phone, light and dark, nothing is cut off or unreadable."""
+    pages = ("/", "/models/model", "/ledger")
+    kept = Path(os.environ.get("RETICENT_SCREENSHOTS") or folder / "screens")
+    kept.mkdir(exist_ok=True)
+    for scheme in ("light", "dark"):
+        board.browser.prefer(scheme)
+        for width in (1280, 390):
+            board.browser.resize(width, 900)
+            for page in pages:
+                board.go(page)
+                assert board.complaints() == [], (page, width, scheme)
+                wide = board.driver.execute_script(
+                    "return document.documentElement.scrollWidth"
+                )
+                assert wide <= width, (page, width, scheme)
+                name = page.strip("/").replace("/", "-") or "home"
+                board.browser.photograph(kept / f"{name}-{width}-{scheme}.png")
+    assert len(list(kept.glob("*.png"))) >= 4 * len(pages)
+
+
+def served_again(browser, folder, environment, key):
+    """`reticent serve` goes on where the sitting ended: same key, same ledger."""
+    service = subprocess.Popen(
+        [sys.executable, "-m", "reticent.cli", "serve"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        address = f"http://127.0.0.1:{environment['RETICENT_PORT']}"
+        wait_until_ready(address, service)
+        board = Board(browser, address)
+        board.log_in(key)
+        board.go("/ledger")
+        # The release was charged once, whatever was asked since.
+        rows = [row.text for row in board.all("tbody tr") if "charge" in row.text]
+        assert len(rows) == 1
+        assert "dataset:data" in rows[0]
+    finally:
+        browser.driver.get("about:blank")
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(180) == 0
 
 
 def ask(address, key, row):

@@ -51,5 +51,5 @@ def test_covers_compares_every_number(guarantee, covered):
 
 
 def test_budget_prints_itself():
-    assert str(Budget(4.0, 1e-6)) == "(4, 1e-06)-DP in total"
-    assert str(Budget(0.5)) == "0.5-DP in total"
+    assert str(Budget(4.0, 1e-6)) == "ε = 4, δ = 1e-6 in total"
+    assert str(Budget(0.5)) == "ε = 0.5 in total"

@@ -25,6 +25,7 @@ from reticent.ledger import (
     Ledger,
     Outcome,
     Spend,
+    newest_first,
 )
 from reticent.ledger.units import MAX_UNITS
 from tests.ledger.accounts_and_requests import (
@@ -89,7 +90,7 @@ def test_ten_tenths_fit_a_budget_of_one_and_eleven_do_not(ledger):
     opened(ledger)
     for number in range(10):
         ledger.charge(asking(f"k{number}"))
-    with pytest.raises(BudgetExhaustedError, match="Ask for at most 0"):
+    with pytest.raises(BudgetExhaustedError, match="1 more answer at"):
         ledger.charge(asking("k10"))
     assert spent(ledger) == [10, 10, 10, 0]
 
@@ -748,3 +749,17 @@ def test_acts_that_cannot_be_written_are_refused(ledger, act, by, facts):
     with pytest.raises(InvalidParameterError):
         ledger.record(act, by, facts)
     assert ledger.verify().head == before
+
+
+def test_entries_are_read_from_the_newest_on_without_the_others(ledger, monkeypatch):
+    monkeypatch.setattr("reticent.ledger.protocol._BLOCK", 3)
+    assert ledger.length() == len(list(ledger.entries()))
+    opened(ledger)
+    for number in range(7):
+        ledger.charge(asking(f"k{number}"))
+    everything = [entry.sequence for entry in ledger.entries()]
+    assert ledger.length() == everything[-1] == len(everything)
+    assert [e.sequence for e in newest_first(ledger)] == everything[::-1]
+    for before in (1, 2, 4, 5, 99):
+        found = [e.sequence for e in newest_first(ledger, before=before)]
+        assert found == [each for each in everything[::-1] if each < before]

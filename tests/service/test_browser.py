@@ -29,9 +29,9 @@ EXPECTED = "the server responded with a status of"
 class Board:
     """A running dashboard, and somebody before a browser."""
 
-    def __init__(self, browser, app, url, admin, analyst):
+    def __init__(self, browser, url, app=None, admin="", analyst=""):
         self.browser, self.driver = browser, browser.driver
-        self.service, self.url = app.state.service, url
+        self.service, self.url = app and app.state.service, url
         self.admin, self.analyst = admin, analyst
 
     def go(self, path):
@@ -95,7 +95,7 @@ def board(browser, tmp_path, path):
     clinic = Clinic(app, None, "", "")
     admin, analyst = clinic.key("boss", Role.ADMIN), clinic.key("ward-7")
     with in_thread(app) as url:
-        yield Board(browser, app, url, admin, analyst)
+        yield Board(browser, url, app, admin, analyst)
         # Whatever was done: nothing was complained about, nobody else was asked.
         told = [line for line in browser.console() if EXPECTED not in line]
         asked = {urlsplit(address).netloc for address in browser.requests()}

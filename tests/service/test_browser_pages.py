@@ -33,7 +33,7 @@ def board(browser, tmp_path, path):  # noqa: F811 (a fixture)
     clinic = Clinic(app, None, "", "")
     admin, analyst = clinic.key("boss", Role.ADMIN), clinic.key("ward-7")
     with in_thread(app) as url:
-        yield Board(browser, app, url, admin, analyst)
+        yield Board(browser, url, app, admin, analyst)
         browser.driver.get("about:blank")
 
 

@@ -193,7 +193,7 @@ def test_the_page_of_a_model_shows_the_evidence_left(tmp_path):
         view = views.evidence_view(session)
         assert view["asked"] == 80
         assert 0 < len(view["columns"]) <= 64
-        told = views.model_view(running.service, session)
+        told = views.model_view(session)
         assert "free and unlimited" in told["price"]
         running.http.post("/login", data={"key": running.analyst})
         page = running.http.get("/models/triage")

@@ -18,9 +18,8 @@ from reticent.dossier import (
     verified_certificate,
 )
 from reticent.errors import InvalidParameterError, RuleError
-from reticent.guarantees import Certificate, in_plain_words, recheck, repeat
+from reticent.guarantees import Certificate, Stated, in_plain_words, recheck, repeat
 from reticent.home import Home
-from reticent.storage import load_model
 
 certificate_app = typer.Typer(
     help="Show, compose and check certificates.", no_args_is_help=True
@@ -43,10 +42,11 @@ def show(
 
     Example: reticent certificate show income --answers 200 --delta 1e-6
     """
-    found = _find(what, home)
+    found, own = _find(what, home)
     if answers != 1:
         found = repeat(found, answers, delta=delta)
-    Output(as_json).result(found.as_dict(), [str(found), *_meaning(found)])
+    lines = [str(found), *_meaning(found, delta or own)]
+    Output(as_json).result(found.as_dict(), lines)
 
 
 @certificate_app.command("check")
@@ -56,11 +56,11 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Derive a certificate again from its mechanisms up, and compare."""
-    found = _find(what, home)
+    found, delta = _find(what, home)
     recheck(found)
     Output(as_json).result(
         {"certificate": found.id, "follows": True},
-        [f"it follows: {found.headline()}", *_meaning(found)],
+        [f"it follows: {found.headline()}", *_meaning(found, delta)],
     )
 
 
@@ -113,7 +113,7 @@ def verify(
     lines = [
         f"it follows: {found['headline']}",
         f"The issuer says that everything from the dataset {found['dataset']!r} stays "
-        f"within epsilon {found['epsilon']} and delta {found['delta']}, for "
+        f"within {Stated(float(found['epsilon']), float(found['delta']))}, for "
         f"{found['unit']}.",
     ]
     if issuer is None:
@@ -121,23 +121,26 @@ def verify(
     Output(as_json).result({**found, "issuer_checked": issuer is not None}, lines)
 
 
-def _meaning(found: Certificate[Any]) -> list[str]:
+def _meaning(found: Certificate[Any], delta: float) -> list[str]:
     """Say in plain words what is promised, where that is about privacy."""
     try:
-        return [in_plain_words(found)]
+        return [in_plain_words(found, delta=delta)]
     except RuleError:
         return []
 
 
-def _find(what: str, home: Path) -> Certificate[Any]:
+def _find(what: str, home: Path) -> tuple[Certificate[Any], float]:
+    """Return a certificate, and the delta of the dataset that it is about."""
     path = Path(what)
     if path.is_file():
-        return Certificate.from_json(path.read_bytes())
+        return Certificate.from_json(path.read_bytes()), 0.0
     place = Home(home)
-    names = place.settings().models if place.config.exists() else {}
-    if what not in names:
+    settings = place.settings() if place.config.exists() else None
+    if settings is None or what not in settings.models:
         raise InvalidParameterError(
             f"{what!r} is neither a certificate file nor a model in --home "
             f"{str(home)!r}."
         )
-    return load_model(names[what].path, signing_key=place.signing_key()).certificate
+    stored = settings.load_model(what)
+    budget = settings.datasets.get(stored.dataset.name)
+    return stored.certificate, 0.0 if budget is None else budget.delta

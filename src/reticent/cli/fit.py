@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from reticent._text import counted
 from reticent.cli.options import (
     HOME,
     AsJson,
@@ -19,7 +20,7 @@ from reticent.cli.options import (
     read_schema,
 )
 from reticent.cli.output import Output
-from reticent.guarantees import in_plain_words
+from reticent.guarantees import guess_in_words, in_plain_words
 from reticent.home import (
     LEARNERS,
     LOCAL,
@@ -208,7 +209,11 @@ def _report(
     about = "one row" if schema.unit is None else "one person"
     known = DatasetBudget(place, options.dataset).balance()
     answers = per_client = None
-    lines = [str(model.certificate_), in_plain_words(model.certificate_, about=about)]
+    delta = 0.0 if known is None else known.cap.budget.delta
+    lines = [
+        str(model.certificate_),
+        in_plain_words(model.certificate_, about=about, delta=delta),
+    ]
     if options.lasting:
         lines.append(
             f"{options.name}: this total was charged to the dataset "
@@ -232,19 +237,19 @@ def _report(
     else:
         charge = Charge.of(model.certificate_)
         answers = known.answers_left(charge)
-        more = "answers" if known.spent == NO_SPEND else "more answers"
+        more = "answer" if known.spent == NO_SPEND else "more answer"
         lines.insert(0, f"{options.name}: {model.shard_choice_.reason}.")
         lines.insert(1, f"Expected from public facts: {model.expectation_}.")
         chosen = "" if options.budget is not None else _of_whom(options)
-        lines.append(f"A budget of {known.cap.budget}{chosen} covers {answers} {more}.")
-        lines.append(in_plain_words(known.cap.budget, about=about))
+        lines.append(
+            f"A budget of {known.cap.budget}{chosen} covers {counted(answers, more)}."
+        )
+        lines.append(guess_in_words(known.cap.budget, about=about))
         client = place.settings().client_budget
         per_client = None if client is None else client.cap().answers_left(charge)
         if per_client is not None and per_client < answers:
             lines.append(f"One client may have at most {per_client} of them.")
-    risk = place.settings().second_place_risk()
-    if risk is not None:
-        output.note(f"warning: {risk}")
+    _warn(output, place)
     lines.append(f"Serve it with: reticent serve --home {place.path}")
     found = {
         "model": options.name,
@@ -259,6 +264,12 @@ def _report(
         "budget": None if known is None else known.as_dict(),
     }
     output.result(found, lines)
+
+
+def _warn(output: Output, place: Home) -> None:
+    risk = place.settings().second_place_risk()
+    if risk is not None:
+        output.note(f"warning: {risk}")
 
 
 def _of_whom(options: FitOptions) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from reticent._text import counted
 from reticent.cli.options import (
     HOME,
     AsJson,
@@ -22,7 +23,7 @@ from reticent.cli.options import (
 )
 from reticent.cli.output import Output
 from reticent.errors import IdempotencyKeyReusedError, InvalidParameterError
-from reticent.guarantees import in_plain_words
+from reticent.guarantees import guess_in_words
 from reticent.home import (
     Home,
     ServedModel,
@@ -156,20 +157,19 @@ def _costs(served: ServedModel, answered: PaidAnswers, client: str) -> list[str]
     schema = served.stored.schema
     about = "one row" if schema.unit is None else "one person"
     if served.lasting is not None:
-        promise = served.certificate.guarantee
         return [
-            f"free: all answers together are covered by {promise}.",
-            in_plain_words(served.certificate, about=about),
+            f"free: all answers together are covered by {served.stated}.",
+            guess_in_words(served.certificate, about=about),
         ]
     if answered.left is None:
         return ["free: the model was released, and paid for then."]
     again = len(answered.answers) - answered.paid
     known = f", {again} remembered" if again else ""
     return [
-        f"paid for {answered.paid} answers{known}, each "
-        f"{served.certificate.guarantee}; {answered.left} more are left for "
+        f"paid for {counted(answered.paid, 'answer')}{known}, each {served.stated}; "
+        f"{answered.left} more {'is' if answered.left == 1 else 'are'} left for "
         f"{client!r}.",
-        f"About one answer: {in_plain_words(served.certificate, about=about)}",
+        f"About one answer: {guess_in_words(served.certificate, about=about)}",
     ]
 
 

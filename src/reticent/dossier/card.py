@@ -50,13 +50,12 @@ def _what_it_is(facts: ModelFacts) -> tuple[Field, ...]:
 
 
 def _what_it_promises(facts: ModelFacts) -> tuple[Field, ...]:
-    total = facts.total
     return (
         Field(
             "promise",
             "What does it promise to the people in the data?",
-            f"{facts.certificate.headline()}. All that is released from the dataset "
-            f"stays within ({total.epsilon:g}, {total.delta:g}). {facts.plain}",
+            f"{facts.promise}. All that is released from the dataset "
+            f"stays within {facts.total}. {facts.plain}",
             "certificate, cap of the dataset",
         ),
         Field(

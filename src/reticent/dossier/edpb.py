@@ -35,7 +35,7 @@ def _bounds(facts: ModelFacts) -> tuple[Field, ...]:
         extraction = (
             "Whoever holds the released model, with unlimited time and any other "
             "knowledge, is bound by the promise about the model: "
-            f"{facts.certificate.headline()}. {facts.plain}"
+            f"{facts.promise}. {facts.plain}"
         )
     else:
         extraction = (
@@ -45,8 +45,7 @@ def _bounds(facts: ModelFacts) -> tuple[Field, ...]:
         )
     times = math.ceil(100 * best_guess(facts.total))
     queries = (
-        f"All answers to all clients together stay within epsilon "
-        f"{facts.total.epsilon:g} and delta {facts.total.delta:g}. {facts.plain}"
+        f"All answers to all clients together stay within {facts.total}. {facts.plain}"
     )
     return (
         Field(

@@ -13,7 +13,14 @@ from typing import Any
 from reticent import __version__
 from reticent._text import strict_json
 from reticent.errors import InvalidParameterError
-from reticent.guarantees import Budget, Certificate, Scope, in_plain_words
+from reticent.guarantees import (
+    Budget,
+    Certificate,
+    Scope,
+    Stated,
+    guess_in_words,
+    stated,
+)
 from reticent.home import DatasetBudget, Home, Settings, evaluation_history
 from reticent.ledger import Balance, SQLLedger
 from reticent.storage import StoredModel
@@ -126,6 +133,17 @@ class ModelFacts:
         return self.balance.cap.budget
 
     @property
+    def stated(self) -> Stated | None:
+        """The promise of the certificate as epsilon and delta."""
+        return stated(self.certificate, delta=self.total.delta)
+
+    @property
+    def promise(self) -> str:
+        """The promise of the certificate in one line, with epsilon and delta."""
+        numbers = "" if self.stated is None else f" ({self.stated})"
+        return f"{self.certificate.headline()}{numbers}"
+
+    @property
     def unit(self) -> str:
         """Who or what is protected, in words."""
         column = self.stored.schema.unit
@@ -134,7 +152,7 @@ class ModelFacts:
     @property
     def plain(self) -> str:
         """What the total means to those whom it protects."""
-        return in_plain_words(self.total, about=self.unit)
+        return guess_in_words(self.total, about=self.unit)
 
     @property
     def software(self) -> str:

@@ -27,8 +27,7 @@ def _guarantee(facts: ModelFacts) -> tuple[Field, ...]:
         Field(
             "epsilon",
             "2.2 How large is epsilon? Hazard: a large one means little.",
-            f"{total.epsilon:g} in total, enforced by the ledger. {facts.plain} "
-            + _size(total.epsilon),
+            f"{total}, enforced by the ledger. {facts.plain} " + _size(total.epsilon),
             "cap of the dataset",
         ),
         Field(
@@ -36,7 +35,7 @@ def _guarantee(facts: ModelFacts) -> tuple[Field, ...]:
             "2.3 Which variant, and how large is delta? Hazard: with a large delta "
             "privacy can fail completely.",
             f"The model's own promise is in {variant_of(facts)}: "
-            f"{facts.certificate.guarantee}. Delta of the total: {_delta(facts)}",
+            f"{facts.promise}. Delta of the total: {_delta(facts)}",
             "certificate, cap of the dataset",
         ),
         Field(

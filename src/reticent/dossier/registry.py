@@ -8,7 +8,7 @@ from typing import Any
 from reticent.dossier import words
 from reticent.dossier.facts import ModelFacts
 from reticent.dossier.fields import Field, Section
-from reticent.guarantees import ApproxDP, GaussianDP, PureDP, Scope
+from reticent.guarantees import ApproxDP, GaussianDP, PureDP, Scope, Stated
 
 _ABOUT = (
     "The fields of the registry's schema (registry.opendp.org), tier 3. The curator "
@@ -108,7 +108,7 @@ def _promise(facts: ModelFacts) -> tuple[Field, ...]:
     details = (
         f"The numbers are the enforced cap on everything that is released from the "
         f"dataset {facts.stored.dataset.name!r}, by all of its models "
-        f"({', '.join(facts.models)}). {per} of this model: {own.headline()}. "
+        f"({', '.join(facts.models)}). {per} of this model: {facts.promise}. "
         f"{facts.plain}"
     )
     unprotected = [
@@ -241,7 +241,7 @@ def _access(facts: ModelFacts) -> tuple[Field, ...]:
     share = (
         "There is no budget of their own for clients."
         if own is None
-        else f"A client may learn at most ({own.epsilon:g}, {own.delta:g})."
+        else f"A client may learn at most {Stated(own.epsilon, own.delta)}."
     )
     return (
         Field(
@@ -253,9 +253,8 @@ def _access(facts: ModelFacts) -> tuple[Field, ...]:
         Field(
             "deployment_model.access_type_details",
             "How is the budget shared?",
-            f"{share} All clients together stay within ({facts.total.epsilon:g}, "
-            f"{facts.total.delta:g}), so it does not matter whether they work "
-            "together.",
+            f"{share} All clients together stay within {facts.total}, so it does not "
+            "matter whether they work together.",
             "settings, ledger",
         ),
     )

@@ -71,7 +71,7 @@ from reticent.guarantees.gaussian_curve import (
     gaussian_epsilon,
     gaussian_ratio,
 )
-from reticent.guarantees.guess import best_guess, in_plain_words
+from reticent.guarantees.guess import best_guess, guess_in_words, in_plain_words
 from reticent.guarantees.perfect import (
     compose_perfect,
     dp_to_group_perfect,
@@ -97,6 +97,7 @@ from reticent.guarantees.robust import (
     pure_to_robust,
 )
 from reticent.guarantees.rule import Conclusion, Rule, recheck, rule, rules
+from reticent.guarantees.stated import Stated, rounded_up, stated
 from reticent.guarantees.subject import (
     EXACT_ORACLE,
     INDEPENDENT_RUNS,
@@ -178,6 +179,7 @@ __all__ = [
     "Sample",
     "Scope",
     "Sensitivity",
+    "Stated",
     "TwoSampleCloseness",
     "UniformStability",
     "ZeroOut",
@@ -218,6 +220,7 @@ __all__ = [
     "gaussian_to_approx",
     "gaussian_to_zcdp",
     "group",
+    "guess_in_words",
     "in_plain_words",
     "individual_filter",
     "individual_filter_replacing",
@@ -246,11 +249,13 @@ __all__ = [
     "replace_stable",
     "resample_perfect",
     "rho_within",
+    "rounded_up",
     "rule",
     "rules",
     "running_total",
     "spent_total",
     "stability",
+    "stated",
     "step_rho",
     "subsample",
     "to_replace_one",

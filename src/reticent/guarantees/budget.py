@@ -30,7 +30,7 @@ class Budget:
     Examples
     --------
     >>> print(Budget(epsilon=4.0, delta=1e-6))
-    (4, 1e-06)-DP in total
+    ε = 4, δ = 1e-6 in total
     """
 
     epsilon: float
@@ -53,6 +53,12 @@ class Budget:
         return False
 
     def __str__(self) -> str:
+        epsilon = short_exponent(shown(self.epsilon))
         if self.delta == 0:
-            return f"{shown(self.epsilon)}-DP in total"
-        return f"({shown(self.epsilon)}, {shown(self.delta)})-DP in total"
+            return f"ε = {epsilon} in total"
+        return f"ε = {epsilon}, δ = {short_exponent(shown(self.delta))} in total"
+
+
+def short_exponent(text: str) -> str:
+    """Write ``1e-6`` for ``1e-06``."""
+    return text.replace("e-0", "e-").replace("e+0", "e")

@@ -9,6 +9,7 @@ from reticent._numbers import down, up
 from reticent.errors import RuleError
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
+from reticent.guarantees.stated import stated
 from reticent.guarantees.types import (
     ZCDP,
     ApproxDP,
@@ -73,9 +74,12 @@ def _guess(distance: float) -> float:
 
 
 def in_plain_words(
-    promise: Guarantee | Budget | Certificate[Any], *, about: str = "one unit"
+    promise: Guarantee | Budget | Certificate[Any],
+    *,
+    about: str = "one unit",
+    delta: float = 0.0,
 ) -> str:
-    """Say in one sentence what a promise means to those whom it protects.
+    """Say epsilon and delta, and in one sentence what they mean to one person.
 
     Parameters
     ----------
@@ -84,17 +88,35 @@ def in_plain_words(
     about : str, default="one unit"
         Who or what is protected, such as "one person" where the schema names the
         person of each row, or "one row" where it does not.
+    delta : float, default=0.0
+        The delta where the promise leaves the choice, see `stated`.
 
     Guarantee
     ---------
-    The number is that of `best_guess`, rounded up to a whole one.
+    Those of `stated` and of `best_guess`, whose number is rounded up to a whole one.
 
     Examples
     --------
     >>> print(in_plain_words(Budget(epsilon=0.2), about="one person"))
-    Whoever knows everything about everyone else, and has to choose between two \
-equally likely facts about one person, guesses right at most 55 times in 100. A coin \
-is right 50 times.
+    ε = 0.2. Whoever knows everything about everyone else, and has to choose between \
+two equally likely facts about one person, guesses right at most 55 times in 100. A \
+coin is right 50 times.
+    """
+    sentence = guess_in_words(promise, about=about)  # refuses what is not privacy
+    return f"{stated(promise, delta=delta)}. {sentence}"
+
+
+def guess_in_words(
+    promise: Guarantee | Budget | Certificate[Any], *, about: str = "one unit"
+) -> str:
+    """Say in one sentence what a promise means to those whom it protects, without numbers.
+
+    Parameters
+    ----------
+    promise : Guarantee, Budget or Certificate
+        What bounds the privacy loss.
+    about : str, default="one unit"
+        Who or what is protected.
     """
     group = 1
     if isinstance(promise, Certificate):

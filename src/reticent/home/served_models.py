@@ -14,7 +14,7 @@ from reticent._clock import milliseconds
 from reticent._ids import random_name
 from reticent._text import checked_name
 from reticent.errors import IdempotencyKeyError, NotDeployableError
-from reticent.guarantees import Certificate
+from reticent.guarantees import Certificate, Stated, stated
 from reticent.home.consensus_sessions import ConsensusSession
 from reticent.home.lasting_sessions import LastingSession, lasting_session
 from reticent.home.model_settings import ModelSettings
@@ -93,6 +93,8 @@ class ServedModel:
         Answers by consensus, where that is configured.
     lasting : LastingSession or None
         Answers any number of questions, if one total covers them.
+    delta : float
+        The delta of its dataset's budget.
     """
 
     name: str
@@ -103,6 +105,7 @@ class ServedModel:
     consensus: ConsensusSession | None = None
     share: bool = False
     lasting: LastingSession | None = None
+    delta: float = 0.0
 
     def __post_init__(self) -> None:
         # What every answer needs is there before the first request.
@@ -114,6 +117,11 @@ class ServedModel:
         if self.consensus is not None:
             return self.consensus.certificate
         return self.stored.certificate
+
+    @cached_property
+    def stated(self) -> Stated | None:
+        """The promise as epsilon and delta, the same wherever people read it."""
+        return stated(self.certificate, delta=self.delta)
 
     @property
     def price(self) -> Charge | None:
@@ -184,6 +192,7 @@ class ServedModel:
             "answers": _answers(stored),
             "certificate": self.certificate.id,
             "promise": self.certificate.headline(),
+            "stated": None if self.stated is None else self.stated.as_dict(),
             "loss": self.loss,
             "columns": stored.schema.as_dict()["columns"],
         }
@@ -280,6 +289,10 @@ class Registry:
                     found[node.id] = (node, names | {model.name})
         return found
 
+    def delta_of(self, names: frozenset[str]) -> float:
+        """Return the delta at which a certificate of these models is stated."""
+        return max(self.models[name].delta for name in names)
+
 
 def open_registry(settings: Settings, *names: str) -> Registry:
     """Load models, all of them or those named; refuse what must not be served."""
@@ -322,11 +335,12 @@ def _served(
             f"model {name!r} is on the dataset {dataset.name!r}, which has no budget. "
             f"Set datasets.{dataset.name}.epsilon."
         )
+    delta = settings.datasets[dataset.name].delta
     if stored.lasting is not None:
         session = lasting_session(stored, name, wanted, settings)
-        return ServedModel(name, stored, None, (), None, lasting=session)
+        return ServedModel(name, stored, None, (), None, lasting=session, delta=delta)
     if not stored.charged:
-        return ServedModel(name, stored, None, (), None)
+        return ServedModel(name, stored, None, (), None, delta=delta)
     accounts = [dataset_account(dataset.name)]
     if wanted is not None and wanted.budget is not None:
         accounts.append(AccountId(AccountScope.MODEL, name))
@@ -343,4 +357,5 @@ def _served(
         place if remembers else None,
         consensus,
         share=wanted is not None and wanted.share,
+        delta=delta,
     )

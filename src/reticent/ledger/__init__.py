@@ -13,7 +13,7 @@ from reticent.ledger.databases import LedgerDatabase
 from reticent.ledger.entries import Entry
 from reticent.ledger.memory import MemoryLedger
 from reticent.ledger.operations import Draw
-from reticent.ledger.protocol import Ledger
+from reticent.ledger.protocol import Ledger, newest_first
 from reticent.ledger.record_log import RECORDS, RecordLog
 from reticent.ledger.requests import Outcome, Receipt, Request, RequestForm
 from reticent.ledger.sql.group_commit import end_process
@@ -59,5 +59,6 @@ __all__ = [
     "SQLLedger",
     "Spend",
     "end_process",
+    "newest_first",
     "units_to_float",
 ]

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from reticent._clock import seconds
+from reticent._text import counted
 from reticent.errors import (
     AccountOpenError,
     BudgetExhaustedError,
@@ -238,8 +239,8 @@ def _again(state: LedgerState, request: Request, known: Entry) -> Receipt:
     """Answer a key that was charged before, without charging."""
     if known.content()["fingerprint"] != request.fingerprint:
         raise IdempotencyKeyReusedError(
-            "this idempotency key was used for a different request; use a new key for "
-            "a new request."
+            "this idempotency key was used for a different request, or for another "
+            "version of the model; use a new key for a new request."
         )
     unanswered = known.content()["answers"] and known.sequence not in state.answers
     outcome = Outcome.SPENT if unanswered else Outcome.ANSWERED
@@ -314,9 +315,11 @@ def _refusal(balance: Balance, request: Request, counts: Mapping[str, int]) -> s
     left = balance.answers_left(request.charge)
     share, _ = balance.share
     used = "all" if share >= 1 else f"{100 * share:.0f} %"
+    less = f"Ask for at most {left}, or h" if left else "H"
     what = balance.cap.budget if balance.cap.epsilon else "the cap"
     return (
-        f"{balance.account}: {used} of {what} is spent; {asked} more answers at this "
-        f"charge do not fit. Ask for at most {left}, or have the cap raised ('reticent "
-        "accounts cap')."
+        f"{balance.account}: {used} of {what} is spent; "
+        f"{counted(asked, 'more answer')} at this charge "
+        f"{'does' if asked == 1 else 'do'} not fit. {less}ave the cap raised "
+        "('reticent accounts cap')."
     )

@@ -147,6 +147,11 @@ class MemoryLedger:
         with self._locked_state() as state:
             return iter(state.written[after:])
 
+    def length(self) -> int:
+        """Return the sequence of the newest entry."""
+        with self._locked_state() as state:
+            return len(state.written)
+
     def verify(self) -> ChainVerification:
         """Recompute every hash and every total, and compare."""
         with self._locked_state() as state:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 from reticent.ledger.accounts import AccountId, Balance
@@ -11,6 +12,9 @@ from reticent.ledger.entries import Entry
 from reticent.ledger.operations import Draw
 from reticent.ledger.requests import Receipt, Request
 from reticent.ledger.verification import ChainVerification
+
+# Entries that `newest_first` reads at a time.
+_BLOCK = 200
 
 
 @runtime_checkable
@@ -145,6 +149,10 @@ class Ledger(Protocol):
         """Yield the entries that follow sequence `after`, in order."""
         ...
 
+    def length(self) -> int:
+        """Return the sequence of the newest entry, without reading the others."""
+        ...
+
     def verify(self) -> ChainVerification:
         """Recompute every hash and every total, and compare.
 
@@ -158,3 +166,22 @@ class Ledger(Protocol):
     def close(self) -> None:
         """Finish what is pending and let go of files and threads."""
         ...
+
+
+def newest_first(ledger: Ledger, *, before: int | None = None) -> Iterator[Entry]:
+    """Yield entries from the newest to the oldest, read block by block.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The ledger.
+    before : int or None, default=None
+        Only entries before this sequence.
+    """
+    end = ledger.length() + 1
+    end = end if before is None else min(before, end)
+    while end > 1:
+        start = max(0, end - 1 - _BLOCK)
+        block = list(islice(ledger.entries(after=start), end - 1 - start))
+        yield from reversed(block)
+        end = start + 1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from reticent._html import box, paragraph, table
 from reticent._sklearn import MatrixLike, safe_indexing
 from reticent.errors import AccountOpenError, InvalidParameterError
-from reticent.guarantees import Budget, Certificate, in_plain_words
+from reticent.guarantees import Budget, Certificate, guess_in_words
 from reticent.ledger import (
     AccountId,
     AccountScope,
@@ -225,8 +225,8 @@ class PredictionInterface:
         left = self.remaining()
         told = "no limit" if left == math.inf else f"{left:,.0f}"
         return box(
-            paragraph(f"Answers under {self.budget} in total", strong=True),
-            paragraph(in_plain_words(self.budget)),
+            paragraph(f"Answers under {self.budget}", strong=True),
+            paragraph(guess_in_words(self.budget)),
             table(
                 ("", ""),
                 (

@@ -13,10 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from reticent._sklearn import MatrixLike
+from reticent._sklearn import MatrixLike, UnweightedEstimator
 from reticent.errors import CuratorOnlyWarning, InvalidParameterError
 from reticent.guarantees import Budget, Certificate
 from reticent.mechanisms import RandomSource
@@ -83,7 +82,7 @@ class AnswerLaw(Locked, ABC):
         return np.asarray(places if self.classes is None else self.classes[places])
 
 
-class LawfulPredictor(BaseEstimator):
+class LawfulPredictor(UnweightedEstimator):
     """A predictor whose `fit` makes a law, from which all answers are drawn.
 
     scikit-learn's `score`, and with it `cross_val_score` and `GridSearchCV`, keep

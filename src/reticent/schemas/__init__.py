@@ -16,7 +16,7 @@ from reticent.schemas.columns import (
 from reticent.schemas.document import TO_BE_WRITTEN, write_document
 from reticent.schemas.encoder import Encoder
 from reticent.schemas.faults import Fault, FileCheck, check_file
-from reticent.schemas.file_format import ENCODINGS, FileFormat
+from reticent.schemas.file_format import ENCODINGS, FileFormat, distinct_names
 from reticent.schemas.files import open_records, read_batches, read_table
 from reticent.schemas.readings import (
     PARTS,
@@ -53,6 +53,7 @@ __all__ = [
     "TextWords",
     "check_file",
     "checked_format",
+    "distinct_names",
     "open_records",
     "packed_rows",
     "plain_number",

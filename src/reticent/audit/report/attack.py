@@ -40,6 +40,7 @@ QUESTION = "Can an attacker find out from answers whether somebody's record was 
 # With the level of the sampling test, less than one in a thousand in total.
 _CONFIDENCE = 0.9995
 _RELEASED = "released-linear"
+_NOISY_GRADIENT = ("L-noisy-gradient-gdp", "L-noisy-gradient-zcdp")
 # The delta at which the noise of a zCDP release is converted.
 _DELTA = 1e-6
 # Shards of the attacked copies, and people per shard.
@@ -162,7 +163,10 @@ def _released_copy(manifest: Manifest) -> Any:
     promise, bound = certificate.guarantee, manifest.encoder.row_norm_bound
     learners: tuple[Any, Any]
     noise: dict[str, Any]
-    if isinstance(promise, ZCDP) and certificate.rule == "L-noisy-gradient-zcdp":
+    rule = certificate.rule
+    if rule == "G24-zcdp":  # says in other words what its premise says
+        rule = certificate.premises[0].rule
+    if isinstance(promise, ZCDP) and rule in _NOISY_GRADIENT:
         learners = NoisyGradientClassifier, NoisyGradientRegressor
         noise = {"epsilon": _epsilon_of(promise.rho), "delta": _DELTA}
     elif isinstance(promise, ApproxDP) and certificate.rule == "L-noisy-gradient":

@@ -220,7 +220,7 @@ def _budget(ask: Asker, epsilon: float | None, delta: float, schema: Schema) -> 
         "",
         "How much may anybody learn in total, from all answers together (epsilon)?",
         *(
-            f"  {each:g}: {in_plain_words(Budget(each, delta), about=about)}"
+            f"  {in_plain_words(Budget(each, delta), about=about)}"
             for each in _EPSILONS
         ),
     )

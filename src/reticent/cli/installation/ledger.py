@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ import typer
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output, aligned, confirmed
 from reticent.errors import InvalidParameterError
-from reticent.guarantees import Budget, in_plain_words
+from reticent.guarantees import Budget, guess_in_words, in_plain_words, stated
 from reticent.home import COMMAND_LINE, Home, back_up_ledger, restore_ledger
 from reticent.ledger import (
     DELTA_UNITS,
@@ -29,6 +29,7 @@ from reticent.ledger import (
     Entry,
     Spend,
     SQLLedger,
+    newest_first,
     units_to_float,
 )
 from reticent.prediction import spent_so_far
@@ -58,7 +59,7 @@ def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
     lines = ["nothing has been spent yet."]
     if balances:
         widest = max((b.cap.budget for b in balances), key=lambda b: b.epsilon)
-        lines = [*aligned(rows), "", f"{widest}: {in_plain_words(widest)}"]
+        lines = [*aligned(rows), "", in_plain_words(widest)]
     Output(as_json).result({"accounts": found}, lines)
 
 
@@ -67,7 +68,7 @@ def _row(balance: Balance, total: Any) -> tuple[str, ...]:
     share, _ = balance.share
     return (
         str(balance.account),
-        nothing if total is None else str(total.guarantee),
+        nothing if total is None else str(stated(total)),
         str(balance.cap.budget),
         str(balance.spent.answers),
         "all" if share >= 1 else f"{100 * share:.0f} %",
@@ -90,11 +91,13 @@ def history(
     wanted = None if account is None else AccountId.parse(account)
     with Home.existing(home).settings().open_ledger(reading=True) as ledger:
         _check_open(ledger, wanted)
-        found = [
+        rows = (
             row
-            for row in _rows_of(ledger)
+            for entry in newest_first(ledger)
+            for row in reversed(_rows_of(entry))
             if wanted is None or row["account"] == str(wanted)
-        ][-last:]
+        )
+        found = list(islice(rows, last))[::-1]
     table = [_FIELDS, *(tuple(_text(row[name]) for name in _FIELDS) for row in found)]
     lines = aligned(table) if found else ["nothing has been spent yet."]
     Output(as_json).result({"entries": found}, lines)
@@ -119,7 +122,7 @@ def export(
         raise InvalidParameterError(f"--out {str(out)!r} must end in .csv or .jsonl.")
     _check_new(out, force=force)
     with Home.existing(home).settings().open_ledger(reading=True) as ledger:
-        rows = list(_rows_of(ledger))
+        rows = [row for entry in ledger.entries() for row in _rows_of(entry)]
     text = io.StringIO()
     if out.suffix == ".csv":
         writer = csv.DictWriter(text, _FIELDS, lineterminator="\n")
@@ -250,7 +253,7 @@ def cap(
         place.set_budget(wanted.name, budget)
     Output(as_json).result(
         changed.as_dict(),
-        [f"{account} may spend {changed.cap.budget}.", in_plain_words(budget)],
+        [f"{account} may spend {changed.cap.budget}.", guess_in_words(budget)],
     )
 
 
@@ -273,17 +276,19 @@ def _write(out: Path, data: bytes) -> None:
     out.write_bytes(data)
 
 
-def _rows_of(ledger: SQLLedger) -> Iterator[dict[str, Any]]:
-    """Yield what was charged: one row per account and charge."""
-    for entry in ledger.entries():
-        if entry.is_charge:
-            for account, cost in entry.costs().items():
-                yield {**_start(entry), "account": account, **_cost(cost)}
-        elif entry.kind not in ("answer", "ledger"):
-            content = entry.content()
-            account = str(content.get("account", content.get("by", "")))
-            blank = dict.fromkeys(("epsilon", "delta", "rho", "answers"))
-            yield {**_start(entry), "account": account, **blank}
+def _rows_of(entry: Entry) -> list[dict[str, Any]]:
+    """Return what was charged: one row per account."""
+    if entry.is_charge:
+        return [
+            {**_start(entry), "account": account, **_cost(cost)}
+            for account, cost in entry.costs().items()
+        ]
+    if entry.kind in ("answer", "ledger"):
+        return []
+    content = entry.content()
+    account = str(content.get("account", content.get("by", "")))
+    blank = dict.fromkeys(("epsilon", "delta", "rho", "answers"))
+    return [{**_start(entry), "account": account, **blank}]
 
 
 def _cost(cost: Spend) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def show(name: Name, home: HomeOption = HOME, as_json: AsJson = False) -> None:
         f"answers: {_price(model)}",
         f"protects: {protected(schema)}",
         f"promise: {certificate.headline()}",
-        in_plain_words(certificate, about=about),
+        in_plain_words(certificate, about=about, delta=model.delta),
     ]
     if left is not None:
         lines.append(f"answers left: {left}, within {balance.cap.budget}")
@@ -147,7 +147,7 @@ def _price(model: ServedModel) -> str:
     if model.charge is None:
         return "free, the model was released"
     per = "answer" if model.consensus is None else "session"
-    return f"each {per} costs {model.certificate.guarantee}"
+    return f"each {per} costs {model.stated}"
 
 
 def _facts(model: ServedModel) -> dict[str, Any]:
@@ -155,5 +155,6 @@ def _facts(model: ServedModel) -> dict[str, Any]:
         "kind": model.stored.kind,
         "dataset": model.stored.dataset.name,
         "cost": model.loss,
+        "stated": None if model.stated is None else model.stated.as_dict(),
         "unit": model.stored.schema.unit,
     }

@@ -14,11 +14,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from reticent._arrays import Floats
-from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
+from reticent._sklearn import (
+    Interval,
+    MatrixLike,
+    StrOptions,
+    UnweightedEstimator,
+    fit_context,
+)
 from reticent.estimators.inputs import checked_labels, checked_targets, two_labels
 from reticent.estimators.linear.losses import (
     BoundedLoss,
@@ -53,7 +59,7 @@ class LinearExamples:
     labels_from_data: bool = False
 
 
-class LinearModel(BaseEstimator):
+class LinearModel(UnweightedEstimator):
     """A linear model of labels or of numbers."""
 
     # Constraints of parameters that a subclass does not have are ignored. The loss is

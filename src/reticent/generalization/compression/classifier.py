@@ -8,12 +8,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from reticent._arrays import Bools, Ints
-from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
+from reticent._sklearn import (
+    Interval,
+    MatrixLike,
+    StrOptions,
+    UnweightedEstimator,
+    fit_context,
+)
 from reticent._text import one_of
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import UnitIds, unit_positions
@@ -57,7 +63,7 @@ _SCHEMES: dict[str, type[Scheme]] = {
 
 
 @dataclass(eq=False, repr=False)
-class CompressionClassifier(ClassifierMixin, BaseEstimator):
+class CompressionClassifier(ClassifierMixin, UnweightedEstimator):
     """A classifier that is decoded from a few of its training examples.
 
     Its predictions are a function of the kept examples and of counted side information,

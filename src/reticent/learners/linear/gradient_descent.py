@@ -21,12 +21,18 @@ from reticent.estimators import (
     unit_positions,
     with_constant,
 )
-from reticent.guarantees import ApproxDP, Certificate, Sensitivity, gaussian_ratio
+from reticent.guarantees import (
+    ApproxDP,
+    Certificate,
+    Sensitivity,
+    gaussian_delta,
+    gaussian_ratio,
+    gaussian_to_zcdp,
+)
 from reticent.learners.linear.gradient_rules import (
     clipped_sum,
     noisy_steps,
     noisy_steps_gdp,
-    noisy_steps_zcdp,
 )
 from reticent.learners.linear.gradient_sums import (
     ClippedSums,
@@ -151,7 +157,7 @@ class DescentPlan:
 
     def concentrated(self) -> Certificate[Any]:
         """Return the certificate as concentrated DP."""
-        return noisy_steps_zcdp(self.sensitivity, steps=self.steps, scale=self.scale)
+        return gaussian_to_zcdp(self.gaussian())
 
     def gaussian(self) -> Certificate[Any]:
         """Return the certificate as Gaussian DP."""
@@ -207,6 +213,10 @@ def _certified(
     least = math.sqrt(continuous**2 + ROUNDING_VARIANCE * grid**2)
 
     def certified(scale: float) -> Certificate[ApproxDP] | None:
+        # The same release as Gaussian DP keeps within epsilon and delta, too.
+        whole = noisy_steps_gdp(one, steps=steps, scale=scale, grid=grid).guarantee
+        if gaussian_delta(whole.mu, epsilon) > delta:
+            return None
         try:
             return noisy_steps(
                 one, steps=steps, scale=scale, grid=grid, epsilon=epsilon, delta=delta

@@ -147,7 +147,7 @@ def noisy_steps_gdp(
 def noisy_steps_zcdp(
     premise: Certificate[Sensitivity], *, steps: int, scale: float
 ) -> Conclusion[ZCDP]:
-    """Certify the same release as concentrated DP, for composing it with others."""
+    """Certify the same release as concentrated DP; stored models may rest on it."""
     owner = "rule L-noisy-gradient-zcdp"
     steps = whole(owner, "steps", steps)
     scale = positive(owner, "scale", scale)

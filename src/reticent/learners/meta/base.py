@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from reticent._arrays import Ints
-from reticent._sklearn import MatrixLike, safe_indexing
+from reticent._sklearn import MatrixLike, UnweightedEstimator, safe_indexing
 from reticent.errors import InvalidParameterError
 from reticent.estimators import UnitIds, checked_labels, unit_positions
 from reticent.guarantees import Certificate, Scope
@@ -57,7 +57,7 @@ def _inner(method: str) -> Any:
     return available_if(check)
 
 
-class MetaLearner(BaseEstimator):
+class MetaLearner(UnweightedEstimator):
     """The base of learners that train another learner of this room.
 
     Subclasses set the constructor parameters `learner` and `random_state`. Once fitted,

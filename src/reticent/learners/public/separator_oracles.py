@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.base import ClassifierMixin, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from reticent._arrays import Floats, Ints
-from reticent._sklearn import MatrixLike
+from reticent._sklearn import MatrixLike, UnweightedEstimator
 from reticent.errors import InvalidParameterError
 from reticent.hypotheses import (
     COST_TOTAL_BITS,
@@ -194,7 +194,7 @@ def oracle_for(hypotheses: Any, n_features: int) -> SeparatorOracle:
     )
 
 
-class OracleClassifier(ClassifierMixin, BaseEstimator):
+class OracleClassifier(ClassifierMixin, UnweightedEstimator):
     """The base of classifiers that release a hypothesis of an oracle."""
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:

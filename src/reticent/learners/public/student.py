@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -20,6 +20,7 @@ from reticent._sklearn import (
     Interval,
     MatrixLike,
     StrOptions,
+    UnweightedEstimator,
     fit_context,
     safe_indexing,
 )
@@ -55,7 +56,7 @@ def _student_has(name: str) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class StudentClassifier(ClassifierMixin, BaseEstimator):
+class StudentClassifier(ClassifierMixin, UnweightedEstimator):
     r"""Classifier trained on public rows that a private predictor labelled.
 
     A teacher learns from the private rows and labels public ones; each label is

@@ -9,12 +9,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent._arrays import Floats
 from reticent._numbers import whole
-from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
+from reticent._sklearn import (
+    Interval,
+    MatrixLike,
+    StrOptions,
+    UnweightedEstimator,
+    fit_context,
+)
 from reticent.errors import InvalidParameterError
 from reticent.estimators import Labels, UnitIds, two_labels, unit_positions
 from reticent.guarantees import (
@@ -71,7 +77,7 @@ def selected_hypothesis(
     )
 
 
-class CandidateClassifier(ClassifierMixin, BaseEstimator):
+class CandidateClassifier(ClassifierMixin, UnweightedEstimator):
     """The base of classifiers that release one of many candidates.
 
     Subclasses set the constructor parameters `hypotheses`, `classes` and

@@ -10,12 +10,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent._arrays import Floats
 from reticent._numbers import positive
-from reticent._sklearn import Interval, MatrixLike, StrOptions, fit_context
+from reticent._sklearn import (
+    Interval,
+    MatrixLike,
+    StrOptions,
+    UnweightedEstimator,
+    fit_context,
+)
 from reticent.estimators import (
     RELATIONS,
     REST_SHARE,
@@ -40,7 +46,7 @@ from reticent.mechanisms import UnitFilter, noise_source
 
 
 @dataclass(eq=False, repr=False)
-class PrivateTabular(BaseEstimator):
+class PrivateTabular(UnweightedEstimator):
     """What released models of tables share."""
 
     epsilon: float = 1.0

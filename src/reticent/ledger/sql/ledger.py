@@ -266,6 +266,12 @@ class SQLLedger:
                 return
             after = rows[-1][0]
 
+    def length(self) -> int:
+        """Return the sequence of the newest entry."""
+        self._commits.check()
+        with self._store.reading() as connection:
+            return self._store.length(connection)
+
     def verify(self) -> ChainVerification:
         """Recompute every hash and every total, and compare.
 

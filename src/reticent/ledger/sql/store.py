@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from reticent.errors import LedgerError
@@ -24,7 +24,7 @@ from reticent.ledger.sql.engines import (
     open_engine,
     with_write_lock,
 )
-from reticent.ledger.sql.schema import migrate
+from reticent.ledger.sql.schema import entries, migrate
 from reticent.ledger.sql.state import (
     accounts_named,
     all_accounts,
@@ -278,6 +278,12 @@ class Store:
             if names is None:
                 return all_accounts(connection)
             return accounts_named(connection, names)
+
+    @staticmethod
+    def length(connection: Connection) -> int:
+        """Return the sequence of the newest entry."""
+        newest = select(func.max(entries.c.sequence))
+        return connection.execute(newest).scalar() or 0
 
     @staticmethod
     def rows(connection: Connection, after: int) -> list[tuple[Any, ...]]:

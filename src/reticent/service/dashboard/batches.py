@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass
 from typing import Any
 
-from reticent.schemas import Categorical, Schema
+from reticent.schemas import Categorical, Schema, distinct_names
 from reticent.service.dashboard.forms import level_text
 from reticent.service.requests.problems import ProblemError
 
@@ -28,12 +28,15 @@ class Batch:
         The names of the columns.
     ignored : list of str
         Columns that the model does not take.
+    separator : str
+        What stands between fields.
     """
 
     rows: list[dict[str, Any]]
     lines: list[list[str]]
     header: list[str]
     ignored: list[str]
+    separator: str = ","
 
 
 def read_batch(schema: Schema, text: str, most: int) -> Batch:
@@ -48,8 +51,7 @@ def read_batch(schema: Schema, text: str, most: int) -> Batch:
     most : int
         The largest number of rows.
     """
-    first = text.lstrip("\ufeff").partition("\n")[0]
-    separator = max(_SEPARATORS, key=first.count)
+    separator = _separator(schema, text)
     try:
         header, *lines = [
             line
@@ -59,10 +61,8 @@ def read_batch(schema: Schema, text: str, most: int) -> Batch:
             if line
         ]
     except (csv.Error, ValueError):
-        raise _wrong(
-            "give a header and at least one row, separated by commas."
-        ) from None
-    header = [name.strip() for name in header]
+        raise _wrong("give a header and at least one row.") from None
+    header = distinct_names(header)
     # Dates and texts may come as they are written, or as what is computed from them.
     wanted = schema.sources if set(schema.sources) <= set(header) else schema.columns
     absent = [name for name in wanted if header.count(name) != 1]
@@ -79,13 +79,21 @@ def read_batch(schema: Schema, text: str, most: int) -> Batch:
         for place, line in enumerate(lines)
     ]
     ignored = [name for name in header if name not in wanted]
-    return Batch(rows, lines, header, ignored)
+    return Batch(rows, lines, header, ignored, separator)
+
+
+def _separator(schema: Schema, text: str) -> str:
+    """Return what stands between fields: as declared, else as the header shows."""
+    first, declared = text.partition("\n")[0], schema.file.separator
+    if declared is not None and declared in first:
+        return declared
+    return max(_SEPARATORS, key=first.count)
 
 
 def write_batch(batch: Batch, answers: dict[str, list[str]]) -> str:
     """Return CSV with further columns after those that were given."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out, lineterminator="\n", delimiter=batch.separator)
     writer.writerow([_safe(name) for name in batch.header] + list(answers))
     for line, *more in zip(batch.lines, *answers.values(), strict=True):
         writer.writerow([_safe(cell) for cell in line] + more)
@@ -107,10 +115,13 @@ def _cell(schema: Schema, name: str, text: str, place: int) -> Any:
     if isinstance(spec, Categorical):
         known = {level_text(level): level for level in spec.levels}
         return known.get(text, text)
-    try:
-        return float(text)
-    except ValueError:
-        raise _wrong(f"row {place + 1}, column {name!r}: a number is needed.") from None
+    number = schema.file.number(text)
+    if number is None:
+        example = f"1{schema.file.decimal}5"
+        raise _wrong(
+            f"row {place + 1}, column {name!r}: a number is needed, such as {example}."
+        )
+    return number
 
 
 def _wrong(what: str) -> ProblemError:

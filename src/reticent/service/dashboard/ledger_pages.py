@@ -13,6 +13,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from reticent.guarantees import ZCDP, Stated, stated
 from reticent.home import KeyRecord, Role, ServedModel, client_account
 from reticent.ledger import (
     DELTA_UNITS,
@@ -22,12 +23,11 @@ from reticent.ledger import (
     RHO_UNITS,
     Entry,
     Spend,
+    newest_first,
     units_to_float,
 )
 from reticent.service.dashboard.board import Dashboard, page_for
-from reticent.service.dashboard.promises import number, pair
 from reticent.service.dashboard.sessions import Session
-from reticent.service.dashboard.views import model_view
 from reticent.service.requests.problems import plain
 from reticent.service.service import Service
 
@@ -54,22 +54,17 @@ async def ledger_page(
 def _entries_view(
     service: Service, record: KeyRecord, until: int | None
 ) -> dict[str, Any]:
-    while not service.activity.update():
-        pass
-    last = service.activity.last
-    end = last + 1 if until is None else min(until, last + 1)
-    start = max(0, end - 1 - _LOOKED_THROUGH)
     shown: list[dict[str, Any]] = []
-    for entry in service.ledger.entries(after=start):
-        if entry.sequence >= end:
+    earlier = 0
+    for looked, entry in enumerate(newest_first(service.ledger, before=until), 1):
+        shown += reversed(_lines(service, record, entry))
+        if len(shown) >= ON_A_PAGE or looked >= _LOOKED_THROUGH:
+            earlier = entry.sequence
             break
-        shown += _lines(service, record, entry)
-    shown = shown[-ON_A_PAGE:]
-    earlier = shown[0]["sequence"] if len(shown) == ON_A_PAGE else start
     return {
-        "entries": list(reversed(shown)),
+        "entries": shown,
         "earlier": earlier if earlier > 1 else None,
-        "last": last,
+        "last": service.ledger.length(),
         "mine": record.role is not Role.ADMIN,
     }
 
@@ -136,13 +131,13 @@ def _lines(service: Service, record: KeyRecord, entry: Entry) -> list[dict[str, 
         # A question to a model whose answers last: its total is paid.
         return [{**facts, **empty, "kind": "question", "account": ""}] if admin else []
     return [
-        {**facts, "account": account, **_cost(service, cost, model)}
+        {**facts, "account": account, **_cost(cost, model)}
         for account, cost in entry.costs().items()
         if admin or account == mine
     ]
 
 
-def _cost(service: Service, cost: Spend, model: ServedModel | None) -> dict[str, Any]:
+def _cost(cost: Spend, model: ServedModel | None) -> dict[str, Any]:
     """Return what an account was charged, and the same as one text."""
     known = {
         "epsilon": (cost.epsilon, EPSILON_UNITS),
@@ -155,11 +150,12 @@ def _cost(service: Service, cost: Spend, model: ServedModel | None) -> dict[str,
     }
     epsilon, delta, rho = found["epsilon"], found["delta"] or 0.0, found["rho"]
     if model is not None and model.price is None:  # its release
-        text = model_view(service, model)["promised"]["numbers"]
+        text = str(model.stated)
     elif epsilon is not None and (epsilon or not rho):
-        text = pair(epsilon, delta)
+        text = str(Stated(epsilon, delta))
     else:
-        text = f"ρ = {number(rho)}"
+        own = 0.0 if model is None else model.delta
+        text = "" if rho is None else str(stated(ZCDP(rho), delta=own))
     shown = {kind: "" if value is None else value for kind, value in found.items()}
     return {"answers": cost.answers, **shown, "cost": text}
 

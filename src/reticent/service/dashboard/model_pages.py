@@ -60,6 +60,7 @@ async def _model_page(
         csrf=session.csrf,
         fields=fields_of(model.stored.schema, filled),
         columns=columns_of(model.stored.schema),
+        file=model.stored.schema.file,
         snippets=snippets(model, address, row),
         most_rows=board.service.settings.max_rows,
         # A form sent twice, by a slow hand or a reloaded page, is charged once.
@@ -71,15 +72,14 @@ async def _model_page(
 
 def _facts(service: Service, model: ServedModel, record: KeyRecord) -> dict[str, Any]:
     balances = {str(each.account): each for each in service.ledger.balances()}
-    dataset = service.settings.datasets.get(model.stored.dataset.name)
-    view = views.model_view(service, model)
+    view = views.model_view(model)
     return {
         "model": view,
         "left": answers_left(model, str(client_account(record.client)), balances),
         "evidence": views.evidence_view(model),
         "certificate": views.certificate_view(
             model.certificate,
-            delta=0.0 if dataset is None else dataset.delta,
+            delta=model.delta,
             who=view["about"],
         ),
     }

@@ -51,12 +51,12 @@ async def certificate_page(
     board: Dashboard, request: Request, session: Session, record: KeyRecord
 ) -> Response:
     """Show a certificate."""
-    found = _certificate(board, request, record)
+    found, delta = _certificate(board, request, record)
     return board.page(
         "certificate.html",
         record=record,
         csrf=session.csrf,
-        certificate=views.certificate_view(found),
+        certificate=views.certificate_view(found, delta=delta),
     )
 
 
@@ -65,7 +65,7 @@ async def download_certificate(
     board: Dashboard, request: Request, session: Session, record: KeyRecord
 ) -> Response:
     """Send a certificate as a file, which ``reticent certificate`` can check."""
-    found = _certificate(board, request, record)
+    found, _ = _certificate(board, request, record)
     name = f"attachment; filename=certificate-{found.id}.json"
     content = json.dumps(found.as_dict(), indent=2)
     headers = {"content-disposition": name}
@@ -74,11 +74,12 @@ async def download_certificate(
 
 def _certificate(
     board: Dashboard, request: Request, record: KeyRecord
-) -> Certificate[Any]:
+) -> tuple[Certificate[Any], float]:
+    """Return a certificate, and the delta at which it is stated."""
     found = board.service.registry.certificates().get(request.path_params["id"])
     if found is None or not any(record.may_ask(name) for name in found[1]):
         raise plain(404, "there is no such certificate for this key.")
-    return found[0]
+    return found[0], board.service.registry.delta_of(found[1])
 
 
 @page_for(admin=True)

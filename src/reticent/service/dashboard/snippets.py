@@ -7,14 +7,18 @@ from typing import Any
 
 from reticent.home import ServedModel
 from reticent.schemas import Categorical, Schema, plain_number
+from reticent.service.dashboard.forms import date_example
 
 
 def example_row(schema: Schema) -> dict[str, Any]:
     """Return a row that a schema allows: middles of ranges and first levels."""
     row: dict[str, Any] = {}
-    for name, spec in schema.columns.items():
+    for name in schema.sources:
+        spec = schema.columns.get(name)
         if isinstance(spec, Categorical):
             row[name] = spec.levels[0]
+        elif spec is None:
+            row[name] = date_example(schema, name) or "some words"
         else:
             middle = (spec.low + spec.high) / 2
             row[name] = plain_number(float(f"{middle:.4g}"))

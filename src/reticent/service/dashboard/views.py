@@ -17,7 +17,7 @@ from reticent.service.dashboard.promises import (
     number,
     price_text,
     promise_of,
-    promise_of_pair,
+    promise_of_cap,
 )
 from reticent.service.service import Service
 from reticent.service.v1.routes import answers_left, visible_accounts
@@ -38,6 +38,8 @@ _COUNTED = {
 }
 # A pace is measured over these hours, or since the first charge if that is later.
 _PACE_HOURS = 7 * 24
+# The rest of a budget is nothing if the page shows 100 %.
+_ALL = 0.9995
 SPLITS = {"none": "nothing", "model": "model", "client": "client"}
 
 
@@ -46,14 +48,13 @@ def bar(balance: Balance, activity: Activity | None = None) -> dict[str, Any]:
     share, kind = balance.share
     percent = min(100.0, 100.0 * share)
     shown = balance.as_dict()
-    promise = shown["promise"]
     return {
         "account": shown["account"],
         "scope": _SCOPES[balance.account.scope],
         "name": balance.account.name,
         "percent": round(percent, 1),
         "level": "full" if percent >= 90 else "high" if percent >= 66 else "fine",
-        "promise": promise_of_pair(promise["epsilon"] or 0.0, promise["delta"] or 0.0),
+        "promise": promise_of_cap(balance.cap),
         "answers": shown["answers"],
         "counted": f"{_COUNTED[balance.cap.method]}: {_KINDS[kind]} "
         f"{number(shown['spent'][kind])} of {number(shown['cap'][kind])}",
@@ -64,7 +65,7 @@ def bar(balance: Balance, activity: Activity | None = None) -> dict[str, Any]:
 def lasts(balance: Balance, activity: Activity, now: int | None = None) -> str:
     """Estimate when an account runs out, at the pace of the last few days."""
     share, kind = balance.share
-    if share >= 1:
+    if share >= _ALL:
         return "nothing is left"
     end = int(time.time() if now is None else now) // HOUR + 1
     starts = [*range(end - _PACE_HOURS, end + 1)]
@@ -105,17 +106,18 @@ def overview(
     balances = visible_accounts(service, record)
     by_name = {str(balance.account): balance for balance in balances}
     client = str(client_account(record.client))
-    service.activity.update()
+    complete = service.activity.update()
     order = list(AccountScope)
     ranked = sorted(
         balances, key=lambda b: (order.index(b.account.scope), str(b.account))
     )
     return {
+        "read": None if complete else (service.activity.last, service.ledger.length()),
         "bars": [bar(balance, service.activity) for balance in ranked[:MOST_BARS]],
         "more_bars": max(0, len(ranked) - MOST_BARS),
         "models": [
             {
-                **model_view(service, model),
+                **model_view(model),
                 "left": answers_left(model, client, by_name),
             }
             for model in service.access.models(record)
@@ -187,15 +189,13 @@ def _names_of_certificates(service: Service) -> dict[str, str]:
     return {key: " or ".join(sorted(found)) for key, found in names.items()}
 
 
-def model_view(service: Service, model: ServedModel) -> dict[str, Any]:
+def model_view(model: ServedModel) -> dict[str, Any]:
     """Return what pages say about a model."""
-    dataset = service.settings.datasets.get(model.stored.dataset.name)
-    delta = 0.0 if dataset is None else dataset.delta
     return {
         **model.describe(),
         "free": model.price is None,
-        "price": price_text(model, delta),
-        "promised": promise_of(model.certificate, delta=delta, who=about(model)),
+        "price": price_text(model),
+        "promised": promise_of(model.certificate, delta=model.delta, who=about(model)),
         "about": about(model),
     }
 

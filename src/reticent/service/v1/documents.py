@@ -14,8 +14,8 @@ Cell = str | float | bool | None
 
 
 _SPENT = (
-    "client:ward-7: epsilon 4 of 4, delta 0 of 0 is spent; 1 more answers at this "
-    "charge do not fit. Ask for at most 0, or have the cap raised."
+    "client:ward-7: all of ε = 4 in total is spent; 1 more answer at this charge does "
+    "not fit. Have the cap raised ('reticent accounts cap')."
 )
 
 
@@ -108,6 +108,14 @@ class Loss(_Document):
     rho: float | None
 
 
+class StatedDocument(_Document):
+    """A promise as epsilon and delta."""
+
+    epsilon: float
+    delta: float
+    text: Annotated[str, Field(description="Both, rounded up, as people read them.")]
+
+
 class ChargeDocument(_Document):
     """What a request cost the client."""
 
@@ -183,6 +191,7 @@ class ModelDocument(_Document):
     answers: dict[str, Any]
     certificate: str
     promise: str
+    stated: StatedDocument | None
     loss: Loss
     columns: list[dict[str, Any]]
 
@@ -226,6 +235,7 @@ class CertificateDocument(_Document):
 
     id: str
     headline: str
+    stated: StatedDocument | None
     proved: bool
     text: Annotated[str, Field(description="The derivation as a tree, for people.")]
     certificate: dict[str, Any]

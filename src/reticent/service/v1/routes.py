@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.types import Scope
 
 from reticent.errors import InvalidParameterError, RuleError
+from reticent.guarantees import stated
 from reticent.home import KeyRecord, Role, ServedModel, client_account
 from reticent.ledger import RECORDS, Balance
 from reticent.prediction import PaidAnswers
@@ -197,10 +198,12 @@ def certificate_of(service: Service, record: KeyRecord, wanted: str) -> dict[str
             "there is no such certificate for this key. GET /v1/models names those of "
             "its models.",
         )
-    certificate = found[0]
+    certificate, names = found
+    numbers = stated(certificate, delta=service.registry.delta_of(names))
     return {
         "id": certificate.id,
         "headline": certificate.headline(),
+        "stated": None if numbers is None else numbers.as_dict(),
         "proved": certificate.proved,
         "text": str(certificate),
         "certificate": certificate.as_dict(),

@@ -43,7 +43,20 @@ for (const form of document.querySelectorAll("[data-choose]")) {
 for (const form of document.querySelectorAll("[data-upload]")) {
   const file = form.querySelector("[type=file]");
   form.querySelector("[data-file]").hidden = false;
+  const read = (bytes) => {
+    try {
+      return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    } catch {
+      return new TextDecoder(form.dataset.encoding).decode(bytes);
+    }
+  };
   file.addEventListener("change", async () => {
-    if (file.files.length) form.querySelector("textarea").value = await file.files[0].text();
+    if (!file.files.length) return;
+    const text = form.querySelector("textarea");
+    try {
+      text.value = read(await file.files[0].arrayBuffer());
+    } catch {
+      text.value = "This browser does not know how the file's letters are stored. Save it as UTF-8.";
+    }
   });
 }
