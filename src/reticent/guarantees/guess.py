@@ -109,7 +109,7 @@ coin is right 50 times.
 def guess_in_words(
     promise: Guarantee | Budget | Certificate[Any], *, about: str = "one unit"
 ) -> str:
-    """Say in one sentence what a promise means to those whom it protects, without numbers.
+    """Say in one sentence what a promise means to those whom it protects.
 
     Parameters
     ----------

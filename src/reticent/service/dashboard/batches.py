@@ -62,7 +62,7 @@ def read_batch(schema: Schema, text: str, most: int) -> Batch:
         ]
     except (csv.Error, ValueError):
         raise _wrong("give a header and at least one row.") from None
-    header = distinct_names(header)
+    header = _names(schema, header)
     # Dates and texts may come as they are written, or as what is computed from them.
     wanted = schema.sources if set(schema.sources) <= set(header) else schema.columns
     absent = [name for name in wanted if header.count(name) != 1]
@@ -80,6 +80,16 @@ def read_batch(schema: Schema, text: str, most: int) -> Batch:
     ]
     ignored = [name for name in header if name not in wanted]
     return Batch(rows, lines, header, ignored, separator)
+
+
+def _names(schema: Schema, header: list[str]) -> list[str]:
+    """Return the columns' names; a name may stand twice only if the schema says so."""
+    known = {*schema.sources, *schema.ignored}
+    names = distinct_names(header)
+    for given, name in zip(header, names, strict=True):
+        if given.strip() and given.strip() != name and name not in known:
+            raise _wrong(f"the column {given.strip()!r} occurs twice.")
+    return names
 
 
 def _separator(schema: Schema, text: str) -> str:
