@@ -32,6 +32,7 @@ from reticent.guarantees.gaussian_curve import gaussian_delta
 from reticent.mechanisms import UnitFilter, noise_source
 from reticent.mechanisms.individual import FULL
 from reticent.mechanisms.sampling.listening import Listener, listen
+from reticent.schemas import Numeric
 
 COLUMNS = CodedColumns.of([(0.0, 1.0), (-5.0, 5.0), 3, 40], 4)
 
@@ -364,3 +365,14 @@ def test_little_signal_makes_a_linear_model_and_much_makes_trees():
     assert few.linear > 0.9
     assert many.linear < 0.01
     assert len(many.features.partitions) > 100
+
+
+def test_codes_of_a_row_do_not_depend_on_how_many_are_encoded_with_it():
+    facts = [(-1.0, 3.0), 5, Numeric(0, 9, transform="log1p"), (0.1, 0.7), (-2.0, 2.0)]
+    columns = CodedColumns.of(facts, len(facts))
+    rng = np.random.default_rng(8)
+    X = np.round(rng.uniform(-3, 6, (300, len(facts))), 1)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    whole = columns.encode(X)
+    parts = [columns.encode(X[start : start + 3]) for start in range(0, 300, 3)]
+    assert np.array_equal(np.concatenate(parts), whole)

@@ -69,6 +69,7 @@ from reticent.estimators.partitions.release import (
     SPREAD_SHARE,
     fit_release,
 )
+from reticent.estimators.partitions.relevance import noisy_relevance
 from reticent.estimators.partitions.rounds import RELATIONS, RoundBudget, Rounds
 from reticent.estimators.partitions.rows import UnitRows
 from reticent.estimators.partitions.shares import noisy_label_shares, noisy_shares
@@ -149,6 +150,7 @@ __all__ = [
     "minimise_risk",
     "needs_no_validation",
     "noisy_label_shares",
+    "noisy_relevance",
     "noisy_shares",
     "numbers_by_shard",
     "one_pass",

@@ -16,7 +16,7 @@ Int = NDArray[np.int64]
 _BINS = 16
 _FEWEST_AXES, _MOST_AXES = 3, 5
 # Rows are dropped after this many columns, and again after as many more.
-_PIECE = 3
+_PIECE = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,15 +132,18 @@ class BallIndex:
         return self._order[places], total
 
     def _by_width(self, tables: list[NDArray[np.int32]]) -> list[int]:
-        """Return the columns, starting with those by which most rows can be dropped."""
-        first = [axis.column for axis in self.axes]
+        """Return the columns, first those by which most rows can be left out.
+
+        Rows that are far along an axis of the grid were left out with their cells.
+        """
+        last = [axis.column for axis in self.axes]
         # The farthest code is an end of a range or any other level.
         widths = [
             max(int(table[0]), int(table[-1]), int(table[-2])) for table in tables
         ]
-        rest = [column for column in range(len(tables)) if column not in first]
+        rest = [column for column in range(len(tables)) if column not in last]
         rest.sort(key=lambda column: -widths[column])
-        return first + rest
+        return rest + last
 
     def _candidates(self, tables: list[NDArray[np.int32]], radius: int) -> Int:
         cells = nearest = np.zeros(1, dtype=np.int64)
