@@ -74,7 +74,11 @@ def steady(
     seconds: float,
     path: str = PREDICT,
 ) -> dict[str, float]:
-    """Send a number of requests a second, each when its time has come."""
+    """Send a number of requests a second, each when its time has come.
+
+    Connections are kept and used again, as at the highest rate; where all are in use,
+    another one is opened.
+    """
     text = json.dumps({"rows": [{**row, "age": "AGE"}]})
     head, tail = text.split('"AGE"')
     return _run(python_load(port, key, (head, tail), seconds, path, rate))
@@ -113,6 +117,7 @@ class _Client(asyncio.Protocol):
 
     def __init__(self, make: Callable[[], bytes], end: float) -> None:
         self._make, self._end = make, end
+        self.idle: list[_Client] | None = None
         self._found = b""
         self._begun = 0.0
         self.times: list[float] = []
@@ -121,9 +126,9 @@ class _Client(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        self._send()
+        self.send()
 
-    def _send(self) -> None:
+    def send(self) -> None:
         self._begun = time.perf_counter()
         self._transport.write(self._make())
 
@@ -141,13 +146,22 @@ class _Client(asyncio.Protocol):
         self.errors += not self._found.startswith(b"HTTP/1.1 200")
         self._found = b""
         if now < self._end:
-            self._send()
+            self.send()
+        elif self.idle is not None:
+            self.idle.append(self)
         else:
             self._transport.close()
             self.over.set_result(None)
 
+    def leave(self) -> None:
+        self._transport.close()
+        self.over.set_result(None)
+
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self.over.done():
+        if self.idle is not None and self in self.idle:
+            self.idle.remove(self)  # it was not needed for a while, and closed
+            self.over.set_result(None)
+        elif not self.over.done():
             self.errors += 1
             self.over.set_result(None)
 
@@ -174,20 +188,30 @@ async def python_load(
     loop = asyncio.get_running_loop()
     clients: list[_Client] = []
 
-    async def client(end: float) -> None:
-        _, protocol = await loop.create_connection(
-            lambda: _Client(made, end), "127.0.0.1", port
-        )
-        clients.append(protocol)
-        await protocol.over
+    async def client(end: float, idle: list[_Client] | None = None) -> None:
+        one = _Client(made, end)
+        one.idle = idle
+        clients.append(one)
+        await loop.create_connection(lambda: one, "127.0.0.1", port)
+        await one.over
 
     if rate is None:
         await asyncio.gather(*(client(begun + seconds) for _ in range(connections)))
     else:
-        tasks = []
-        for place in range(int(rate * seconds)):
+        idle: list[_Client] = []
+        tasks, wanted = [], int(rate * seconds)
+        for place in range(wanted):
             await asyncio.sleep(begun + place / rate - time.perf_counter())
-            tasks.append(asyncio.ensure_future(client(0.0)))
+            if idle:
+                idle.pop().send()
+            else:
+                tasks.append(asyncio.ensure_future(client(0.0, idle)))
+        for _ in range(1000):  # until the last answer has come, ten seconds at most
+            if sum(len(one.times) for one in clients) >= wanted:
+                break
+            await asyncio.sleep(0.01)
+        for one in idle:
+            one.leave()
         await asyncio.gather(*tasks)
     times = [each for client in clients for each in client.times]
     return {

@@ -6,17 +6,45 @@ statement that goes through it meanwhile joins the transaction that has begun.
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
+import time
 
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from reticent.ledger.sql.engines import LOCK_TIMEOUT, is_transient
 from reticent.ledger.sql.statements import Statement, run
 
 _BEGIN, _COMMIT = Statement("BEGIN IMMEDIATE"), Statement("COMMIT")
+_AT_ONCE = Statement("PRAGMA busy_timeout = 0")
+_PATIENTLY = Statement(f"PRAGMA busy_timeout = {1000 * LOCK_TIMEOUT}")
+# Seconds from one attempt to take SQLite's lock to the next: the first, and the most.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.0002, 0.002
 
 
 def begin(connection: Connection) -> None:
-    """Begin; on SQLite, take the write lock. PostgreSQL begins with a statement."""
-    if connection.dialect.name == "sqlite":
-        run(connection, [_BEGIN])
+    """Begin; on SQLite, take the write lock. PostgreSQL begins with a statement.
+
+    SQLite itself looks for its lock less and less often, up to every tenth of a second,
+    and another process holds it for a few milliseconds: so we look ourselves.
+    """
+    if connection.dialect.name != "sqlite":
+        return
+    until, pause = time.monotonic() + LOCK_TIMEOUT, _FIRST_PAUSE
+    run(connection, [_AT_ONCE])
+    try:
+        while True:
+            try:
+                run(connection, [_BEGIN])
+            except DBAPIError as error:
+                busy = is_transient(error, committing=False)
+                if not busy or time.monotonic() > until:
+                    raise
+            else:
+                return
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+    finally:
+        run(connection, [_PATIENTLY])
 
 
 def commit(connection: Connection) -> None:
