@@ -133,6 +133,7 @@ class Envelope:
         self._upload = upload
         self._traces = traces
         self._lines: list[dict[str, Any]] = []
+        self._untidy = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -210,6 +211,7 @@ class Envelope:
             _name_caller(scope, record)
             self._enter(self._gate.enter, record.client, shown=False)
             inside = True
+            self._tidy_soon(exchange)
             body = exchange.whole_body()
             rest = self._direct.answer_then(route, scope, body, found[1:], then)
         except Exception as error:  # noqa: BLE001 - the outer edge of a request
@@ -233,16 +235,20 @@ class Envelope:
         request_id: str = scope["reticent.request_id"]
         lines = b"%bx-request-id: %b\r\n%b" % (headers, request_id.encode(), _LINES)
         exchange.reply_when_read(status, lines, body)
-        if not self._lines:
-            exchange.loop.call_soon(self._tidy)
+        self._tidy_soon(exchange)
         outcome = scope["reticent.outcome"]
         self._lines.append(self._counted(scope, status, request_id, outcome))
 
+    def _tidy_soon(self, exchange: Exchange) -> None:
+        if not self._untidy:
+            self._untidy = True
+            exchange.loop.call_soon(self._tidy)
+
     def _tidy(self) -> None:
-        """Write the log of what was just answered, all at once."""
-        lines, self._lines = self._lines, []
+        """Show how many are inside, and log what was just answered, all at once."""
+        self._untidy, lines, self._lines = False, self._lines, []
         self._metrics.in_flight.set(self._gate.inside)
-        if log.isEnabledFor(logging.INFO):
+        if lines and log.isEnabledFor(logging.INFO):
             log.handle(RequestRecord(lines))
 
     async def _without_key(
