@@ -120,6 +120,7 @@ class Client(threading.Thread):
                 continue
             if answer.status_code == 502:  # of a proxy: the worker is gone
                 self.broken += 1
+                time.sleep(0.02)
                 continue
             if answer.status_code == 200:
                 self.outcomes[name].append(answer.json()["answers"])

@@ -204,6 +204,19 @@ def _actors(facts: ModelFacts) -> list[str]:
     ]
 
 
+def _periods(facts: ModelFacts) -> str:
+    """Say how a budget is given out by period; the total is what is promised."""
+    known = facts.settings.datasets[facts.stored.dataset.name]
+    if known.periods == 1:
+        return ""
+    return (
+        f" The budget is given out in {known.periods} equal parts, one per period; "
+        f"this is period {known.period}. A person who stays in the data pays in every "
+        "period, so the total over all periods is what is promised. Nothing smaller is "
+        "promised to those who are in the data for one period only."
+    )
+
+
 def _releases(facts: ModelFacts) -> tuple[Field, ...]:
     if facts.released:
         managed = (
@@ -220,6 +233,7 @@ def _releases(facts: ModelFacts) -> tuple[Field, ...]:
             "Answers are refused once the budget is spent. It is not refilled over "
             "time."
         )
+    managed += _periods(facts)
     return (
         Field(
             "deployment_model.release_type",

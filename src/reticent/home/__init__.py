@@ -24,6 +24,7 @@ from reticent.home.lasting_sessions import LastingSession
 from reticent.home.model_settings import (
     BudgetSettings,
     ConsensusSettings,
+    DatasetSettings,
     ModelSettings,
 )
 from reticent.home.oidc_settings import CALLBACK, OidcSettings
@@ -33,6 +34,12 @@ from reticent.home.on_disk.versions import (
     model_versions,
     remove_model,
     roll_back,
+)
+from reticent.home.periods import (
+    LEAST_NEW,
+    renew_budget,
+    reset_period,
+    split_budget,
 )
 from reticent.home.rehearsal import Rehearsal, rehearse
 from reticent.home.served_models import (
@@ -54,6 +61,7 @@ __all__ = [
     "COMMAND_LINE",
     "DEFAULT_HOME",
     "LEARNERS",
+    "LEAST_NEW",
     "LOCAL",
     "METRICS",
     "RELATIONS",
@@ -61,6 +69,7 @@ __all__ = [
     "ConsensusSession",
     "ConsensusSettings",
     "DatasetBudget",
+    "DatasetSettings",
     "Erasure",
     "FitOptions",
     "Home",
@@ -97,9 +106,12 @@ __all__ = [
     "registry_of",
     "rehearse",
     "remove_model",
+    "renew_budget",
     "request_key",
+    "reset_period",
     "restore_ledger",
     "roll_back",
+    "split_budget",
     "train_and_store",
     "tune_and_store",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from reticent.home.served_models import (
     ServedModel,
     client_account,
     dataset_account,
+    period_account,
 )
 from reticent.home.settings import Settings
 from reticent.ledger import AccountId, Balance, Cap, Charge, Ledger, Receipt, Request
@@ -35,7 +36,9 @@ def cap_of(budget: BudgetSettings, relation: str) -> Cap:
     return replace(budget.cap(), relation=relation)
 
 
-def charge_release(ledger: Ledger, model: StoredModel) -> Receipt:
+def charge_release(
+    ledger: Ledger, model: StoredModel, *, also: Sequence[AccountId] = ()
+) -> Receipt:
     """Charge a released model to its dataset, once however often this is called.
 
     Its answers are free because its release was not: call this before anybody else
@@ -51,6 +54,8 @@ def charge_release(ledger: Ledger, model: StoredModel) -> Receipt:
         In which the account of the model's dataset is open.
     model : StoredModel
         A model whose certificate is about the model itself, or all of its answers.
+    also : sequence of AccountId, default=()
+        Further accounts that pay, such as that of a period.
 
     Raises
     ------
@@ -64,6 +69,11 @@ def charge_release(ledger: Ledger, model: StoredModel) -> Receipt:
         )
     account = dataset_account(model.dataset.name)
     if model.lasting is not None:
+        if also:
+            raise InvalidParameterError(
+                "the total of a model whose answers last is paid once for all periods; "
+                "use a dataset whose budget is not given out by period."
+            )
         charge = payable(ledger.balance(account), total_charges(model.certificate))
         receipt = charge_total(ledger, account, model.lasting.identity, charge)
         begin_log(model.lasting, ledger)
@@ -71,7 +81,7 @@ def charge_release(ledger: Ledger, model: StoredModel) -> Receipt:
     return ledger.charge(
         Request(
             key=_release_key(model),
-            accounts=(account,),
+            accounts=(account, *also),
             charge=Charge.of(model.certificate),
             queries=(b"the model",),
         )
@@ -120,18 +130,21 @@ def open_accounts(ledger: Ledger, registry: Registry, settings: Settings) -> Non
     wanted: dict[AccountId, BudgetSettings] = {}
     for model in registry:
         name = model.stored.dataset.name
-        wanted[dataset_account(name)] = settings.datasets[name]
+        known = settings.datasets[name]
+        wanted[dataset_account(name)] = known
+        if known.periods > 1:
+            wanted[period_account(name, known.period)] = known.part()
         for account in model.accounts:
             own = settings.models.get(model.name)
             if account not in wanted and own is not None and own.budget is not None:
                 wanted[account] = own.budget
-    known = {balance.account: balance for balance in ledger.balances()}
+    opened = {balance.account: balance for balance in ledger.balances()}
     for account, budget in wanted.items():
         cap = cap_of(budget, registry.relation)
-        if account in known:
-            _check_cap(known[account], cap)
+        if account in opened:
+            _check_cap(opened[account], cap)
         else:
-            known[account] = ledger.open_account(account, cap)
+            opened[account] = ledger.open_account(account, cap)
     for model in registry:
         if model.charge is None:
             _check_release(ledger, model)

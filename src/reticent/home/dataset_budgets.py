@@ -24,6 +24,7 @@ from reticent.guarantees import (
 )
 from reticent.home.accounts import price_problem
 from reticent.home.home import COMMAND_LINE, Home
+from reticent.home.periods import reset_period
 from reticent.home.served_models import dataset_account
 from reticent.home.settings import Settings
 from reticent.ledger import (
@@ -114,6 +115,8 @@ class DatasetBudget:
                 if balance.account == known.account or (client and same):
                     ledger.set_cap(balance.account, cap)
         self.home.set_budget(self.dataset, budget)
+        with self.ledger() as ledger:
+            reset_period(self.home, ledger, self.dataset)
 
     def check(self, certificate: Certificate[Any], budget: Budget) -> None:
         """Refuse a model that the dataset's budget can never pay for.

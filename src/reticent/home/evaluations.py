@@ -19,7 +19,7 @@ from reticent.home.home import Home
 from reticent.home.served_models import (
     ServedModel,
     client_account,
-    dataset_account,
+    paying_accounts,
 )
 from reticent.ledger import Charge, Ledger, Request
 from reticent.prediction import answer
@@ -81,7 +81,7 @@ def evaluate_model(
         (table,) = read
 
         def pay(certificate: Certificate[Any]) -> None:
-            _charge(ledger, served, certificate)
+            _charge(home, ledger, served, certificate)
 
         how = Evaluation(epsilon, confidence, pay)
         if metric in _NEED_PROBABILITIES:
@@ -210,11 +210,13 @@ def _of_probabilities(
     return how.calibration(truth, said[:, 1], names[1])
 
 
-def _charge(ledger: Ledger, served: ServedModel, certificate: Certificate[Any]) -> None:
+def _charge(
+    home: Home, ledger: Ledger, served: ServedModel, certificate: Certificate[Any]
+) -> None:
     ledger.charge(
         Request(
             key=f"/evaluation/{secrets.token_hex(16)}",
-            accounts=(dataset_account(served.stored.dataset.name),),
+            accounts=paying_accounts(home.settings(), served.stored.dataset.name),
             charge=Charge.of(certificate),
             queries=(b"a metric",),
         )

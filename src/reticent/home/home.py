@@ -32,6 +32,7 @@ from reticent.signing import new_key, read_key_file, write_key_file
 DEFAULT_HOME = ".reticent"
 #: Who acts, as the ledger's chain names it, where nobody logged in.
 COMMAND_LINE = "command line"
+_PARTS = ("periods", "period")
 
 
 @dataclass(frozen=True)
@@ -144,9 +145,18 @@ class Home:
     def set_budget(self, dataset: str, budget: Budget) -> None:
         """Change the budget of a dataset, and of new clients if it was the same."""
         found = read_settings(self.config)
-        if found.get("client_budget") == found["datasets"].get(dataset):
+        known = dict(found["datasets"].get(dataset, {}))
+        parts = {name: known.pop(name) for name in _PARTS if name in known}
+        if found.get("client_budget") == known:
             found["client_budget"] = asdict(budget)
-        found["datasets"][dataset] = asdict(budget)
+        found["datasets"][dataset] = {**asdict(budget), **parts}
+        self._write(found)
+
+    def set_period(self, dataset: str, periods: int, period: int) -> None:
+        """Write into the settings how a budget is given out, and which part began."""
+        found = read_settings(self.config)
+        parts = dict(zip(_PARTS, (periods, period), strict=True))
+        found["datasets"][dataset].update(parts)
         self._write(found)
 
     def record(self, act: str, **facts: Any) -> None:

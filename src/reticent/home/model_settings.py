@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -14,7 +14,12 @@ from reticent.home.oidc_settings import OidcSettings
 from reticent.ledger import Cap
 
 Kind = TypeVar(
-    "Kind", "BudgetSettings", "ConsensusSettings", "ModelSettings", OidcSettings
+    "Kind",
+    "BudgetSettings",
+    "ConsensusSettings",
+    "DatasetSettings",
+    "ModelSettings",
+    OidcSettings,
 )
 
 _METHODS = ("auto", "either", "basic", "zcdp")
@@ -52,6 +57,34 @@ class BudgetSettings:
     def cap(self) -> Cap:
         """Return the cap that this budget sets."""
         return _cap(self, repr(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetSettings(BudgetSettings):
+    """The most that everything from a dataset may cost, over all periods."""
+
+    #: How many equal parts it is given out in, and which of them has begun last. Every
+    #: charge must fit the total and the part.
+    periods: int = 1
+    period: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("periods", "period"):
+            whole("a dataset", name, getattr(self, name))
+        if self.period > self.periods:
+            raise InvalidParameterError(
+                f"period={self.period} is beyond periods={self.periods}."
+            )
+
+    def part(self) -> BudgetSettings:
+        """Return the most that one period may cost."""
+        return BudgetSettings(
+            epsilon=self.epsilon / self.periods,
+            delta=self.delta / self.periods,
+            method=self.method,
+            slack=None if self.slack is None else self.slack / self.periods,
+        )
 
 
 # Settings are read often, and each time their caps are checked. The text tells zero
@@ -130,6 +163,8 @@ def made(kind: type[Kind], name: str, value: Any) -> Kind | None:
         return value
     if kind is ModelSettings and isinstance(value, str | os.PathLike):
         value = {"path": value}
+    if kind is DatasetSettings and isinstance(value, BudgetSettings):
+        value = asdict(value)
     try:
         return kind(**value)
     except TypeError:

@@ -42,6 +42,23 @@ def dataset_account(name: str) -> AccountId:
     return AccountId(AccountScope.DATASET, name)
 
 
+def period_account(dataset: str, number: int) -> AccountId:
+    """Return the account of one period of a dataset whose budget is split."""
+    return AccountId(AccountScope.DATASET, f"{dataset}.period-{number}")
+
+
+def paying_accounts(settings: Settings, dataset: str) -> tuple[AccountId, ...]:
+    """Return the accounts that everything from a dataset is charged to.
+
+    The dataset's own, over all periods, and that of the current period if its budget is
+    given out by period.
+    """
+    known = settings.datasets.get(dataset)
+    if known is None or known.periods == 1:
+        return (dataset_account(dataset),)
+    return dataset_account(dataset), period_account(dataset, known.period)
+
+
 @lru_cache(maxsize=4096)
 def client_account(name: str) -> AccountId:
     """Return the account of a client; refuse what is not a plain name."""
@@ -341,7 +358,7 @@ def _served(
         return ServedModel(name, stored, None, (), None, lasting=session, delta=delta)
     if not stored.charged:
         return ServedModel(name, stored, None, (), None, delta=delta)
-    accounts = [dataset_account(dataset.name)]
+    accounts = list(paying_accounts(settings, dataset.name))
     if wanted is not None and wanted.budget is not None:
         accounts.append(AccountId(AccountScope.MODEL, name))
     place = f"{dataset.name}@{dataset.version}/{name}/{stored.id}"

@@ -16,7 +16,13 @@ from reticent._text import checked_name
 from reticent.errors import InvalidParameterError
 from reticent.home.api_keys import Keyring, KeyStore
 from reticent.home.key_tables import SQLKeys
-from reticent.home.model_settings import BudgetSettings, ModelSettings, made, put
+from reticent.home.model_settings import (
+    BudgetSettings,
+    DatasetSettings,
+    ModelSettings,
+    made,
+    put,
+)
 from reticent.home.oidc_settings import OidcSettings
 from reticent.home.on_disk.identity import adopt, check_not_copied, check_not_retired
 from reticent.home.on_disk.second_place import second_place_risk
@@ -63,7 +69,7 @@ class Settings:
     ----------
     models : mapping of str to ModelSettings
         The models by name; a bare path takes the defaults.
-    datasets : mapping of str to BudgetSettings
+    datasets : mapping of str to DatasetSettings
         What all clients together may learn about each dataset. Every dataset that a
         model names must be here.
     client_budget : BudgetSettings or None
@@ -124,7 +130,7 @@ class Settings:
     """
 
     models: Mapping[str, ModelSettings]
-    datasets: Mapping[str, BudgetSettings]
+    datasets: Mapping[str, DatasetSettings]
     client_budget: BudgetSettings | None = None
     ledger: str
     checkpoints: Path
@@ -166,7 +172,7 @@ class Settings:
         }
         budgets = {
             checked_name("a name", name): made(
-                BudgetSettings, f"datasets.{name}", given
+                DatasetSettings, f"datasets.{name}", given
             )
             for name, given in self.datasets.items()
         }

@@ -34,6 +34,7 @@ from reticent.home.model_choice import (
 )
 from reticent.home.on_disk.members import write_members
 from reticent.home.rehearsal import rehearse
+from reticent.home.served_models import paying_accounts
 from reticent.ledger import Cap, Charge
 from reticent.schemas import (
     Encoder,
@@ -278,7 +279,8 @@ def store_model(
         try:
             with account.ledger() as ledger:
                 stored = load_model(path, signing_key=home.signing_key())
-                charge_release(ledger, stored)
+                also = paying_accounts(home.settings(), stored.dataset.name)[1:]
+                charge_release(ledger, stored, also=also)
         except ReticentError:
             shutil.rmtree(path)
             raise

@@ -23,7 +23,7 @@ from reticent.home.dataset_budgets import DatasetBudget
 from reticent.home.fit_options import FitOptions
 from reticent.home.home import Home
 from reticent.home.model_choice import asked_predictor, linear_release
-from reticent.home.served_models import dataset_account
+from reticent.home.served_models import paying_accounts
 from reticent.home.train_and_store import (
     check_label,
     check_name_is_free,
@@ -139,7 +139,7 @@ def tune_and_store(
             ledger.charge(
                 Request(
                     key=f"/tuning/{secrets.token_hex(16)}",
-                    accounts=(dataset_account(options.dataset),),
+                    accounts=paying_accounts(home.settings(), options.dataset),
                     charge=charge,
                     queries=(b"the choice",),
                 )

@@ -28,6 +28,7 @@ from reticent.storage.manifests import (
     Manifest,
     check_signature,
 )
+from reticent.storage.mlflow_flavor import write_mlflow
 from reticent.storage.models import StoredModel
 from reticent.storage.onnx_export import to_onnx, write_onnx
 from reticent.storage.saving import save_model
@@ -53,5 +54,6 @@ __all__ = [
     "unit_rows",
     "with_shard",
     "without_rows",
+    "write_mlflow",
     "write_onnx",
 ]

@@ -16,7 +16,13 @@ from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output, aligned, confirmed
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import Budget, guess_in_words, in_plain_words, stated
-from reticent.home import COMMAND_LINE, Home, back_up_ledger, restore_ledger
+from reticent.home import (
+    COMMAND_LINE,
+    Home,
+    back_up_ledger,
+    reset_period,
+    restore_ledger,
+)
 from reticent.ledger import (
     DELTA_UNITS,
     EPSILON_UNITS,
@@ -251,6 +257,8 @@ def cap(
         changed = ledger.set_cap(wanted, Cap.within(budget, relation=known.relation))
     if wanted.scope.value == "dataset":
         place.set_budget(wanted.name, budget)
+        with place.settings().open_ledger() as ledger:
+            reset_period(place, ledger, wanted.name)
     Output(as_json).result(
         changed.as_dict(),
         [f"{account} may spend {changed.cap.budget}.", guess_in_words(budget)],
