@@ -19,11 +19,11 @@ from reticent.cli.evaluate import evaluate
 from reticent.cli.explain import explain
 from reticent.cli.fit import fit
 from reticent.cli.init.command import init
+from reticent.cli.installation import periods as _periods  # noqa: F401 (adds commands)
 from reticent.cli.installation.homes import home_app
 from reticent.cli.installation.keys import keys_app
-from reticent.cli.installation.ledger import ledger_app
+from reticent.cli.installation.ledger import accounts_app, ledger_app
 from reticent.cli.installation.models import models_app
-from reticent.cli.installation.periods import accounts_app
 from reticent.cli.output import FAILED, MISUSED, Output
 from reticent.cli.plan import plan
 from reticent.cli.predict import predict

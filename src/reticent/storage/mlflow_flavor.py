@@ -108,7 +108,8 @@ class MlflowModel:
 
         table = pd.DataFrame(data)
         known = table.astype(object).where(table.notna(), None)
-        rows = self.stored.schema.rows(known.to_dict("records"))
+        records: list[dict[str, Any]] = known.to_dict("records")  # type: ignore[assignment]
+        rows = self.stored.schema.rows(records)
         return pd.Series(self.stored.answer(rows), index=table.index)
 
 
