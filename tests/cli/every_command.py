@@ -47,7 +47,13 @@ COMMANDS = [
     "dossier asked --audit audit-asked/audit.json --public",
     "keys create ward-7",
     "keys list",
+    "keys rotate KEY --days 9",
     "keys revoke KEY",
+    "schema draft people.csv --public --label sick --unit who -o people.json",
+    "fit people.csv --schema people.json --learner linear --shards 3 --name people "
+    "--dataset people --accept-noise",
+    "accounts split people --periods 2",
+    "accounts renew people newcomers.csv",
     "fit rows.csv --schema schema.json --release --name apart --dataset apart",
     "erase rows.csv --unit 7 --dataset apart",
     "ledger show",
@@ -92,6 +98,11 @@ def write_rows():
         "rows.csv": ["age,sick", *rows],
         "public.csv": ["age,sick", "0,no", "100,yes", "50,no"],
         "queries.csv": ["age", "10", "90"],
+        "people.csv": ["who,age,sick", *(f"a{n},{row}" for n, row in enumerate(rows))],
+        "newcomers.csv": [
+            "who,age,sick",
+            *(f"b{n},{row}" for n, row in enumerate(rows)),
+        ],
     }.items():
         with open(name, "w") as file:
             file.write("\n".join(lines) + "\n")

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from reticent.errors import InvalidParameterError, ModelFileError
-from reticent.home import BudgetSettings, ConsensusSettings, ModelSettings, Settings
+from reticent.home import (
+    BudgetSettings,
+    ConsensusSettings,
+    DatasetSettings,
+    ModelSettings,
+    Settings,
+)
 from reticent.signing import new_key, write_key_file
 from tests.service.clinic import MODEL_KEY, SECRET
 
@@ -55,7 +61,7 @@ def test_files_are_read_and_the_environment_goes_before_them(
     settings = Settings.load(path)
     assert settings.dashboard is False
     assert (settings.port, settings.max_rows) == (2222, 7)
-    assert settings.datasets["clinic"] == BudgetSettings(epsilon=4.0, delta=1e-6)
+    assert settings.datasets["clinic"] == DatasetSettings(epsilon=4.0, delta=1e-6)
     monkeypatch.setenv("RETICENT_CONFIG", str(path))
     assert Settings.load().max_rows == 7
     assert Settings.load(max_rows=8).max_rows == 8
@@ -87,7 +93,7 @@ def test_the_environment_is_laid_over_the_file_part_by_part(
         monkeypatch.setenv(name, text)
     monkeypatch.setenv("RETICENT_MODELS", '{"m": {"path": "elsewhere"}}')
     settings = Settings.load(path)
-    assert settings.datasets["clinic"] == BudgetSettings(**{**budget, "epsilon": 2})
+    assert settings.datasets["clinic"] == DatasetSettings(**{**budget, "epsilon": 2})
     assert str(settings.models["m"].path) == "elsewhere"
     assert settings.models["m"].budget == BudgetSettings(epsilon=1.0)
     assert not settings.models["m"].remember

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -16,7 +18,8 @@ from reticent.service.identity.attempts import Attempt
 from reticent.service.identity.people import Person
 from reticent.service.requests.problems import ProblemError, problem_of
 
-log = logging.getLogger("reticent.service")
+# Threads of their own: strangers who wait for a provider must not hold up others.
+_THREADS = 4
 
 
 def sign_in_routes(board: Dashboard) -> list[BaseRoute]:
@@ -32,11 +35,16 @@ def sign_in_routes(board: Dashboard) -> list[BaseRoute]:
             "'reticent[oidc]'."
         ) from None
     provider = OpenIdProvider(settings.oidc)
+    threads = ThreadPoolExecutor(_THREADS, "sign-in")
+
+    async def apart(work: Any, *about: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(threads, partial(work, *about))
 
     async def begin(request: Request) -> Response:
         attempt = Attempt.fresh()
         try:
-            address = await asyncio.to_thread(provider.begin, attempt)
+            address = await apart(provider.begin, attempt)
         except ProblemError as problem:
             return _refused(board, request, problem)
         response = RedirectResponse(address, 303)
@@ -47,9 +55,8 @@ def sign_in_routes(board: Dashboard) -> list[BaseRoute]:
         attempt = board.sessions.attempt(request)
         answer = dict(request.query_params)
         try:
-            person = await asyncio.to_thread(provider.finish, attempt, answer)
-            subject = settings.oidc.issuer if settings.oidc else ""
-            await asyncio.to_thread(_let_in, board, person, subject)
+            person = await apart(provider.finish, attempt, answer)
+            await apart(_let_in, board, person, provider.settings.issuer)
         except ProblemError as problem:
             return board.sessions.ended(_refused(board, request, problem))
         except ReticentError as error:
