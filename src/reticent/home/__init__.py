@@ -22,12 +22,13 @@ from reticent.home.home import COMMAND_LINE, DEFAULT_HOME, Home
 from reticent.home.key_tables import SQLKeys
 from reticent.home.lasting_sessions import LastingSession
 from reticent.home.model_settings import (
+    CALLBACK,
     BudgetSettings,
     ConsensusSettings,
     DatasetSettings,
     ModelSettings,
+    OidcSettings,
 )
-from reticent.home.oidc_settings import CALLBACK, OidcSettings
 from reticent.home.on_disk.ledger_copies import back_up_ledger, restore_ledger
 from reticent.home.on_disk.versions import (
     ModelVersion,

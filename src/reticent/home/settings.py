@@ -20,10 +20,10 @@ from reticent.home.model_settings import (
     BudgetSettings,
     DatasetSettings,
     ModelSettings,
+    OidcSettings,
     made,
     put,
 )
-from reticent.home.oidc_settings import OidcSettings
 from reticent.home.on_disk.identity import adopt, check_not_copied, check_not_retired
 from reticent.home.on_disk.second_place import second_place_risk
 from reticent.home.settings_files import (
