@@ -58,15 +58,15 @@ def dataset(unit):
     return X, y
 
 
-def moves(program):
+def moves(program, units=UNITS):
     """Return how far sums are apart over the whole transcript, in Gaussian DP."""
 
     def verify():
         mu = RoundBudget.of("a test", EPSILON, DELTA, "replace-one").mu
         worst, pairs = Fraction(0), 0
-        for one in UNITS:
+        for one in units:
             released, heard = recorded(lambda one=one: program(*dataset(one)))
-            for other in UNITS:
+            for other in units:
                 again, compared = recorded(
                     lambda other=other: program(*dataset(other)), heard
                 )
@@ -79,7 +79,7 @@ def moves(program):
             worst=math.sqrt(worst),
             allowed=mu,
             rigorous=True,
-            datasets=len(UNITS),
+            datasets=len(units),
             pairs=pairs,
             example=(None, None, None, None),
         )

@@ -15,6 +15,8 @@ from reticent.estimators.partitions.trees import Partitions
 # Values are multiples of a power of two and bounded, so that their sums are exact: they
 # are the same in any order, and on any machine.
 _VALUE_BITS, _LARGEST_VALUE = 30, 2.0**10
+# Rows whose scores are computed at a time.
+_BLOCK = 1 << 15
 #: The bound on slopes of the logistic loss while a model is learned.
 CLIP = 0.5
 
@@ -62,8 +64,13 @@ class PartitionModel:
 
     def scores(self, codes: Codes) -> Floats:
         """Return the scores of rows, of shape (n_scores, n_rows)."""
-        parts = self.partitions.parts(codes)
-        return part_scores(parts, self.partitions.n_parts, self.values)
+        found = np.empty((len(self.values), len(codes)))
+        # Some rows at a time: the parts of all rows at once would take much memory.
+        for start in range(0, len(codes), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            parts = self.partitions.parts(codes[block])
+            found[:, block] = part_scores(parts, self.partitions.n_parts, self.values)
+        return found
 
     def mean(self, codes: Codes) -> Floats:
         """Return predicted probabilities or numbers, of shape (n_scores, n_rows)."""
