@@ -18,7 +18,6 @@ from reticent.learners import (
     FourierFeatures,
     NoisyGradientClassifier,
     NoisyGradientRegressor,
-    ObjectivePerturbationClassifier,
     ObjectivePerturbationRegressor,
     PrivateTabularClassifier,
     PrivateTabularRegressor,
@@ -166,7 +165,7 @@ class Splines:
 
 @dataclass(frozen=True)
 class Pure:
-    """Objective perturbation on splines: the default for tables needs a delta."""
+    """Our default with delta 0; for numbers, objective perturbation on splines."""
 
     seeds: int = 5
 
@@ -174,17 +173,16 @@ class Pure:
         return epsilon == 1.0 and name != "covtype 7"
 
     def scores(self, rows: Rows, epsilon: float, seed: int) -> Scores:
+        if not rows.bounds:
+            return Tabular(delta=0.0).scores(rows, epsilon, seed)
         X, norm = rows.splines
         # Splines of a column add up to one, and so do the levels of a category.
-        known = {"norm_bound": norm, "l1_bound": float(len(rows.columns))}
-        model: Any = (
-            ObjectivePerturbationRegressor(
-                epsilon, bounds=rows.bounds, random_state=seed, **known
-            )
-            if rows.bounds
-            else ObjectivePerturbationClassifier(
-                epsilon, classes=rows.labels, random_state=seed, **known
-            )
+        model = ObjectivePerturbationRegressor(
+            epsilon,
+            bounds=rows.bounds,
+            norm_bound=norm,
+            l1_bound=float(len(rows.columns)),
+            random_state=seed,
         )
         model.fit(X[rows.train], rows.y[rows.train])
         return {"default": rows.score(model.predict(X[rows.test]))}

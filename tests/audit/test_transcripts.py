@@ -24,7 +24,7 @@ def test_only_the_account_of_each_unit_keeps_little_noise_within_the_promise(
 ):
     monkeypatch.setattr(descent, "_STEPS", 24)
     # Noise for sixteen times the budget: units run out of theirs before the end.
-    monkeypatch.setattr(private_tabular, "_STEP_SHARE", 16.0)
+    monkeypatch.setattr(private_tabular, "REST_SHARE", 16.0)
     check = moves(RELEASE, UNITS)
     honest = check()
     assert honest.holds

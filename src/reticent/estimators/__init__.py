@@ -63,6 +63,7 @@ from reticent.estimators.partitions.codes import (
     ColumnFacts,
 )
 from reticent.estimators.partitions.descent import PartitionPlan, fit_prior
+from reticent.estimators.partitions.features import additive_maps
 from reticent.estimators.partitions.model import PartitionModel
 from reticent.estimators.partitions.release import (
     REST_SHARE,
@@ -74,7 +75,12 @@ from reticent.estimators.partitions.rounds import RELATIONS, RoundBudget, Rounds
 from reticent.estimators.partitions.rows import UnitRows
 from reticent.estimators.partitions.shares import noisy_label_shares, noisy_shares
 from reticent.estimators.partitions.sums import part_scores
-from reticent.estimators.partitions.trees import Partitions, Shares, random_trees
+from reticent.estimators.partitions.trees import (
+    Partitions,
+    Shares,
+    random_trees,
+    single_columns,
+)
 from reticent.estimators.progress import with_progress
 from reticent.estimators.tables import (
     as_table,
@@ -133,6 +139,7 @@ __all__ = [
     "UnitCounter",
     "UnitIds",
     "UnitRows",
+    "additive_maps",
     "as_table",
     "automatic_regularization",
     "bounded_rows",
@@ -163,6 +170,7 @@ __all__ = [
     "require_one_row_per_unit",
     "row_bound",
     "rows_in_ball",
+    "single_columns",
     "two_labels",
     "unit_key",
     "unit_positions",

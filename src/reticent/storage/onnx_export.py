@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from reticent import __version__
 from reticent.errors import InvalidParameterError
 from reticent.estimators import ReleasedLinearClassifier, ReleasedLinearRegressor
-from reticent.guarantees import Scope
+from reticent.guarantees import PureDP, Scope
 from reticent.learners import PrivateTabularClassifier, PrivateTabularRegressor
 from reticent.storage.onnx_graphs import Graph, partition_scores
 
@@ -145,7 +145,7 @@ def _probabilities(graph: Graph, model: Any, scores: str, two: bool) -> str:
     size = graph("Neg", graph("Abs", scores))
     power = graph("Exp", size)
     low = graph("Div", power, graph("Add", power, one))
-    if tabular:
+    if tabular and not isinstance(model.certificate_.guarantee, PureDP):
         low = graph("Div", low, graph("Add", low, graph.constant([0.5])))
     likely = graph("Greater", scores, graph.constant([0.0]))
     chance = graph("Where", likely, graph("Sub", one, low), low)

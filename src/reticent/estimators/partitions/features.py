@@ -22,7 +22,7 @@ from reticent.estimators.partitions.trees import (
 _TREE = 64
 # A feature of norm one becomes this number where there are no trees.
 _ALONE = 4096
-_KNOTS = 16
+_KNOTS, _FEW_KNOTS = 16, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,18 +158,32 @@ def _features(
     return np.concatenate(found, axis=1) / math.sqrt(linear + bins)
 
 
+def additive_maps(columns: CodedColumns) -> tuple[Floats, ...]:
+    """Return features of the parts of each column, by public facts alone.
+
+    Overlapping bins of a number by its place in the range, a feature per level, and one
+    for missing values. Those of a part are not negative and add up to one.
+    """
+    hats = np.zeros((VALUES + 1, _FEW_KNOTS + 1))
+    hats[:-1, :-1] = _hats((np.arange(VALUES) + 0.5) / VALUES, _FEW_KNOTS)
+    hats[-1, -1] = 1.0
+    return tuple(
+        hats if column.numeric else np.eye(column.n_codes) for column in columns.columns
+    )
+
+
 def _per_value(numbers: Floats) -> Floats:
     """Return the sum of numbers, one per code, over the codes of each part."""
     sums = np.bincount(VALUE_OF_CODE, weights=numbers, minlength=VALUES)
     return np.asarray(sums, dtype=np.float64)
 
 
-def _hats(place: Floats) -> Floats:
+def _hats(place: Floats, knots: int = _KNOTS) -> Floats:
     """Return how near places in [0, 1] are to the two knots beside them."""
-    scaled = np.clip(place, 0.0, 1.0) * (_KNOTS - 1)
-    left = np.minimum(scaled.astype(np.int64), _KNOTS - 2)
+    scaled = np.clip(place, 0.0, 1.0) * (knots - 1)
+    left = np.minimum(scaled.astype(np.int64), knots - 2)
     right = scaled - left
-    found = np.zeros((len(place), _KNOTS))
+    found = np.zeros((len(place), knots))
     found[np.arange(len(place)), left] = 1 - right
     found[np.arange(len(place)), left + 1] = right
     return found

@@ -43,10 +43,13 @@ def fit_release(
     share : float
         What each unit pays at most, as a share of its budget; above 0.04.
     """
-    relevance = noisy_relevance(
-        rows, columns, shares, rounds, share=_RELEVANCE_SHARE, logistic=logistic
-    )
-    steps = share - _RELEVANCE_SHARE
+    # Numbers to predict gained nothing from weights of columns.
+    relevance, steps = None, share
+    if logistic:
+        steps = share - _RELEVANCE_SHARE
+        relevance = noisy_relevance(
+            rows, columns, shares, rounds, share=_RELEVANCE_SHARE, logistic=logistic
+        )
     plan = PartitionPlan.of(
         columns,
         shares,

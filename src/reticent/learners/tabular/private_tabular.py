@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -22,6 +23,7 @@ from reticent._sklearn import (
     UnweightedEstimator,
     fit_context,
 )
+from reticent.errors import InvalidParameterError
 from reticent.estimators import (
     RELATIONS,
     REST_SHARE,
@@ -40,9 +42,10 @@ from reticent.estimators import (
     noisy_shares,
     unit_positions,
 )
-from reticent.guarantees import Certificate, gaussian_to_zcdp
+from reticent.guarantees import Certificate, PureDP, gaussian_to_zcdp
 from reticent.learners.tabular.label_weights import label_weights, weighted
-from reticent.mechanisms import UnitFilter, noise_source
+from reticent.learners.tabular.pure import fit_pure
+from reticent.mechanisms import RandomSource, UnitFilter, noise_source
 
 
 @dataclass(eq=False, repr=False)
@@ -58,7 +61,7 @@ class PrivateTabular(UnweightedEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "epsilon": [Interval(Real, 0, None, closed="neither")],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "delta": [Interval(Real, 0, 1, closed="left")],
         "columns": ["array-like", list, tuple, None],
         "relation": [StrOptions(set(RELATIONS))],
     }
@@ -76,32 +79,76 @@ class PrivateTabular(UnweightedEstimator):
         """Learn a model, all of which may be shared."""
         owner = type(self).__name__
         epsilon, delta = positive(owner, "epsilon", self.epsilon), float(self.delta)
-        budget = RoundBudget.of(owner, epsilon, delta, str(self.relation))
+        pure = delta == 0
+        if pure:
+            self._check_pure(len(targets), label_weights)
+        else:
+            budget = RoundBudget.of(owner, epsilon, delta, str(self.relation))
         columns = CodedColumns.of(self.columns, X.shape[1])
         source = noise_source(self.random_state)
         rows = UnitRows.of(
             columns.encode(X), targets, *unit_positions(units, len(X)), source
         )
-        n_units = rows.n_units
-        rounds = Rounds(budget, UnitFilter(n_units, budget.cap), source)
+        if pure:
+            model, certificate = fit_pure(
+                rows,
+                columns,
+                epsilon=epsilon,
+                source=source,
+                labels_from_data=labels_from_data,
+            )
+        else:
+            model = self._descend(rows, columns, budget, source, label_weights)
+            certificate = budget.certificate(
+                n=rows.n_units,
+                delta=delta,
+                scope="model",
+                labels_from_data=labels_from_data,
+                seeded=source.seeded,
+            )
+        self.columns_: CodedColumns = columns
+        self.model_: PartitionModel = model
+        self.certificate_: Certificate[Any] = certificate
+        self.n_units_ = rows.n_units
+        self._add_up_better(pure)
+
+    def _add_up_better(self, pure: bool) -> None:
+        """Keep the certificates that add up better; a pure release has none."""
+        for stale in ("gdp_certificate_", "zcdp_certificate_"):
+            self.__dict__.pop(stale, None)
+        if not pure:
+            self.gdp_certificate_ = self.certificate_.premises[0]
+            self.zcdp_certificate_ = gaussian_to_zcdp(self.gdp_certificate_)
+
+    def _descend(
+        self,
+        rows: UnitRows,
+        columns: CodedColumns,
+        budget: RoundBudget,
+        source: RandomSource,
+        label_weights: Floats | str | None,
+    ) -> PartitionModel:
+        """Spend a budget of rounds on the model."""
+        rounds = Rounds(budget, UnitFilter(rows.n_units, budget.cap), source)
         rows = weighted(rows, rounds, label_weights)
         shares = noisy_shares(rows, columns, rounds, share=SPREAD_SHARE)
-        self.columns_: CodedColumns = columns
-        self.model_: PartitionModel = fit_release(
+        return fit_release(
             rows, columns, shares, rounds, logistic=self._logistic, share=REST_SHARE
         )
-        self.certificate_: Certificate[Any] = budget.certificate(
-            n=n_units,
-            delta=delta,
-            scope="model",
-            labels_from_data=labels_from_data,
-            seeded=source.seeded,
-        )
-        self.gdp_certificate_ = self.certificate_.premises[0]
-        self.zcdp_certificate_: Certificate[Any] = gaussian_to_zcdp(
-            self.gdp_certificate_
-        )
-        self.n_units_ = n_units
+
+    def _check_pure(self, n_scores: int, weights: Any) -> None:
+        """Refuse what a pure release does not offer."""
+        if not self._logistic or n_scores > 1 or weights is not None:
+            raise InvalidParameterError(
+                f"{type(self).__name__} with delta=0 is for two labels without "
+                "class_weight. Give a delta above 0, or use ObjectivePerturbation* "
+                "on an encoded table."
+            )
+        if self.relation != "replace-one":
+            raise InvalidParameterError(
+                f"{type(self).__name__} with delta=0 certifies replacing one unit; got "
+                f"relation={self.relation!r}. Give a delta above 0."
+            )
 
     def _checked(self, X: MatrixLike, *, reset: bool) -> Floats:
         if not reset:
@@ -140,7 +187,9 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
     Parameters
     ----------
     epsilon, delta : float, default=1.0 and 1e-6
-        What releasing the model costs.
+        What releasing the model costs. A delta of 0 makes a pure release, for two
+        labels: an additive model, and what 50 random trees add to it if there is
+        signal for them.
     columns : sequence, default=None
         Public facts, one entry per column: a range ``(low, high)``, a number of levels
         (cells are then 0, 1, 2, ...), or a column of `reticent.schemas`. Numbers
@@ -163,7 +212,8 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
     certificate_ : Certificate
         (epsilon, delta)-DP of the model.
     gdp_certificate_, zcdp_certificate_ : Certificate
-        The same as Gaussian and as concentrated DP: the better ones to add up.
+        The same as Gaussian and as concentrated DP: the better ones to add up. A pure
+        release has neither.
     classes_, n_units_
         The labels, and the number of units.
 
@@ -172,7 +222,8 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
     The model, and all noisy sums that led to it, are (`epsilon`, `delta`)-DP. *Proof.*
     Each sum is a round of individual accounting (G24): a unit adds whole numbers that
     depend on its own rows and on released numbers, and takes part only while its own
-    sum of squared norms over squared scales stays within its budget.
+    sum of squared norms over squared scales stays within its budget. With delta 0, see
+    `reticent.learners.tabular.pure.fit_pure`.
 
     Examples
     --------
@@ -223,7 +274,11 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
 
     def predict_proba(self, X: MatrixLike) -> Floats:
         """Return probabilities of the labels, of shape (n_rows, n_labels)."""
-        mean = self.model_.from_scores(self._scores(X))
+        scores = self._scores(X)
+        if isinstance(self.certificate_.guarantee, PureDP):
+            mean = np.asarray(expit(scores))
+        else:
+            mean = self.model_.from_scores(scores)
         if len(mean) == 1:
             return np.stack([1 - mean[0], mean[0]], axis=1)
         return np.asarray((mean / mean.sum(axis=0)).T)
