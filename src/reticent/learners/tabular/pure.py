@@ -196,7 +196,7 @@ def _boost(
     noise: GridNoise,
     source: RandomSource,
 ) -> list[Floats]:
-    """Return what the leaves of each tree add, one tree after the other."""
+    """Return what the leaves of each tree add, tree by tree."""
     scores, target = start.scores(rows.codes)[0], rows.targets[0]
     size = (2.0**_BITS / rows.sizes)[rows.unit]
     by_column = np.ascontiguousarray(rows.codes.T)
