@@ -23,6 +23,7 @@ from reticent.guarantees import (
     Certificate,
     ReplaceOne,
     Scope,
+    ZeroOut,
     recheck,
 )
 from reticent.learners import NoisyGradientClassifier, NoisyGradientRegressor
@@ -200,6 +201,41 @@ def test_each_step_adds_gaussian_noise_of_the_certified_scale():
 
     assert_follows(counts(found), law)
     assert law_p_value(counts(found / 1.5), law) < ALPHA
+
+
+def test_leaving_a_unit_out_moves_a_sum_by_half_and_needs_half_the_noise():
+    rng = np.random.default_rng(5)
+    rows = descent_rows(raw_rows(rng, 30, 4), 1.0, True)
+    y = rng.integers(0, 2, 30)
+    grid = sum_grid(30, CLIP, 1.0)
+    weights = rng.normal(0, 3, (5, 1))
+    whole = ClippedSums(rows, CLIP, grid)(weights, logistic(y))
+    moves = []
+    for left_out in range(30):
+        kept = np.arange(30) != left_out
+        rest = ClippedSums(rows[kept], CLIP, grid)(weights, logistic(y[kept]))
+        moves.append(squared_norm(whole - rest, grid))
+    one = clipped_sum(n=30, clip=CLIP, dimension=5, relation="zero-out")
+    assert one.relation == ZeroOut(30)
+    assert max(moves) <= Fraction(one.guarantee.l2) ** 2
+    # The bound is nearly reached, so that less would not do.
+    assert max(moves) > Fraction(9, 10) * Fraction(one.guarantee.l2) ** 2
+    X, labels = make_classification(300, random_state=0)
+    known = {"delta": 1e-6, "norm_bound": 5.0, "classes": [0, 1]}
+    fitted = {
+        relation: NoisyGradientClassifier(1.0, relation=relation, **known).fit(
+            X, labels
+        )
+        for relation in ("replace-one", "zero-out")
+    }
+    certificate = fitted["zero-out"].certificate_
+    recheck(certificate)
+    assert certificate.relation == ZeroOut(300)
+    assert certificate.guarantee == ApproxDP(1.0, 1e-6)
+    scales = {relation: model.noise_scale_ for relation, model in fitted.items()}
+    assert scales["zero-out"] == pytest.approx(scales["replace-one"] / 2, rel=1e-6)
+    with pytest.raises(ValueError, match="relation"):
+        NoisyGradientClassifier(1.0, relation="add-remove", **known).fit(X, labels)
 
 
 def test_settings_are_functions_of_public_quantities():

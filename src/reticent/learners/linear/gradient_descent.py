@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from reticent._arrays import Floats, Ints
 from reticent._numbers import below_one, positive, whole
 from reticent._search import slightly_larger
+from reticent._text import one_of
 from reticent.errors import InternalError, InvalidParameterError, RuleError
 from reticent.estimators import (
     CONSTANT,
+    RELATIONS,
     UnitIds,
     is_auto,
     rows_in_ball,
@@ -124,8 +126,11 @@ class DescentPlan:
         momentum = below_one(owner, "momentum", model.momentum)
         ratio = gaussian_ratio(epsilon, delta)
         # Coefficients need this much time to be reached, and more time brings only
-        # more noise: in time t noise moves a coefficient by 2 clip t / (ratio n).
-        time = shape.coefficient * ratio * n_units / (2 * clip)
+        # more noise: in time t noise moves a coefficient by moved t / (ratio n), where
+        # one unit moves a sum by `moved`.
+        relation = one_of("relation", model.relation, *RELATIONS)
+        moved = 2 * clip if relation == "replace-one" else clip
+        time = shape.coefficient * ratio * n_units / moved
         share = (time / shape.longest_step / _STEPS_FOR_ALL) ** 0.25
         time *= min(max(share, _LEAST_SHARE), 1.0) * (1 - momentum)
         steps, rate = _pace(model, time, shape.longest_step)
@@ -134,10 +139,11 @@ class DescentPlan:
             n=n_units,
             clip=clip,
             dimension=n_features * n_scores,
+            relation=relation,
             labels_from_data=labels_from_data,
             seeded=source.seeded,
         )
-        scale = 2 * clip * math.sqrt(steps) / ratio
+        scale = moved * math.sqrt(steps) / ratio
         grid = sum_grid(n_units, clip, scale)
         scale, certificate = _certified(one, steps, scale, grid, epsilon, delta)
         return cls(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from reticent._numbers import positive, probability, up, whole
+from reticent._text import one_of
 from reticent.errors import RuleError
+from reticent.estimators import RELATIONS
 from reticent.guarantees import (
     ZCDP,
     ApproxDP,
@@ -15,6 +17,7 @@ from reticent.guarantees import (
     ReplaceOne,
     Scope,
     Sensitivity,
+    ZeroOut,
     gaussian_delta,
     noise_assumptions,
     rule,
@@ -28,7 +31,7 @@ _MODEL = (Scope.MODEL,)
     "L-clipped-sum",
     name="sum of clipped gradients",
     statement="each of n units adds a vector of norm at most C, so replacing one moves "
-    "the sum by at most 2 C",
+    "the sum by at most 2 C, and leaving one out by at most C",
     source="triangle inequality; sums in whole numbers",
     gives=Sensitivity,
 )
@@ -37,16 +40,21 @@ def clipped_sum(
     n: int,
     clip: float,
     dimension: int,
+    relation: str = "replace-one",
     labels_from_data: bool = False,
     seeded: bool = False,
 ) -> Conclusion[Sensitivity]:
-    """Certify the move of one sum, at coefficients that are the same for neighbours."""
+    """Certify the move of one sum, at coefficients that are the same for neighbours.
+
+    With the relation "zero-out" a unit contributes nothing to any sum.
+    """
+    replaced = one_of("relation", relation, *RELATIONS) == "replace-one"
     clip = positive("rule L-clipped-sum", "clip", clip)
     dimension = whole("rule L-clipped-sum", "dimension", dimension)
-    moved = 2 * clip  # a doubling is exact
+    moved = 2 * clip if replaced else clip  # a doubling is exact
     return Conclusion(
         Sensitivity(up(moved * math.sqrt(dimension)), moved),
-        ReplaceOne(n),
+        ReplaceOne(n) if replaced else ZeroOut(n),
         Scope.MODEL,
         noise_assumptions(seeded, labels_from_data=labels_from_data),
     )
@@ -60,7 +68,7 @@ def clipped_sum(
     source="DongRothSu2022, Thm. 4 and Cor. 2; BalleWang2018, Thm. 8",
     takes=Sensitivity,
     gives=ApproxDP,
-    relations=(ReplaceOne,),
+    relations=(ReplaceOne, ZeroOut),
     scopes=_MODEL,
     adaptivity="adaptive",
 )
@@ -113,7 +121,7 @@ def _ratio(
     source="DongRothSu2022, Thm. 4 and Cor. 2; proof in noisy_steps",
     takes=Sensitivity,
     gives=GaussianDP,
-    relations=(ReplaceOne,),
+    relations=(ReplaceOne, ZeroOut),
     scopes=_MODEL,
     adaptivity="adaptive",
 )
@@ -140,7 +148,7 @@ def noisy_steps_gdp(
     source="BunSteinke2016, Lemma 2.3; CanonneKamathSteinke2020, Thm 4",
     takes=Sensitivity,
     gives=ZCDP,
-    relations=(ReplaceOne,),
+    relations=(ReplaceOne, ZeroOut),
     scopes=_MODEL,
     adaptivity="adaptive",
 )

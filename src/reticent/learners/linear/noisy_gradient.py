@@ -17,6 +17,7 @@ from reticent._sklearn import Interval, StrOptions
 from reticent._text import one_of
 from reticent.estimators import (
     POSITIVE_OR_AUTO,
+    RELATIONS,
     CertifiedCoefficients,
     LinearExamples,
     ReleasedLinear,
@@ -54,10 +55,12 @@ class _NoisyGradient(ReleasedLinear):
     learning_rate: float | str = "auto"
     momentum: float = 0.9
     fit_intercept: bool = True
+    relation: str = "replace-one"
     random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ReleasedLinear._parameter_constraints,
+        "relation": [StrOptions(set(RELATIONS))],
         "clip": POSITIVE_OR_AUTO,
         "steps": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "learning_rate": POSITIVE_OR_AUTO,
@@ -124,6 +127,9 @@ class NoisyGradientClassifier(_NoisyGradient, ReleasedLinearClassifier):
         Share of a step that the next one repeats.
     fit_intercept : bool, default=True
         Whether a constant feature of half of `norm_bound` is added.
+    relation : {"replace-one", "zero-out"}, default="replace-one"
+        Which neighbours the certificate is about: another unit in one's place, or one
+        that contributes nothing, which needs half the noise.
     classes : array-like, default=None
         The public labels. None reads them from `y` and assumes them public.
     random_state : int, RandomState instance or None, default=None
@@ -147,10 +153,11 @@ class NoisyGradientClassifier(_NoisyGradient, ReleasedLinearClassifier):
     Guarantee
     ---------
     The model, and all noisy sums that led to it, are (`epsilon`, `delta`)-DP under
-    replacement of one unit. *Proof.* A unit's contribution to a sum has norm at most
-    `clip`, by exact arithmetic on a public grid; L-clipped-sum bounds the sum's move;
-    L-noisy-gradient composes the steps exactly. "auto" settings depend on the number
-    of units, epsilon, delta and norms alone. A unit's rows count as their average.
+    replacement of one unit, or with "zero-out" if one contributes nothing. *Proof.* A
+    unit's contribution to a sum has norm at most `clip`, by exact arithmetic on a
+    public grid; L-clipped-sum bounds the sum's move; L-noisy-gradient composes the
+    steps exactly. "auto" settings depend on the number of units, epsilon, delta and
+    norms alone. A unit's rows count as their average.
 
     References
     ----------
@@ -204,7 +211,9 @@ class NoisyGradientRegressor(_NoisyGradient, ReleasedLinearRegressor):
         make outliers count less in either case.
     width : float, default=0.25
         Where Huber's loss turns from a square into a straight line.
-    norm_bound, clip, steps, learning_rate, momentum, fit_intercept, random_state
+    norm_bound, clip, steps, learning_rate, momentum, fit_intercept, relation
+        As for `NoisyGradientClassifier`.
+    random_state
         As for `NoisyGradientClassifier`.
 
     Attributes
