@@ -15,7 +15,9 @@ from reticent.errors import InvalidParameterError
 from reticent.home import OidcSettings
 from reticent.service.dashboard.sessions import ATTEMPT_COOKIE, COOKIE
 from reticent.service.identity.attempts import Attempt
+from reticent.service.identity.provider import OpenIdProvider
 from reticent.service.identity.tokens import key_named
+from reticent.service.requests.problems import ProblemError
 from tests.service.clinic import clinic, settings_for, store
 from tests.service.real_provider import log_in_at, real_provider, registered
 from tests.service.wayward_provider import (
@@ -268,6 +270,22 @@ def test_a_provider_that_is_another_or_away_is_said(tmp_path, path):
             page = Browser(running).get("/login/oidc")
             assert page.status_code == 502
             assert "log in with a key" in page.text
+
+
+def test_a_provider_that_failed_is_not_asked_again_for_every_stranger():
+    now = [0.0]
+    with wayward_provider() as provider:
+        settings = OidcSettings(**oidc(provider.address))
+        asked = OpenIdProvider(settings, clock=lambda: now[0])
+        provider.issuer = "https://elsewhere.example"
+        for _ in range(5):
+            with pytest.raises(ProblemError):
+                asked.begin(Attempt.fresh())
+        assert provider.described == 1
+        provider.issuer = None
+        now[0] = 11.0
+        assert asked.begin(Attempt.fresh()).startswith(provider.address)
+        assert provider.described == 2
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ class WaywardProvider:
         self.challenges: dict[str, dict[str, str]] = {}
         self.logins: list[str | None] = []
         self.reads = 0
+        self.described = 0
 
     def authorize(self, address: str) -> dict[str, str]:
         """Do what a person does there; return the answer for the browser."""
@@ -95,6 +96,7 @@ def wayward_provider() -> Iterator[WaywardProvider]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             provider.reads += self.path == "/keys"
+            provider.described += self.path == "/.well-known/openid-configuration"
             found = {
                 "/.well-known/openid-configuration": provider.configuration(),
                 "/keys": {"keys": provider.keys},

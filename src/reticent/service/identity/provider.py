@@ -49,6 +49,7 @@ class OpenIdProvider:
         self._clock = clock
         self._secret = _secret(settings)
         self._known: tuple[float, dict[str, Any]] | None = None
+        self._failed: float | None = None
         self._keys: tuple[float, list[dict[str, Any]]] | None = None
 
     def begin(self, attempt: Attempt) -> str:
@@ -113,16 +114,27 @@ class OpenIdProvider:
 
     def _configuration(self) -> dict[str, Any]:
         now = self._clock()
-        if self._known is None or now - self._known[0] > _FRESH:
-            place = self.settings.issuer.rstrip("/") + _WELL_KNOWN
-            found = _asked("GET", place)
-            needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-            if found.get("issuer") != self.settings.issuer or not all(
-                isinstance(found.get(name), str) for name in needed
-            ):
-                raise _away()
-            self._known = (now, found)
-        return self._known[1]
+        if self._known is not None and now - self._known[0] <= _FRESH:
+            return self._known[1]
+        if self._failed is not None and now - self._failed <= _BETWEEN:
+            raise _away()
+        try:
+            found = self._described()
+        except ProblemError:
+            self._failed = self._clock()
+            raise
+        self._known = (now, found)
+        return found
+
+    def _described(self) -> dict[str, Any]:
+        """Ask the provider for its addresses."""
+        found = _asked("GET", self.settings.issuer.rstrip("/") + _WELL_KNOWN)
+        needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+        if found.get("issuer") != self.settings.issuer or not all(
+            isinstance(found.get(name), str) for name in needed
+        ):
+            raise _away()
+        return found
 
     def _key(self, token: str) -> Mapping[str, Any]:
         try:
