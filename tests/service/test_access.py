@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -84,3 +85,63 @@ def test_one_who_goes_away_does_not_take_the_answer_along(access, keys):
 
     assert asyncio.run(two()) == record
     assert keys.asked == [record.id]
+
+
+def test_a_key_in_use_is_read_again_while_its_record_still_holds(keys):
+    now = [0.0]
+    keyring = Keyring(keys, b"p" * 32, clock=lambda: now[0])
+    access = Access(keyring, Registry({}, "replace-one"), RateLimit(0, 1))
+    key, record = keyring.create("a")
+    headers = [(b"x-api-key", key.encode())]
+
+    async def looked_up():
+        while access._looking:
+            await asyncio.sleep(0.001)
+
+    async def in_use():
+        keys.gate.set()
+        await access.recognised(key)
+        now[0] = 0.4
+        assert access.seen(headers) == record
+        assert len(keys.asked) == 1  # young enough
+        now[0] = 0.6
+        assert [access.seen(headers) for _ in range(20)] == [record] * 20
+        await looked_up()
+        assert len(keys.asked) == 2  # once for all of them, and nobody waited
+        now[0] = 1.4  # beyond the first reading, within the second
+        assert access.seen(headers) == record
+        await looked_up()
+        keyring.store.replace(keyring._sealed(replace(record, revoked=True)))
+        now[0] = 2.0
+        access.seen(headers)
+        await looked_up()
+        assert access.seen(headers) is None  # revoked: noticed before its time is over
+        now[0] = 9.0
+        assert access.seen(headers) is None
+
+    asyncio.run(in_use())
+
+
+def test_a_record_is_not_trusted_longer_if_it_cannot_be_read_again(keys, monkeypatch):
+    now = [0.0]
+    keyring = Keyring(keys, b"p" * 32, clock=lambda: now[0])
+    access = Access(keyring, Registry({}, "replace-one"), RateLimit(0, 1))
+    key, record = keyring.create("a")
+    headers = [(b"x-api-key", key.encode())]
+
+    def away(key_id):
+        raise OSError("the store is away")
+
+    async def in_use():
+        keys.gate.set()
+        await access.recognised(key)
+        monkeypatch.setattr(keys, "find", away)
+        now[0] = 0.9
+        assert access.seen(headers) == record
+        while access._looking:
+            await asyncio.sleep(0.001)
+        assert access.seen(headers) == record
+        now[0] = 1.1
+        assert access.seen(headers) is None
+
+    asyncio.run(in_use())

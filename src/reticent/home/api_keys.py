@@ -232,6 +232,11 @@ class Keyring:
             return None
         return known[1] if hmac.compare_digest(known[2], self._quick(key)) else None
 
+    def is_aging(self, record: KeyRecord) -> bool:
+        """Return whether a record in the cache should be read again soon."""
+        known = self._known.get(record.id)
+        return known is not None and known[0] < self._clock() + self._cache_seconds / 2
+
     def recognise(self, key: str) -> KeyRecord | None:
         """Return the record of a key that is right and valid. Reads the store."""
         form = _FORM.fullmatch(key)

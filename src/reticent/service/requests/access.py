@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import time
@@ -99,9 +100,19 @@ class Access:
     def seen(self, headers: Iterable[tuple[bytes, bytes]]) -> KeyRecord | None:
         """Return whose key a request carries, if it was recognised a moment ago.
 
-        Raises 401 if there is no key.
+        A record that is soon too old is read again meanwhile, so that a busy client
+        does not wait for that. Raises 401 if there is no key.
         """
-        return self.keyring.cached(_key_of(headers))
+        key = _key_of(headers)
+        record = self.keyring.cached(key)
+        if (
+            record is not None
+            and key not in self._looking
+            and self.keyring.is_aging(record)
+        ):
+            with contextlib.suppress(ProblemError, RuntimeError):  # or stopping
+                self._look_up(key)
+        return record
 
     def take_turn(self, record: KeyRecord) -> None:
         """Count a request, or refuse it with 429."""
