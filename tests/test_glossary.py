@@ -29,7 +29,7 @@ def test_spelling_does_not_matter(word):
 def test_an_unknown_word_names_those_close_to_it():
     with pytest.raises(InvalidParameterError, match="epsilon"):
         explained("epsilom")
-    with pytest.raises(InvalidParameterError, match="all are listed"):
+    with pytest.raises(InvalidParameterError, match="lists all words"):
         explained("qqqqqqqq")
 
 

@@ -84,7 +84,7 @@ def explained(word: str) -> Term:
         return glossary()[known[wanted]]
     close = difflib.get_close_matches(wanted, known, n=3, cutoff=0.6)
     near = ", ".join(dict.fromkeys(known[each] for each in close))
-    hint = f"Close to it: {near}." if near else "Without a word, all are listed."
+    hint = f"Close to it: {near}." if near else "'reticent explain' lists all words."
     raise InvalidParameterError(f"the glossary has no word {word[:60]!r}. {hint}")
 
 

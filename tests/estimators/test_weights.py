@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import has_fit_parameter
 
 from reticent import generalization, learners, prediction
-from reticent.errors import InvalidParameterError
+from reticent.errors import InvalidParameterError, NearChanceWarning
 from reticent.learners import PrivateTabularClassifier
 from reticent.prediction import PrivateVotingClassifier
 
@@ -66,3 +66,11 @@ def test_what_is_advised_works():
     PrivateVotingClassifier(inside, epsilon=1.0, classes=[0, 1], n_shards=5).fit(X, y)
     model = PrivateTabularClassifier(1.0, classes=[0, 1], class_weight="balanced")
     assert model.get_params()["class_weight"] == "balanced"
+
+
+def test_a_warning_of_fit_names_the_line_of_the_caller():
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    model = PrivateVotingClassifier(LogisticRegression(), 0.1, [0, 1], n_shards=3)
+    with pytest.warns(NearChanceWarning) as told:
+        model.fit(X, y)
+    assert {warning.filename for warning in told} == {__file__}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 from reticent.audit import examine
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import DONE, FAILED, Output
-from reticent.errors import InvalidParameterError
+from reticent.errors import InvalidParameterError, NearChanceWarning
 from reticent.home import Home
 from reticent.signing import read_key_file
 
@@ -63,18 +64,21 @@ def audit(
     folder = _folder(model, place)
     output = Output(as_json)
     output.note(f"auditing {folder} ...")
-    report = examine(
-        folder,
-        signing_key=place.signing_key() if key is None else read_key_file(key),
-        encryption_key=None
-        if encryption_key is None
-        else read_key_file(encryption_key),
-        records=data,
-        answers=answers,
-        delta=delta,
-        quick=quick,
-        verbose=not as_json and sys.stderr.isatty(),
-    )
+    with warnings.catch_warnings():
+        # The audit trains models of its own, on purpose with few rows.
+        warnings.simplefilter("ignore", NearChanceWarning)
+        report = examine(
+            folder,
+            signing_key=place.signing_key() if key is None else read_key_file(key),
+            encryption_key=None
+            if encryption_key is None
+            else read_key_file(encryption_key),
+            records=data,
+            answers=answers,
+            delta=delta,
+            quick=quick,
+            verbose=not as_json and sys.stderr.isatty(),
+        )
     name = str(report.model["name"])
     html, text = report.write(Path(f"audit-{name}") if out is None else out)
     written = {"html": str(html), "json": str(text)}

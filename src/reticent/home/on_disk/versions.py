@@ -87,9 +87,15 @@ def roll_back(home: Home, name: str, number: int | None = None) -> ModelVersion:
     if number is None:
         before = [v.number for v in versions if v.number < current.number]
         if not before:
+            others = [v.number for v in versions if v.number != current.number]
+            there = (
+                f"name one of {', '.join(map(str, others))} with --version"
+                if others
+                else "there is no other one"
+            )
             raise InvalidParameterError(
                 f"model {name!r} has no version before the current one "
-                f"({current.number}); name one with --version."
+                f"({current.number}); {there}."
             )
         number = before[-1]
     wanted = [version for version in versions if version.number == number]

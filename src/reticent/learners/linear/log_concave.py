@@ -177,7 +177,7 @@ class _LogConcave(ReleasedLinear):
                 "target and the certificate's assumption may fail. Raise `steps`; "
                 "fit(..., report=print) says more.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         # Handed to the curator and not kept: the model is made to be shared.
         if report is not None:

@@ -117,7 +117,7 @@ class Expectation:
                 f"with {shards} and epsilon={epsilon:g}, {self}. "
                 f"{self.advice(epsilon, units)}"
             ),
-            stacklevel=5,
+            stacklevel=6,
         )
 
 

@@ -342,7 +342,7 @@ def _warn_of_failures(errors: dict[int, str], n_shards: int) -> None:
             "messages, for you only: they may quote records. Fewer shards leave each "
             "more rows."
         ),
-        stacklevel=5,
+        stacklevel=6,
     )
 
 
