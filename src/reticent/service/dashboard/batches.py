@@ -83,7 +83,7 @@ def read_batch(schema: Schema, text: str, most: int) -> Batch:
 
 
 def _names(schema: Schema, header: list[str]) -> list[str]:
-    """Return the columns' names; a name may stand twice only if the schema says so."""
+    """Return the names of columns; one occurs twice only if the schema says so."""
     known = {*schema.sources, *schema.ignored}
     names = distinct_names(header)
     for given, name in zip(header, names, strict=True):
