@@ -1,11 +1,12 @@
 """Tuning a release with its price included, against the defaults at the same budget.
 
-Logistic regression by noisy gradient descent at (1, 1e-6) in all: once with its
-defaults on all rows, and once chosen by `PrivateSearch` among twelve settings, which
-pays for choosing and trains on nine tenths of the rows. The defaults were settled on
-Adult, Bank and Covertype, among others. They were not settled on the generated table:
-its declared ranges are thirty times as wide as its columns, as careful people declare
-them.
+The default release of a table at (1, 1e-6) in all: once as it is, with the whole
+budget, and once by `PrivateSearch` over twelve settings. It draws five of them, tries
+them beside the defaults on a small share of the budget, and fits what it chose with the
+rest. The defaults were settled on Adult, Bank and Covertype, among others. They were
+not settled on the generated tables. In the first, five of forty measurements are bad if
+they are too low or too high. In the second, declared ranges are thirty times as wide as
+the columns.
 
     python -m benchmarks.studies.tuned [--quick]
 
@@ -24,21 +25,27 @@ import numpy as np
 
 from benchmarks import data
 from reticent.guarantees import Budget
-from reticent.learners import NoisyGradientClassifier, PrivateSearch
+from reticent.learners import PrivateSearch, PrivateTabularClassifier
 
 RESULTS = Path(__file__).parent.parent / "results"
 BUDGET = Budget(1.0, 1e-6)
 GRID = {
-    "clip": [0.05, 0.2, 0.5],
-    "steps": [100, 200],
-    "fit_intercept": [True, False],
+    "detail": [0.3, 1.0, 3.0, 10.0],
+    "interactions": [0.0, 0.45, 0.75],
 }
-RUNS = 12.0
-HOLDOUT = 0.1
 SEEDS = 10
-TABLES = ("adult", "bank", "wide ranges", "covtype")
+TABLES = ("covtype", "both ends", "adult", "bank", "wide ranges")
 # So that a run takes seconds: the first rows of a random order.
 MOST_ROWS = 30_000
+MOST_TEST = 20_000
+
+
+def both_ends(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw forty measurements, five of which matter by their distance from normal."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2 * MOST_ROWS, 40))
+    score = (np.abs(X[:, :5]) - 0.8).sum(axis=1) + 0.3 * rng.normal(size=len(X))
+    return X / 4, (score > 0).astype(int)
 
 
 def wide_ranges(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -50,33 +57,32 @@ def wide_ranges(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(X / 30, -1, 1), (X @ weights + noise > 0).astype(int)
 
 
+GENERATED = {"both ends": both_ends, "wide ranges": wide_ranges}
+
+
 def rows_of(name: str) -> tuple[Any, ...]:
-    """Return training rows, test rows, and the public bound on their norm."""
-    if name == "wide ranges":
-        X, y = wide_ranges(1)
+    """Return training rows, test rows, and the declared columns."""
+    if name in GENERATED:
+        X, y = GENERATED[name](1)
         train, test = np.arange(MOST_ROWS), np.arange(MOST_ROWS, len(X))
-        norm = float(np.sqrt(X.shape[1]))
+        columns: list[Any] = [(-1.0, 1.0)] * X.shape[1]
     else:
-        task = data.load(name)
-        X, y, train, test = task.encoded, task.y, task.train[:MOST_ROWS], task.test
-        norm = float(np.sqrt(len(task.categorical)))
-    return (X[train], y[train]), (X[test], y[test]), norm
+        table = data.load_columns(name)
+        X, y, train, test = table.X, table.y, table.train[:MOST_ROWS], table.test
+        columns = list(table.schema.columns.values())
+    test = test[:MOST_TEST]
+    return (X[train], y[train]), (X[test], y[test]), columns
 
 
 def compared(rows: tuple[Any, ...], seed: int) -> dict[str, Any]:
     """Return the accuracy of the defaults and of a search, and what was chosen."""
-    (X, y), (X_test, truth), norm = rows
-    known = {"norm_bound": norm, "classes": [0, 1]}
-    plain = NoisyGradientClassifier(
+    (X, y), (X_test, truth), columns = rows
+    known = {"columns": columns, "classes": [0, 1]}
+    plain = PrivateTabularClassifier(
         BUDGET.epsilon, delta=BUDGET.delta, random_state=seed, **known
     ).fit(X, y)
     search = PrivateSearch(
-        NoisyGradientClassifier(**known),
-        GRID,
-        BUDGET,
-        runs=RUNS,
-        holdout=HOLDOUT,
-        random_state=seed,
+        PrivateTabularClassifier(**known), GRID, BUDGET, random_state=seed
     ).fit(X, y)
     return {
         "defaults": float((plain.predict(X_test) == truth).mean()),
@@ -101,7 +107,6 @@ def described(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
         "budget": str(BUDGET),
         "grid": GRID,
         "settings": int(np.prod([len(values) for values in GRID.values()])),
-        "runs_on_average": RUNS,
         "most_rows": MOST_ROWS,
         "tables": {name: summary(seeds) for name, seeds in found.items()},
         "seeds": found,
@@ -116,10 +121,10 @@ def main() -> None:
     found: dict[str, list[dict[str, Any]]] = {}
     if not quick and path.exists():
         found = json.loads(path.read_text())["seeds"]
-    for name in ("wide ranges",) if quick else TABLES:
+    for name in ("both ends",) if quick else TABLES:
         done = found.setdefault(name, [])
         rows = rows_of(name)
-        for seed in range(len(done), 2 if quick else SEEDS):
+        for seed in range(len(done), 1 if quick else SEEDS):
             done.append(compared(rows, seed))
             print(name, seed, json.dumps(done[-1]), flush=True)
             if not quick:

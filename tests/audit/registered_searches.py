@@ -65,7 +65,7 @@ def run_law(task, data, epsilon):
         known = fitted(place, epsilon)
         for said, share in zip(HYPOTHESES[place], law.tolist(), strict=True):
             one, mass = known[said], mpmath.mpf(share) / len(SETTINGS)
-            good = task._goodness(one, table, HELD_OUT)
+            good = task.goodness(one, table, HELD_OUT)
             outcomes.append((mass, good))
     assert abs(sum(mass for mass, _ in outcomes) - 1) < 1e-9
     return outcomes
@@ -105,7 +105,7 @@ def verify_search(eta, generating=None):
         estimator=search.estimator,
         settings=SETTINGS,
         public={"classes": [0, 1]},
-        plan=plan,
+        price=plan.price,
         bounds=None,
         questions=1,
     )
@@ -123,7 +123,7 @@ def verify_search(eta, generating=None):
     with mpmath.workdps(DIGITS):
         laws = {
             data: best_law(
-                run_law(task, data, plan.epsilon), noise.scale, generating, scores
+                run_law(task, data, plan.price.epsilon), noise.scale, generating, scores
             )
             for data in datasets
         }

@@ -8,7 +8,7 @@ import pytest
 from reticent.cli.main import main
 from reticent.guarantees import Certificate, recheck
 from reticent.home import Home
-from reticent.ledger import units_to_float
+from reticent.ledger import RHO_UNITS, units_to_float
 from reticent.schemas import ClassLabel, Numeric, NumericTarget, Schema
 
 LABELS = Schema({"age": Numeric(0, 100)}, label=ClassLabel("sick", ["no", "yes"]))
@@ -46,25 +46,49 @@ def tuned(shell, kind, *words, code=0):
     return shell("tune", rows, "--schema", schema, "--runs", 2, *words, code=code)
 
 
-def spent(tmp_path, dataset="data"):
+def all_spent(tmp_path):
     with Home.existing(tmp_path / "home").settings().open_ledger() as ledger:
-        (found,) = [b for b in ledger.balances() if str(b.account).endswith(dataset)]
-    return units_to_float(found.spent.epsilon, 10**9)
+        (found,) = [b for b in ledger.balances() if str(b.account).endswith("data")]
+    return found.spent
 
 
-@pytest.mark.parametrize("delta", ["0", "1e-6"])
-def test_a_release_is_tuned_paid_for_once_and_stored(shell, tmp_path, delta):
-    grid = '{"fit_intercept": [true, false]}'
+def spent(tmp_path):
+    return units_to_float(all_spent(tmp_path).epsilon, 10**9)
+
+
+@pytest.mark.parametrize(
+    ("delta", "grid", "rule", "stored"),
+    [
+        ("0", '{"fit_intercept": [true, false]}', "G26", "G26"),
+        ("1e-6", '{"detail": [0.3, 3]}', "G24-approx", "G24-zcdp"),
+    ],
+)
+def test_a_release_is_tuned_paid_for_once_and_stored(
+    shell, tmp_path, delta, grid, rule, stored
+):
     found = tuned(shell, "labels", "--epsilon", 2, "--delta", delta, "--grid", grid)
     certificate = Certificate.from_dict(found["certificate"])
     recheck(certificate)
-    assert certificate.rule == "G26"
-    assert spent(tmp_path) == pytest.approx(2.0, rel=1e-3)
+    assert certificate.rule == rule
+    assert certificate.guarantee.epsilon <= 2
+    assert len(found["trials"]) == (0 if delta == "0" else 3)
+    before = all_spent(tmp_path)
+    if delta == "0":
+        assert spent(tmp_path) == pytest.approx(2.0, rel=1e-3)
+    else:  # with a delta the account adds up rho, and the search is Gaussian DP
+        rho = certificate.premises[0].guarantee.mu ** 2 / 2
+        assert units_to_float(before.rho, RHO_UNITS) == pytest.approx(rho, rel=1e-3)
     shown = shell("certificate", "show", "model")
-    assert shown["rule"] == "G26"
+    assert shown["rule"] == stored
     answers = shell("predict", "model", "--row", '{"age": 90}')["answers"]
     assert answers[0] in ("yes", "no")
-    assert spent(tmp_path) == pytest.approx(2.0, rel=1e-3)
+    assert all_spent(tmp_path) == before
+
+
+def test_a_tuned_release_of_noise_is_refused_before_anything_is_stored(shell, tmp_path):
+    found = tuned(shell, "labels", "--epsilon", 0.001, code=2)
+    assert found["error"]["code"] == "OnlyNoiseError"
+    assert list((tmp_path / "home" / "models").iterdir()) == []
 
 
 def test_a_predictor_is_tuned_and_its_answers_cost_more(shell, tmp_path):

@@ -134,6 +134,33 @@ def test_a_release_of_noise_is_refused_before_anything_is_stored(
     assert "warning: released at epsilon=0.01" in err
 
 
+@pytest.mark.parametrize("table", ["wine", "diabetes"])
+def test_lasting_noise_is_refused_before_anything_is_stored(
+    table, request, tmp_path, capsys
+):
+    folder = request.getfixturevalue(table)
+    words = ("--lasting", "--epsilon", 0.01)
+    code, _, err = run(capsys, *on_wine(folder, tmp_path, *words))
+    assert code == 2
+    assert "where the label half determines every column" in err
+    assert "guessing has 33" in err if table == "wine" else "a constant answer" in err
+    assert list((tmp_path / "home" / "models").iterdir()) == []
+    code, out, err = run(capsys, *on_wine(folder, tmp_path, *words, "--accept-noise"))
+    assert code == 0
+    assert "warning: released at epsilon=0.01" in err
+    assert "Expected from public facts" in out
+
+
+def test_lasting_answers_about_wine_at_epsilon_one_are_warned_of(
+    wine, tmp_path, capsys
+):
+    code, out, err = run(capsys, *on_wine(wine, tmp_path, "--lasting", "--epsilon", 1))
+    assert code == 0
+    assert "warning: released at epsilon=1, for 178 units" in err
+    assert "answers in 100 are right; guessing has 33" in err
+    assert "Expected from public facts: for 178 units" in out
+
+
 def test_a_release_that_learns_is_let_through(wine, tmp_path, capsys):
     words = ("--release", "--epsilon", 20)
     code, out, err = run(capsys, *on_wine(wine, tmp_path, *words))

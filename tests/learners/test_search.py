@@ -159,9 +159,9 @@ def test_gaussian_runs_stay_within_the_budget(kind, eta):
     repetitions = Repetitions.with_mean(eta, 6.0)
     plan = plan_runs(kind, budget, repetitions)
     mu = {
-        "gaussian": lambda: plan.promise.mu,
-        "zcdp": lambda: float(np.sqrt(2 * plan.promise.rho)),
-        "approximate": lambda: gaussian_ratio(plan.epsilon, plan.delta),
+        "gaussian": lambda: plan.price.promise.mu,
+        "zcdp": lambda: float(np.sqrt(2 * plan.price.promise.rho)),
+        "approximate": lambda: gaussian_ratio(plan.price.epsilon, plan.price.delta),
     }[kind]()
     run, neighbour = cells(mu)
     generating = negative_binomial(repetitions.eta, repetitions.gamma)
@@ -201,7 +201,7 @@ def test_the_delta_of_approximate_runs_is_tight(eta):
 def test_approximate_runs_as_the_best_of_a_fixed_number_are_refuted():
     budget = Budget(1.0, 1e-5)
     plan = plan_runs("gaussian", budget, Repetitions.with_mean(1.0, 6.0))
-    run, neighbour = cells(plan.promise.mu)
+    run, neighbour = cells(plan.price.promise.mu)
     found = delta(run[::-1], neighbour[::-1], exactly(60), budget.epsilon)
     assert found > budget.delta
 
@@ -294,8 +294,8 @@ GRADIENT = NoisyGradientClassifier(classes=[False, True], steps=5)
         (GRADIENT, {"steps": [5, 10], "clip": [0.5, 1.0]}, Budget(2.0, 1e-6)),
     ],
 )
-def test_a_search_releases_one_model_within_its_budget(estimator, parameters, budget):
-    search = searched(estimator, parameters, budget)
+def test_the_best_run_is_released_within_the_budget(estimator, parameters, budget):
+    search = searched(estimator, parameters, budget, method="best-run")
     certificate = search.certificate_
     recheck(certificate)
     assert budget.covers(certificate.guarantee)
@@ -332,7 +332,7 @@ def test_learners_of_every_kind_of_promise_are_searched(estimator, budget):
         with pytest.raises(InvalidParameterError, match="give the budget a delta"):
             PrivateSearch(estimator, {}, budget).fit(BITS, YES.astype(int))
         return
-    search = PrivateSearch(estimator, {}, budget, runs=2.0)
+    search = PrivateSearch(estimator, {}, budget, method="best-run", runs=2.0)
     search.fit(BITS[:, :1], YES.astype(int))
     recheck(search.certificate_)
     assert budget.covers(search.certificate_.guarantee)

@@ -214,6 +214,8 @@ def _report(
         str(model.certificate_),
         in_plain_words(model.certificate_, about=about, delta=delta),
     ]
+    if getattr(model, "expectation_", None) is not None:
+        lines.insert(0, f"Expected from public facts: {model.expectation_}.")
     if options.lasting:
         lines.append(
             f"{options.name}: this total was charged to the dataset "
@@ -227,9 +229,6 @@ def _report(
                 "near a question vote."
             )
     elif options.releases or known is None:
-        expected = getattr(model, "expectation_", None)
-        if expected is not None:
-            lines.insert(0, f"Expected from public facts: {expected}.")
         lines.append(
             f"{options.name}: released, and charged to the dataset "
             f"{options.dataset!r}. Its answers are free."
@@ -239,7 +238,6 @@ def _report(
         answers = known.answers_left(charge)
         more = "answer" if known.spent == NO_SPEND else "more answer"
         lines.insert(0, f"{options.name}: {model.shard_choice_.reason}.")
-        lines.insert(1, f"Expected from public facts: {model.expectation_}.")
         chosen = "" if options.budget is not None else _of_whom(options)
         lines.append(
             f"A budget of {known.cap.budget}{chosen} covers {counted(answers, more)}."

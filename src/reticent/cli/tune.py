@@ -35,7 +35,7 @@ from reticent.learners import PrivateSearch
 Grid = Annotated[
     str | None,
     typer.Option(
-        help='Settings to try, as JSON: {"clip": [0.5, 1.0], "steps": [50, 200]}.',
+        help='Settings to try, as JSON: {"detail": [0.3, 3]}.',
         show_default="a public list of 6 to 12",
     ),
 ]
@@ -54,8 +54,13 @@ def tune(
     ] = 1.0,
     grid: Grid = None,
     runs: Annotated[
-        float, typer.Option(help="Runs on average; their number stays secret.")
-    ] = 10.0,
+        float | None,
+        typer.Option(
+            help="The most settings to try; without a delta or with --ask, runs on "
+            "average.",
+            show_default="5 settings, or 10 runs",
+        ),
+    ] = None,
     budget: BudgetOption = None,
     delta: DeltaOption = None,
     change_budget: ChangeBudget = False,
@@ -76,7 +81,9 @@ def tune(
 ) -> None:
     """Search for good settings privately, and store the model that was found.
 
-    One certificate covers all runs. Nothing but the best run is shown.
+    One certificate covers all of it. A release with a delta tries settings on a small
+    share of the budget, and keeps the defaults unless one is clearly better. In all
+    other cases nothing but the best of a secret number of runs is shown.
 
     Example: reticent tune adult.csv --schema adult.json --name income --epsilon 1
 
@@ -111,10 +118,21 @@ def _report(
         "path": str(place.model_path(name)),
         "settings": settings,
         "score": search.best_score_,
+        "trials": [
+            {"settings": setting, "score": score}
+            for setting, score in getattr(search, "trials_", [])
+        ],
         "certificate": search.certificate_.as_dict(),
         "units": search.n_units_,
     }
     chosen = ", ".join(f"{key}={value}" for key, value in settings.items())
+    told = (
+        f"Score of the trial of this setting, on a small share of the budget and with "
+        f"noise: {search.best_score_:.4f}."
+        if found["trials"]
+        else f"Score of the best run, with noise: {search.best_score_:.4f}. It is the "
+        "best of several, so it is too high on average."
+    )
     kept = (
         "released, and charged to the dataset with the search. Its answers are free."
         if options.release
@@ -123,9 +141,8 @@ def _report(
     output.result(
         found,
         [
-            f"{name}: {chosen}.",
-            f"Score of the best run, with noise: {search.best_score_:.4f}. It is the "
-            "best of several, so it is too high on average.",
+            f"{name}: {chosen or 'the defaults; no setting was clearly better'}.",
+            told,
             str(search.certificate_),
             in_plain_words(search.certificate_),
             f"{name}: {kept}",

@@ -6,6 +6,14 @@ Internal: the rooms above add the privacy.
 from __future__ import annotations
 
 from reticent.estimators.columns import Columns
+from reticent.estimators.expectation import (
+    LINEAR,
+    PURE_LINEAR,
+    REFUSED,
+    TABLE,
+    WARNED,
+    ReleaseExpectation,
+)
 from reticent.estimators.inputs import (
     checked_labels,
     checked_targets,
@@ -62,13 +70,19 @@ from reticent.estimators.partitions.codes import (
     Codes,
     ColumnFacts,
 )
-from reticent.estimators.partitions.descent import PartitionPlan, fit_prior
+from reticent.estimators.partitions.descent import (
+    TREE_SHARE,
+    PartitionPlan,
+    fit_prior,
+    signal_of,
+)
 from reticent.estimators.partitions.features import additive_maps
 from reticent.estimators.partitions.model import PartitionModel
 from reticent.estimators.partitions.release import (
     REST_SHARE,
     SPREAD_SHARE,
     fit_release,
+    release_signal,
 )
 from reticent.estimators.partitions.relevance import noisy_relevance
 from reticent.estimators.partitions.rounds import RELATIONS, RoundBudget, Rounds
@@ -101,15 +115,21 @@ from reticent.estimators.units import (
 
 __all__ = [
     "CONSTANT",
+    "LINEAR",
     "LONGEST_ROW",
     "NO_BALLOT",
     "POSITIVE",
     "POSITIVE_OR_AUTO",
+    "PURE_LINEAR",
+    "REFUSED",
     "RELATIONS",
     "REST_SHARE",
     "ROUND_OFF",
     "SPREAD_SHARE",
     "STEPS",
+    "TABLE",
+    "TREE_SHARE",
+    "WARNED",
     "BallExamples",
     "BallProblem",
     "BoundedLoss",
@@ -129,6 +149,7 @@ __all__ = [
     "PartitionModel",
     "PartitionPlan",
     "Partitions",
+    "ReleaseExpectation",
     "ReleasedLinear",
     "ReleasedLinearClassifier",
     "ReleasedLinearRegressor",
@@ -167,9 +188,11 @@ __all__ = [
     "psgd_sensitivity",
     "random_trees",
     "regression_loss",
+    "release_signal",
     "require_one_row_per_unit",
     "row_bound",
     "rows_in_ball",
+    "signal_of",
     "single_columns",
     "two_labels",
     "unit_key",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from reticent.errors import NearChanceWarning, OnlyNoiseWarning, ReticentWarning
-from reticent.prediction import REFUSED, WARNED
+from reticent.estimators import REFUSED, WARNED
 from reticent.schemas import Categorical, Encoder, NumericTarget, Schema, Table
 
 # With more units than this a release is not rehearsed: it would take long, and noise

@@ -13,6 +13,7 @@ from typing import Any
 from reticent.errors import (
     BudgetExhaustedError,
     InvalidParameterError,
+    NearChanceWarning,
     OnlyNoiseError,
     OnlyNoiseWarning,
     ReticentError,
@@ -33,7 +34,7 @@ from reticent.home.model_choice import (
     taught_student,
 )
 from reticent.home.on_disk.members import write_members
-from reticent.home.rehearsal import rehearse
+from reticent.home.rehearsal import Rehearsal, rehearse
 from reticent.home.served_models import paying_accounts
 from reticent.ledger import Cap, Charge
 from reticent.schemas import (
@@ -143,18 +144,51 @@ def _train(
     rows, held_out = read_table(data, encoder.schema), None
     if options.measure is not None:
         rows, held_out = split_rows(rows, most=None if options.releases else QUESTIONS)
-    if options.release:
-        _, n_units = unit_positions(rows.units, len(rows))
-        model.expectation_ = rehearse(model, encoder, n_units)
-        if model.expectation_ is not None:
-            model.expectation_.warn(options.epsilon)
+    expected = expect_release(model, encoder, rows, options)
     known = {}
     if options.public is not None:
         known["public"] = encoder.transform(
             read_table(options.public, encoder.schema, labelled=False)
         )
-    model.fit(encoder.transform(rows), rows.label, units=rows.units, **known)
+    with told_already(expected):
+        model.fit(encoder.transform(rows), rows.label, units=rows.units, **known)
+    if expected is not None:
+        model.expectation_ = expected
     return rows.units, held_out
+
+
+@contextmanager
+def told_already(expected: Rehearsal | None) -> Iterator[None]:
+    """Leave out what a learner expects by itself if trials have said more."""
+    with warnings.catch_warnings():
+        if expected is not None:
+            warnings.simplefilter("ignore", NearChanceWarning)
+        yield
+
+
+def expect_release(
+    model: Any, encoder: Encoder, rows: Table, options: FitOptions
+) -> Rehearsal | None:
+    """Say what a release of a small table is worth, and warn if that is little.
+
+    Parameters
+    ----------
+    model : estimator
+        What will be trained.
+    encoder : Encoder
+        How rows are encoded.
+    rows : Table
+        The rows; only their number of units is looked at.
+    options : FitOptions
+        What to make of them.
+    """
+    if not options.release:
+        return None
+    _, n_units = unit_positions(rows.units, len(rows))
+    expected = rehearse(model, encoder, n_units)
+    if expected is not None:
+        expected.warn(options.epsilon)
+    return expected
 
 
 def _measure(

@@ -19,24 +19,31 @@ from reticent.guarantees import (
     claim,
 )
 from reticent.home.accounts import price_problem
-from reticent.home.dataset_budgets import DatasetBudget
+from reticent.home.dataset_budgets import DatasetBudget, planned, release_delta
 from reticent.home.fit_options import FitOptions
 from reticent.home.home import Home
-from reticent.home.model_choice import asked_predictor, linear_release
+from reticent.home.model_choice import (
+    asked_predictor,
+    linear_release,
+    released_learner,
+)
 from reticent.home.served_models import paying_accounts
 from reticent.home.train_and_store import (
     check_label,
     check_name_is_free,
+    expect_release,
     heard,
     store_model,
+    told_already,
 )
 from reticent.learners import PrivateSearch
 from reticent.ledger import Cap, Charge, Request
-from reticent.schemas import Schema, read_table
+from reticent.schemas import NumericTarget, Schema, read_table
 
 _Grid: TypeAlias = dict[str, list[Any]]
 
 # Settings that are tried if none are named. Public: they do not depend on any data.
+_TABLE: _Grid = {"detail": [0.3, 1.0, 3.0, 10.0], "interactions": [0.0, 0.45, 0.75]}
 _GRADIENT: _Grid = {"clip": [0.25, 0.5, 1.0], "steps": [50, 100, 200, 400]}
 _OBJECTIVE: _Grid = {"regularization": ["auto", 0.001, 0.003, 0.01, 0.03, 0.1]}
 _TREES: _Grid = {
@@ -60,13 +67,14 @@ class Tuning:
         What choosing costs; for a release this includes the model.
     grid : mapping or None, default=None
         Lists of values by the name of a parameter; None tries a public default.
-    runs : float, default=10
-        Number of runs on average.
+    runs : float or None, default=None
+        With Gaussian noise, the most settings that are tried, 5 by default; else the
+        number of runs on average, 10 by default.
     """
 
     epsilon: float = 1.0
     grid: Mapping[str, list[Any]] | None = None
-    runs: float = 10.0
+    runs: float | None = None
 
 
 def tune_and_store(
@@ -117,9 +125,10 @@ def tune_and_store(
     account = DatasetBudget(home, options.dataset)
     change = options.change_budget
     budget = account.settle(options.budget, options.delta, change=change)
-    price = _price(account, budget, tuning.epsilon)
-    account.check(_expected(price), budget)  # before anything is trained
-    build = linear_release if options.release else asked_predictor
+    price = _settled_price(account, budget, schema, options, tuning.epsilon)
+    build = asked_predictor
+    if options.release:
+        build = released_learner if price.delta > 0 else linear_release
     encoder, model = build(schema, options, price.delta)
     search = PrivateSearch(
         model,
@@ -131,10 +140,14 @@ def tune_and_store(
         note(f"searching on {os.fspath(data)} ...")
     rows = read_table(data, schema)
     with heard(note, accept_noise=options.accept_noise):
-        search.fit(encoder.transform(rows), rows.label, units=rows.units)
-    charge = Charge.of(search.certificate_)
-    account.open(budget, charge.relation)
+        expected = expect_release(model, encoder, rows, options)
+        with told_already(expected):
+            search.fit(encoder.transform(rows), rows.label, units=rows.units)
+    if expected is not None:
+        search.best_estimator_.expectation_ = expected
     if not options.release:
+        charge = Charge.of(search.certificate_)
+        account.open(budget, charge.relation)
         with account.ledger() as ledger:
             ledger.charge(
                 Request(
@@ -148,7 +161,27 @@ def tune_and_store(
     return search
 
 
-def _price(account: DatasetBudget, budget: Budget, epsilon: float) -> Budget:
+def _settled_price(
+    account: DatasetBudget,
+    budget: Budget,
+    schema: Schema,
+    options: FitOptions,
+    epsilon: float,
+) -> Budget:
+    """Return what the search may cost; refuse what the dataset can never pay."""
+    known = account.balance()
+    cap = Cap.within(budget) if known is None else known.cap
+    if options.release and cap.rho:
+        # Charged as concentrated DP, like any release with Gaussian noise.
+        number = isinstance(schema.label, NumericTarget)
+        account.check(planned(epsilon, cap, release=True, number=number), budget)
+        return Budget(epsilon, release_delta(epsilon, cap))
+    price = _price(cap, budget, epsilon)
+    account.check(_expected(price), budget)
+    return price
+
+
+def _price(cap: Cap, budget: Budget, epsilon: float) -> Budget:
     """Return what the search may cost: with a delta only if the account takes one."""
     asked = Budget(epsilon, _DELTA_SHARE * budget.delta)
     if asked.delta == 0:
@@ -159,8 +192,6 @@ def _price(account: DatasetBudget, budget: Budget, epsilon: float) -> Budget:
         rho=asked.epsilon**2 / 2,
         certificate="tuning",
     )
-    known = account.balance()
-    cap = Cap.within(budget) if known is None else known.cap
     return asked if price_problem(cap, charge) is None else Budget(epsilon)
 
 
@@ -174,6 +205,8 @@ def _expected(price: Budget) -> Certificate[Any]:
 
 def _grid(model: Any, options: FitOptions) -> _Grid:
     known = model.get_params()
+    if "detail" in known:
+        return _TABLE
     if options.release:
         return _GRADIENT if "steps" in known else _OBJECTIVE
     if not options.linear:

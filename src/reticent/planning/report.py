@@ -87,8 +87,7 @@ def remarks(plan: Plan) -> list[str]:
         )
     lines.append(
         "Settings that were chosen by looking at the same rows are not covered; "
-        "'reticent tune' (PrivateSearch) covers them, and leaves a run about half of "
-        "the budget."
+        "'reticent tune' (PrivateSearch) covers them, for a share of the budget."
     )
     return lines
 

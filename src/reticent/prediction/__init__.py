@@ -77,7 +77,7 @@ from reticent.prediction.sharded.base import (
     over_shards,
 )
 from reticent.prediction.sharded.counts import ShardChoice
-from reticent.prediction.sharded.expectation import REFUSED, WARNED, Expectation
+from reticent.prediction.sharded.expectation import Expectation
 from reticent.prediction.sharded.sums import SumNoise
 from reticent.prediction.voting import (
     VOTE_RULES,
@@ -88,10 +88,8 @@ from reticent.prediction.voting import (
 from reticent.prediction.walk import ProjectedWalkClassifier
 
 __all__ = [
-    "REFUSED",
     "UNLIMITED",
     "VOTE_RULES",
-    "WARNED",
     "AnswerInterface",
     "AnswerLaw",
     "AverageLabelLaw",

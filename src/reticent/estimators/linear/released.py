@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from reticent._arrays import Floats
 from reticent._numbers import positive
 from reticent._sklearn import MatrixLike
+from reticent.estimators.expectation import LINEAR, PURE_LINEAR, ReleaseExpectation
 from reticent.estimators.linear.base import (
     LinearClassifier,
     LinearExamples,
@@ -22,7 +24,8 @@ from reticent.estimators.linear.base import (
 )
 from reticent.estimators.linear.rows import CONSTANT, bounded_rows, unit_weights
 from reticent.estimators.linear.targets import TargetRange
-from reticent.guarantees import Certificate
+from reticent.estimators.units import unit_positions
+from reticent.guarantees import Certificate, gaussian_ratio
 from reticent.mechanisms import RandomSource, noise_source
 
 #: Coefficients for rows in the unit ball, constant last, and what they promise.
@@ -71,8 +74,29 @@ class ReleasedLinear(LinearModel):
     def _private_coefficients(self, examples: LinearExamples) -> CertifiedCoefficients:
         """Return coefficients of shape (dimension,) or (dimension, n_scores)."""
 
+    #: Whether what to expect follows from the number of units and the budget.
+    _expects: ClassVar[bool] = False
+
     def _learn(self, examples: LinearExamples) -> None:
+        if self._expects:
+            self.expectation_ = self._expected(examples)
+            self.expectation_.warn(float(self.epsilon))
         self._release(examples, *self._private_coefficients(examples))
+
+    def _expected(self, examples: LinearExamples) -> ReleaseExpectation:
+        """Return what a release can be worth, by public facts."""
+        n_rows, columns = examples.X.shape
+        _, n_units = unit_positions(examples.units, n_rows)
+        epsilon = positive(type(self).__name__, "epsilon", self.epsilon)
+        delta = float(getattr(self, "delta", 0.0))
+        if 0 < delta < 1:
+            clearness = n_units * gaussian_ratio(epsilon, delta) / LINEAR
+        else:
+            clearness = n_units * epsilon / (PURE_LINEAR * math.sqrt(columns))
+        labels = 1 if examples.classes is None else len(examples.classes)
+        return ReleaseExpectation.of(
+            clearness, labels=labels, units=n_units, columns=columns
+        )
 
     def _in_ball(
         self, examples: LinearExamples, *, l1_bound: float | None = None

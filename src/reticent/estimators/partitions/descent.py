@@ -35,8 +35,8 @@ _ROWS_PER_PART = 100.0
 # With less signal than this per column, most of a model is linear in its columns.
 _SIGNAL = 200.0
 _LEAST_LINEAR, _LEAST_BINS, _LEAST_TREES = 0.05, 0.05, 0.1
-# Of what is not linear, trees have this share.
-_TREE_SHARE = 0.45
+#: Of what is not linear, trees have this share.
+TREE_SHARE = 0.45
 
 
 @dataclass(frozen=True)
@@ -93,20 +93,42 @@ class PartitionPlan:
         share: float,
         relevance: Floats | None = None,
         n_trees: int | None = None,
+        signal: float | None = None,
+        detail: float = 1.0,
+        interactions: float = TREE_SHARE,
     ) -> PartitionPlan:
         """Choose by the number of units and columns and the budget; draw the trees.
 
-        `relevance` are released weights of columns, of sum one; None is all the same.
+        Parameters
+        ----------
+        columns, shares, rounds
+            The columns, how rows are spread over them, and the budget.
+        n_units : int
+            Number of units.
+        share : float
+            What all steps may cost, as a share of a unit's budget.
+        relevance : ndarray or None, default=None
+            Released weights of columns, of sum one; None is all the same.
+        n_trees : int or None, default=None
+            Number of trees; None takes 128.
+        signal : float or None, default=None
+            The signal that the model is made for; None takes what there is.
+        detail : float, default=1.0
+            Above 1 the model is less linear than the rule says, below 1 more.
+        interactions : float, default=0.45
+            The share of trees in what is not linear.
         """
-        signal = signal_of(n_units, rounds.budget, share)
+        if signal is None:
+            signal = signal_of(n_units, rounds.budget, share)
         n_columns = float(len(columns))
         if relevance is not None:
             n_columns = 1 / float((relevance**2).sum())
-        linear = 1 / (1 + (signal / n_columns / _SIGNAL) ** 2)
+        finer = min(detail * signal / n_columns / _SIGNAL, 1e6)
+        linear = 1 / (1 + finer**2)
         straight = _LEAST_LINEAR + (1 - _LEAST_LINEAR - _LEAST_BINS) * linear
         trees, bins = None, 1 - straight
-        if bins * _TREE_SHARE >= _LEAST_TREES:
-            bins *= 1 - _TREE_SHARE
+        if bins * interactions >= _LEAST_TREES:
+            bins *= 1 - interactions
             depth = round(math.log2(max(signal / 2 / _ROWS_PER_PART, 1)))
             depth = min(max(depth, 3), 8)
             trees = random_trees(
@@ -147,6 +169,7 @@ def fit_prior(
     *,
     logistic: bool,
     share: float,
+    pace: float = 1.0,
 ) -> PartitionModel:
     r"""Learn the values of parts by noisy gradient descent.
 
@@ -166,15 +189,18 @@ def fit_prior(
         Whether targets are labels.
     share : float
         What a unit that is never fitted pays, as a share of its budget.
+    pace : float, default=1.0
+        How long gradients are followed, in terms of the usual time.
     """
-    pace, features = _PACES[logistic], plan.features
+    usual, features = _PACES[logistic], plan.features
     n, n_scores, root = rows.n_units, len(rows.targets), math.sqrt(features.square)
     norm = root * 2.0**_BITS
     scale = rounds.budget.scale(
-        pace.clip * norm, share=share, times=_STEPS, acute=False
+        usual.clip * norm, share=share, times=_STEPS, acute=False
     )
-    time = (pace.near + pace.far * plan.linear**3) * n * norm * math.sqrt(_STEPS)
-    rate = min(time / scale * (1 - _MOMENTUM) / _STEPS, pace.longest / plan.curvature)
+    time = (usual.near + usual.far * plan.linear**3) * n * norm * math.sqrt(_STEPS)
+    rate = pace * time / scale * (1 - _MOMENTUM) / _STEPS
+    rate = min(rate, usual.longest / plan.curvature)
     # Packed by the number of units: how many rows they have is not public.
     parts = PackedParts.of(features.partitions, rows.codes, most=n)
     # Sums of groups are rounded to 24 bits.
@@ -187,7 +213,7 @@ def fit_prior(
     for step in range(_STEPS):
         ahead = (point + _MOMENTUM * velocity) / root
         slopes = parts.scores(features.values(ahead))
-        _make_slopes(slopes, rows.targets, logistic, pace.clip)
+        _make_slopes(slopes, rows.targets, logistic, usual.clip)
         slopes *= sizes
         np.trunc(slopes, out=slopes)
         squares = _squares(slopes, norms, rows)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from reticent.estimators.partitions.codes import CodedColumns
-from reticent.estimators.partitions.descent import PartitionPlan, fit_prior, trees_for
+from reticent.estimators.partitions.descent import (
+    PartitionPlan,
+    fit_prior,
+    signal_of,
+    trees_for,
+)
 from reticent.estimators.partitions.model import PartitionModel
 from reticent.estimators.partitions.relevance import noisy_relevance
-from reticent.estimators.partitions.rounds import Rounds
+from reticent.estimators.partitions.rounds import RoundBudget, Rounds
 from reticent.estimators.partitions.rows import UnitRows
 from reticent.estimators.partitions.trees import Shares
 
@@ -25,6 +32,8 @@ def fit_release(
     *,
     logistic: bool,
     share: float,
+    pace: float = 1.0,
+    **asked: Any,
 ) -> PartitionModel:
     """Learn a model that answers alone.
 
@@ -42,6 +51,10 @@ def fit_release(
         Whether targets are labels.
     share : float
         What each unit pays at most, as a share of its budget; above 0.04.
+    pace : float, default=1.0
+        How long gradients are followed, in terms of the usual time.
+    **asked
+        What else `PartitionPlan.of` is asked for.
     """
     # Numbers to predict gained nothing from weights of columns.
     relevance, steps = None, share
@@ -58,5 +71,11 @@ def fit_release(
         share=steps,
         relevance=relevance,
         n_trees=trees_for(rows.n_units),
+        **asked,
     )
-    return fit_prior(rows, plan, rounds, logistic=logistic, share=steps)
+    return fit_prior(rows, plan, rounds, logistic=logistic, share=steps, pace=pace)
+
+
+def release_signal(n_units: int, budget: RoundBudget) -> float:
+    """Return how much clearer than noise a sum over all units is in a release."""
+    return signal_of(n_units, budget, REST_SHARE - _RELEVANCE_SHARE)

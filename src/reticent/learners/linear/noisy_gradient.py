@@ -43,6 +43,8 @@ Descent: TypeAlias = tuple[Shape, int, Callable[[Floats], Residual]]
 class _NoisyGradient(ReleasedLinear):
     """The plan: noisy sums of clipped gradients, each at the point they led to."""
 
+    _expects: ClassVar[bool] = True
+
     #: The kind of promise by which many runs are accounted for best.
     run_promise: ClassVar[str] = "gaussian"
 

@@ -51,6 +51,8 @@ _NEWTON_STEPS = 100
 class _ObjectivePerturbation(ReleasedLinear):
     """The plan: tilt the regularised risk, minimise it, add noise for the solver."""
 
+    _expects: ClassVar[bool] = True
+
     epsilon: float = 1.0
     _: KW_ONLY
     norm_bound: float = 1.0

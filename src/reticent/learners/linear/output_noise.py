@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
@@ -40,6 +40,8 @@ _SOLVER_SHARE = 1e-3
 @dataclass(eq=False, repr=False)
 class _OutputPerturbation(ReleasedLinear):
     """The plan: minimise the regularised risk over a ball, and add noise."""
+
+    _expects: ClassVar[bool] = True
 
     epsilon: float = 1.0
     _: KW_ONLY

@@ -32,15 +32,22 @@ _CLOSE = 1e-4
 
 
 @dataclass(frozen=True)
+class RunPrice:
+    """What training in one run may cost."""
+
+    promise: Any  # what it must promise
+    # The same as two numbers: what a learner is asked for.
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
 class RunPlan:
     """What one run may cost, so that the best of all runs is within a budget."""
 
     repetitions: Repetitions  # the law of the number of runs
-    promise: Any  # what training in one run must promise
-    # The same as two numbers: what a learner is asked for.
-    epsilon: float
-    delta: float
-    score_epsilon: float  # privacy cost of the score of one run
+    price: RunPrice  # for training
+    score_epsilon: float  # for the score
     # Where rule G26 evaluates the profile of a run; None for pure runs.
     epsilon_one: float | None = None
     epsilon_two: float | None = None
@@ -61,7 +68,7 @@ def plan_runs(kind: str, budget: Budget, repetitions: Repetitions) -> RunPlan:
     if kind == "pure":
         share = exact(budget.epsilon) / (2 + exact(repetitions.eta))
         step = math.nextafter(float(share), 0.0)
-        return RunPlan(repetitions, PureDP(step), step, 0.0, step)
+        return RunPlan(repetitions, RunPrice(PureDP(step), step, 0.0), step)
     if not budget.delta > 0:
         raise InvalidParameterError(
             f"budget={budget} has no delta, and training promises none without one. "
@@ -83,12 +90,11 @@ def plan_runs(kind: str, budget: Budget, repetitions: Repetitions) -> RunPlan:
     while not fits(level):
         level *= 1 - _CLOSE
     one, two = epsilons(level)
+    # Learners round on their own; a hair less keeps them within the promise.
+    asked = _first(_promise(kind, level * (1 - 1e-6), slack), slack)
     return RunPlan(
         repetitions,
-        _promise(kind, level, slack),
-        # Learners round on their own; a hair less keeps them within the promise.
-        _first(_promise(kind, level * (1 - 1e-6), slack), slack),
-        slack,
+        RunPrice(_promise(kind, level, slack), asked, slack),
         _score_epsilon(one, two, repetitions),
         one,
         two,

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
-from reticent._numbers import ceil_float, down, exact, nonnegative, probability, up
+from reticent._numbers import (
+    ceil_float,
+    ceil_root,
+    down,
+    exact,
+    nonnegative,
+    probability,
+    up,
+    whole,
+)
 from reticent.errors import RuleError
 from reticent.guarantees import (
     ZCDP,
@@ -17,6 +27,7 @@ from reticent.guarantees import (
     PureDP,
     ReplaceOne,
     Scope,
+    Sensitivity,
     noise_assumptions,
     rule,
 )
@@ -148,6 +159,80 @@ def _approximate(
         )
     total = exact(one) + (1 + exact(repetitions.eta)) * exact(two)
     return ApproxDP(ceil_float(total), delta)
+
+
+@rule(
+    "G26-scores",
+    name="scores of several models",
+    statement="each of n held-out units adds a whole number from 0 to s to each of k "
+    "sums, so replacing one moves them by at most s sqrt(k) in l2",
+    source="triangle inequality; sums in whole numbers",
+    gives=Sensitivity,
+)
+def trial_scores(*, n: int, steps: int, trials: int) -> Conclusion[Sensitivity]:
+    """Bound how far one replaced unit moves the scores of `trials` models."""
+    steps = whole("rule G26-scores", "steps", steps)
+    trials = whole("rule G26-scores", "trials", trials)
+    moved = Sensitivity(float(steps * trials), ceil_root(Fraction(steps**2 * trials)))
+    return Conclusion(moved, ReplaceOne(n), Scope.ANSWER)
+
+
+@rule(
+    "G26-fit",
+    name="choose on parts, then fit on all",
+    statement="mu^2 is the larger of mu^2 of all trials and mu^2 of all scores, plus "
+    "mu^2 of the fit",
+    source="DongRothSu2022, Thm 4; proof in choose_then_fit",
+    takes=GaussianDP,
+    gives=GaussianDP,
+    relations=(ReplaceOne,),
+    adaptivity="adaptive",
+)
+def choose_then_fit(
+    trials: Certificate[GaussianDP],
+    scores: Certificate[GaussianDP],
+    fit: Certificate[GaussianDP],
+    *,
+    labels_from_data: bool = False,
+    seeded: bool = False,
+) -> Conclusion[GaussianDP]:
+    r"""Certify trials on one part, their scores on the other, and a fit on all units.
+
+    Parameters
+    ----------
+    trials, scores : Certificate
+        What all trials promise to the units of one part, and all scores to those of the
+        other.
+    fit : Certificate
+        What the fit at the end promises to all units, whatever was chosen.
+
+    Guarantee
+    ---------
+    Everything together: all models, all scores, the choice and the fit. *Proof.* Parts
+    are dealt by position, so neighbours differ in one known part. If it is that of
+    training, then given the models the scores have the same law for both. If it is
+    that of scoring, the models have the same law. Either way choosing is Gaussian DP
+    with the larger of the two. The fit sees all units and follows what was released
+    before: adaptive composition adds the squares.
+    """
+    relations: list[Any] = [trials.relation, scores.relation, fit.relation]
+    if any(relation.group != 1 for relation in relations):
+        raise RuleError("rule G26-fit is about one replaced unit.")
+    if relations[0].n + relations[1].n != relations[2].n:
+        raise RuleError(
+            "rule G26-fit: trials and scores need disjoint parts of the fit's "
+            f"{relations[2].n} units; got {relations[0].n} and {relations[1].n}."
+        )
+    if fit.scope is not Scope.MODEL:
+        raise RuleError("rule G26-fit is about a model that is released.")
+    choosing = max(exact(part.guarantee.mu) for part in (trials, scores))
+    total = choosing**2 + exact(fit.guarantee.mu) ** 2
+    return Conclusion(
+        GaussianDP(ceil_root(total)),
+        relations[2],
+        Scope.MODEL,
+        noise_assumptions(seeded, labels_from_data=labels_from_data),
+    )
 
 
 def allowed(guarantee: Any, repetitions: Repetitions, epsilon: float) -> bool:

@@ -28,7 +28,7 @@ from reticent.guarantees import (
     zcdp_composition,
 )
 from reticent.learners.meta.base import UnitTable, privacy_of
-from reticent.learners.search.plan import RunPlan
+from reticent.learners.search.plan import RunPrice
 from reticent.mechanisms import RandomSource
 from reticent.prediction import LawfulPredictor, PrivateVotingClassifier
 
@@ -68,8 +68,8 @@ class RunTask:
         The public settings.
     public : dict
         Parameters that every clone gets, such as the labels.
-    plan : RunPlan
-        What a run may cost.
+    price : RunPrice
+        What training may cost.
     bounds : (float, float) or None
         Public range of a regressor's targets.
     questions : int
@@ -79,7 +79,7 @@ class RunTask:
     estimator: Any
     settings: list[dict[str, Any]]
     public: dict[str, Any]
-    plan: RunPlan
+    price: RunPrice
     bounds: tuple[float, float] | None
     questions: int
 
@@ -94,25 +94,47 @@ class RunTask:
         train: NDArray[np.int64],
         held_out: NDArray[np.int64],
         source: RandomSource,
+        *,
+        score_epsilon: float,
     ) -> Run:
         """Draw a setting, train, and score privately."""
         place = int(source.below(np.array([len(self.settings)], dtype=np.uint64))[0])
         setting = self.settings[place]
-        model = self.candidate(setting, source)
-        X, y, units = table.take(train)
-        with warnings.catch_warnings():
-            # One more line for every run would reveal how many there are.
-            warnings.simplefilter("ignore")
-            model.fit(X, y) if units is None else model.fit(X, y, units=units)
-        trained = self._promise(model)
+        model, trained = self.trained(setting, table, train, source)
         noisy = NoisySums.drawn(
-            np.array([self._goodness(model, table, held_out)]),
+            np.array([self.goodness(model, table, held_out)]),
             unit_sums(n=len(held_out), steps=UNIT_STEPS),
-            self.plan.score_epsilon,
+            score_epsilon,
             source,
         )
         score = float(noisy.values[0]) / (UNIT_STEPS * len(held_out))
         return Run(setting, model, score, trained, noisy.certificate)
+
+    def trained(
+        self,
+        setting: dict[str, Any],
+        table: UnitTable,
+        chosen: NDArray[np.int64],
+        source: RandomSource,
+    ) -> tuple[Any, Certificate[Any]]:
+        """Train on these units; return the model and what training promises."""
+        with warnings.catch_warnings():
+            # One more line for every run would tell how many there are.
+            warnings.simplefilter("ignore")
+            return self.fitted(setting, table, chosen, source)
+
+    def fitted(
+        self,
+        setting: dict[str, Any],
+        table: UnitTable,
+        chosen: NDArray[np.int64],
+        source: RandomSource,
+    ) -> tuple[Any, Certificate[Any]]:
+        """Do the same, and pass on what training has to say."""
+        model = self.candidate(setting, source)
+        X, y, units = table.take(chosen)
+        model.fit(X, y) if units is None else model.fit(X, y, units=units)
+        return model, self._promise(model)
 
     def check(self, source: RandomSource) -> None:
         """Refuse settings that the learner refuses, before the first run.
@@ -137,11 +159,11 @@ class RunTask:
         return model
 
     def _price(self, model: Any) -> dict[str, Any]:
-        plan, known = self.plan, model.get_params()
+        own, known = self.price, model.get_params()
         if not self.asks:
-            price = {"epsilon": plan.epsilon}
-            return {**price, "delta": plan.delta} if plan.delta > 0 else price
-        promise = plan.promise
+            price = {"epsilon": own.epsilon}
+            return {**price, "delta": own.delta} if own.delta > 0 else price
+        promise = own.promise
         if isinstance(promise, PureDP):
             return {"epsilon": down(promise.epsilon / self.questions)}
         step = promise.rho / self.questions * (1 - 1e-9)
@@ -152,7 +174,7 @@ class RunTask:
 
     def _promise(self, model: Any) -> Certificate[Any]:
         """Return what training promises in the kind of the plan, or refuse it."""
-        most = self.plan.promise
+        most = self.price.promise
         found = self._stated(model, most)
         if not found.guarantee.implies(most):
             raise InvalidParameterError(
@@ -179,7 +201,7 @@ class RunTask:
             return pure_to_approx(found)
         return found
 
-    def _goodness(
+    def goodness(
         self, model: Any, table: UnitTable, held_out: NDArray[np.int64]
     ) -> int:
         """Return how good a model is on held-out units, each up to `UNIT_STEPS`.

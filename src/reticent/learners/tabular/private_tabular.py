@@ -25,12 +25,16 @@ from reticent._sklearn import (
 )
 from reticent.errors import InvalidParameterError
 from reticent.estimators import (
+    POSITIVE_OR_AUTO,
     RELATIONS,
     REST_SHARE,
     SPREAD_SHARE,
+    TABLE,
+    TREE_SHARE,
     CodedColumns,
     ColumnFacts,
     PartitionModel,
+    ReleaseExpectation,
     RoundBudget,
     Rounds,
     UnitIds,
@@ -40,6 +44,7 @@ from reticent.estimators import (
     checked_targets,
     fit_release,
     noisy_shares,
+    release_signal,
     unit_positions,
 )
 from reticent.guarantees import Certificate, PureDP, gaussian_to_zcdp
@@ -52,11 +57,18 @@ from reticent.mechanisms import RandomSource, UnitFilter, noise_source
 class PrivateTabular(UnweightedEstimator):
     """What released models of tables share."""
 
+    #: The kind of promise by which many runs are accounted for best.
+    run_promise: ClassVar[str] = "gaussian"
+
     epsilon: float = 1.0
     _: KW_ONLY
     delta: float = 1e-6
     columns: Sequence[ColumnFacts] | None = None
     relation: str = "replace-one"
+    signal: float | str = "auto"
+    detail: float = 1.0
+    interactions: float = TREE_SHARE
+    pace: float = 1.0
     random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -64,6 +76,10 @@ class PrivateTabular(UnweightedEstimator):
         "delta": [Interval(Real, 0, 1, closed="left")],
         "columns": ["array-like", list, tuple, None],
         "relation": [StrOptions(set(RELATIONS))],
+        "signal": POSITIVE_OR_AUTO,
+        "detail": [Interval(Real, 0, None, closed="neither")],
+        "interactions": [Interval(Real, 0, 0.9, closed="both")],
+        "pace": [Interval(Real, 0, None, closed="neither")],
     }
     _logistic: ClassVar[bool] = True
 
@@ -73,6 +89,7 @@ class PrivateTabular(UnweightedEstimator):
         targets: Floats,
         units: UnitIds,
         *,
+        n_labels: int,
         labels_from_data: bool,
         label_weights: Floats | str | None = None,
     ) -> None:
@@ -86,9 +103,15 @@ class PrivateTabular(UnweightedEstimator):
             budget = RoundBudget.of(owner, epsilon, delta, str(self.relation))
         columns = CodedColumns.of(self.columns, X.shape[1])
         source = noise_source(self.random_state)
-        rows = UnitRows.of(
-            columns.encode(X), targets, *unit_positions(units, len(X)), source
-        )
+        positions, n_units = unit_positions(units, len(X))
+        self.expectation_: ReleaseExpectation | None = None
+        if not pure:
+            signal = release_signal(n_units, budget)
+            self.expectation_ = ReleaseExpectation.of(
+                signal / TABLE, labels=n_labels, units=n_units, columns=X.shape[1]
+            )
+            self.expectation_.warn(epsilon)
+        rows = UnitRows.of(columns.encode(X), targets, positions, n_units, source)
         if pure:
             model, certificate = fit_pure(
                 rows,
@@ -114,11 +137,11 @@ class PrivateTabular(UnweightedEstimator):
 
     def _add_up_better(self, pure: bool) -> None:
         """Keep the certificates that add up better; a pure release has none."""
-        for stale in ("gdp_certificate_", "zcdp_certificate_"):
+        for stale in ("gaussian_certificate_", "zcdp_certificate_"):
             self.__dict__.pop(stale, None)
         if not pure:
-            self.gdp_certificate_ = self.certificate_.premises[0]
-            self.zcdp_certificate_ = gaussian_to_zcdp(self.gdp_certificate_)
+            self.gaussian_certificate_ = self.certificate_.premises[0]
+            self.zcdp_certificate_ = gaussian_to_zcdp(self.gaussian_certificate_)
 
     def _descend(
         self,
@@ -132,8 +155,18 @@ class PrivateTabular(UnweightedEstimator):
         rounds = Rounds(budget, UnitFilter(rows.n_units, budget.cap), source)
         rows = weighted(rows, rounds, label_weights)
         shares = noisy_shares(rows, columns, rounds, share=SPREAD_SHARE)
+        owner = type(self).__name__
         return fit_release(
-            rows, columns, shares, rounds, logistic=self._logistic, share=REST_SHARE
+            rows,
+            columns,
+            shares,
+            rounds,
+            logistic=self._logistic,
+            share=REST_SHARE,
+            pace=positive(owner, "pace", self.pace),
+            signal=self._asked_signal(),
+            detail=positive(owner, "detail", self.detail),
+            interactions=float(self.interactions),
         )
 
     def _check_pure(self, n_scores: int, weights: Any) -> None:
@@ -149,6 +182,29 @@ class PrivateTabular(UnweightedEstimator):
                 f"{type(self).__name__} with delta=0 certifies replacing one unit; got "
                 f"relation={self.relation!r}. Give a delta above 0."
             )
+
+    def settled(self, *, n_units: int, epsilon: float, delta: float) -> dict[str, Any]:
+        """Return what "auto" stands for at another price; by public facts.
+
+        A search tries settings at a small price that are meant for a larger one.
+
+        Parameters
+        ----------
+        n_units : int
+            Number of units.
+        epsilon, delta : float
+            The price.
+        """
+        if self._asked_signal() is not None:
+            return {}
+        owner = type(self).__name__
+        budget = RoundBudget.of(owner, epsilon, delta, str(self.relation))
+        return {"signal": release_signal(n_units, budget)}
+
+    def _asked_signal(self) -> float | None:
+        if self.signal == "auto":
+            return None
+        return positive(type(self).__name__, "signal", self.signal)
 
     def _checked(self, X: MatrixLike, *, reset: bool) -> Floats:
         if not reset:
@@ -196,6 +252,18 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
         outside go to the ends of their range. None declares all ranges as (-1, 1).
     relation : {"replace-one", "zero-out"}, default="replace-one"
         Which neighbours the certificate is about.
+    signal : float or "auto", default="auto"
+        The signal that the model is made for, about the number of units times the mu of
+        the budget; "auto" takes what there is. Little makes it nearly linear; much
+        makes it divide columns finely, and trees ask many questions.
+    detail : float, default=1.0
+        Above 1 the model is less linear than the rule says, below 1 more.
+    interactions : float, default=0.45
+        Share of trees, which ask several columns, in what is not linear; at most 0.9.
+        0 makes an additive model.
+    pace : float, default=1.0
+        How long gradients are followed, in terms of what the rule says: more fits the
+        rows and the noise more closely. A pure release has none of these settings.
     classes : array-like, default=None
         The public labels. None reads them from `y` and assumes them public.
     class_weight : {"balanced"}, mapping or None, default=None
@@ -211,11 +279,14 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
         The released model.
     certificate_ : Certificate
         (epsilon, delta)-DP of the model.
-    gdp_certificate_, zcdp_certificate_ : Certificate
+    gaussian_certificate_, zcdp_certificate_ : Certificate
         The same as Gaussian and as concentrated DP: the better ones to add up. A pure
         release has neither.
     classes_, n_units_
         The labels, and the number of units.
+    expectation_ : ReleaseExpectation or None
+        What to expect from public facts alone; None for a pure release. `fit` warns
+        with a `NearChanceWarning`, before it draws noise, if that is near chance.
 
     Guarantee
     ---------
@@ -266,6 +337,7 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
             rows,
             targets,
             units,
+            n_labels=len(labels),
             labels_from_data=self.classes is None,
             label_weights=label_weights(self.class_weight, labels.classes),
         )
@@ -301,12 +373,12 @@ class PrivateTabularRegressor(RegressorMixin, PrivateTabular):
     bounds : (float, float), default=(0.0, 1.0)
         Public bounds on the target, known without looking at the data. Targets and
         predictions outside are clipped.
-    columns, relation, random_state
+    columns, relation, signal, detail, interactions, pace, random_state
         As for `PrivateTabularClassifier`.
 
     Attributes
     ----------
-    model_, certificate_, n_units_
+    model_, certificate_, n_units_, expectation_
         As for `PrivateTabularClassifier`.
 
     Guarantee
@@ -346,7 +418,8 @@ class PrivateTabularRegressor(RegressorMixin, PrivateTabular):
         low, high = check_bounds(self.bounds)
         rows = self._checked(X, reset=True)
         share = np.clip((checked_targets(y) - low) / (high - low), 0.0, 1.0)
-        self._release(rows, 2 * share[None] - 1, units, labels_from_data=False)
+        targets = 2 * share[None] - 1
+        self._release(rows, targets, units, n_labels=1, labels_from_data=False)
         self.bounds_ = (low, high)
         return self
 

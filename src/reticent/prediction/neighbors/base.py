@@ -23,11 +23,13 @@ from reticent.estimators import (
     RELATIONS,
     REST_SHARE,
     SPREAD_SHARE,
+    TABLE,
     CodedColumns,
     Codes,
     ColumnFacts,
     PartitionModel,
     PartitionPlan,
+    ReleaseExpectation,
     RoundBudget,
     Rounds,
     Shares,
@@ -36,6 +38,7 @@ from reticent.estimators import (
     fit_prior,
     fit_release,
     noisy_shares,
+    signal_of,
     unit_positions,
 )
 from reticent.mechanisms import UnitFilter, noise_source
@@ -168,6 +171,8 @@ class LocalPredictor(LawfulPredictor):
             raise TooFewRecordsError(
                 f"{owner} needs at least {_FEWEST_UNITS} units; got n_units={n_units}."
             )
+        self.expectation_ = self._expected(X.shape[1], n_units, budget, classes)
+        self.expectation_.warn(epsilon)
         rows = UnitRows.of(_encoded(codes, X), targets, positions, n_units, source)
         account = UnitFilter(n_units, budget.cap)
         rounds = Rounds(budget, account, source)
@@ -205,6 +210,22 @@ class LocalPredictor(LawfulPredictor):
         fitted_here(self.law_.identity)
         self.n_units_ = n_units
         self.local_, self.local_reason_ = found.local, found.reason
+
+    def _expected(
+        self,
+        columns: int,
+        n_units: int,
+        budget: RoundBudget,
+        classes: NDArray[Any] | None,
+    ) -> ReleaseExpectation:
+        """Return what the released model can be worth, by public facts."""
+        local = self.prior and self._may_vote(n_units, budget)
+        share = prior_share(budget) if local else REST_SHARE
+        signal = signal_of(n_units, budget, share)
+        labels = 1 if classes is None else len(classes)
+        return ReleaseExpectation.of(
+            signal / TABLE, labels=labels, units=n_units, columns=columns
+        )
 
     def _released(
         self, rows: UnitRows, codes: CodedColumns, shares: Shares, rounds: Rounds

@@ -17,12 +17,9 @@ from scipy.special import ndtr, ndtri
 
 from reticent._search import smallest_whole
 from reticent.errors import NearChanceWarning, OnlyNoiseWarning
+from reticent.estimators import REFUSED, WARNED
 from reticent.mechanisms import GridLaw, GridNoise
 
-#: There is a warning if answers keep a smaller share of what models know.
-WARNED = 0.5
-#: Answers that keep a smaller share are refused by ``reticent fit``.
-REFUSED = 0.1
 # What the advice aims at.
 _ENOUGH = 0.9
 # Points at which integrals are evaluated.

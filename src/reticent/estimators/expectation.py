@@ -1,0 +1,101 @@
+"""What a released model can be worth, from public facts: before anything is trained.
+
+A sum over all units stands out from its noise by about ``n mu`` standard deviations.
+Take a table where the label half determines every column. That number, and how well the
+columns tell labels apart at all, say how many answers of a released model are
+right. The constants follow trials on such tables (`tests/estimators`); they are no
+bounds.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.special import ndtr
+
+from reticent.errors import NearChanceWarning, OnlyNoiseWarning
+
+#: Answers that keep a smaller share of what there is to learn are warned of.
+WARNED = 0.5
+#: Answers that keep a smaller share are refused by ``reticent fit``.
+REFUSED = 0.1
+#: How far a sum must stand out for one standard deviation of a released score: of
+#: models of tables, of linear ones with Gaussian noise, and of linear ones without a
+#: delta for each root of a column.
+TABLE, LINEAR, PURE_LINEAR = 10.0, 20.0, 100.0
+# Points at which the integral over rows is evaluated.
+_STEPS = 200
+# A smaller R2 is told as this one.
+_LEAST_R2 = -9.0
+
+
+@dataclass(frozen=True)
+class ReleaseExpectation:
+    """How good a released model is where the label half determines every column."""
+
+    best: float  #: share of right answers, or R2
+    chance: float  #: the same for guessing: one over the number of labels, or 0
+    units: int  #: number of units
+
+    @classmethod
+    def of(cls, clearness: float, *, labels: int, units: int, columns: int) -> Self:
+        """Return what to expect.
+
+        Parameters
+        ----------
+        clearness : float
+            How many standard deviations of noise a usual score has.
+        labels : int
+            Number of labels; 1 for numbers.
+        units, columns : int
+            Number of units and of columns.
+        """
+        clearness = max(clearness, 1e-6)
+        if labels == 1:
+            found = 1 - 1 / clearness**2 - 1 / (columns + 1)
+            return cls(max(found, _LEAST_R2), 0.0, units)
+        # Rows are spread evenly from where labels are clear to the border between two
+        # of them. A mean of columns is off by one over the root of three times their
+        # number. More labels have nearer borders, and share one bound on gradients.
+        noise = clearness / (labels * (labels - 1) / 2)
+        rows = math.sqrt(3 * columns) / (labels - 1)
+        clear = 1 / math.hypot(1 / noise, 1 / rows)
+        place = (np.arange(_STEPS) + 0.5) / _STEPS
+        kept = float(np.mean(2 * ndtr(clear * place) - 1))
+        return cls(1 / labels + kept * (1 - 1 / labels), 1 / labels, units)
+
+    @property
+    def kept(self) -> float:
+        """Share of what there is to learn that survives the noise; 0 is guessing."""
+        return (self.best - self.chance) / (1 - self.chance)
+
+    def __str__(self) -> str:
+        if self.chance == 0:
+            what = f"R2 is about {self.best:.2f}; a constant answer has 0"
+        else:
+            right, guessed = 100 * self.best, 100 * self.chance
+            what = (
+                f"about {right:.0f} answers in 100 are right; guessing has "
+                f"{guessed:.0f}"
+            )
+        return (
+            f"for {self.units} units and where the label half determines every column, "
+            f"{what}"
+        )
+
+    def warn(self, epsilon: float) -> None:
+        """Warn if a release will be near chance."""
+        if self.kept >= WARNED:
+            return
+        kind = OnlyNoiseWarning if self.kept < REFUSED else NearChanceWarning
+        warnings.warn(
+            kind(
+                f"released at epsilon={epsilon:g}, {self}. Take more units or a larger "
+                "epsilon, or ask instead of releasing, if few answers are needed."
+            ),
+            stacklevel=5,
+        )
