@@ -64,23 +64,20 @@ def audit(
     folder = _folder(model, place)
     output = Output(as_json)
     output.note(f"auditing {folder} ...")
-    with warnings.catch_warnings():
-        # The audit trains models of its own, on purpose with few rows.
+    with warnings.catch_warnings():  # the audit's own small models are near chance
         warnings.simplefilter("ignore", NearChanceWarning)
+        sealed = None if encryption_key is None else read_key_file(encryption_key)
         report = examine(
             folder,
             signing_key=place.signing_key() if key is None else read_key_file(key),
-            encryption_key=None
-            if encryption_key is None
-            else read_key_file(encryption_key),
+            encryption_key=sealed,
             records=data,
             answers=answers,
             delta=delta,
             quick=quick,
             verbose=not as_json and sys.stderr.isatty(),
         )
-    name = str(report.model["name"])
-    html, text = report.write(Path(f"audit-{name}") if out is None else out)
+    html, text = report.write(out or Path(f"audit-{report.model['name']}"))
     written = {"html": str(html), "json": str(text)}
     output.result(
         {**report.as_dict(), "written": written},
