@@ -41,7 +41,7 @@ Without it a quick run leaves them out and says so.
 
 LONG = """\
 A full run takes at most three hours. What each part printed is kept at once, so that a
-run that was interrupted or ran out of time goes on where it stopped;
+run that was interrupted or ran out of time continues where it stopped;
 `python -m benchmarks --estimate` says how long the rest took last time. The full run
 below was not made in one go: parts were run one by one with
 `python -m benchmarks --only PART`. Growth takes about 25 minutes. The fit of 10^8 rows
