@@ -52,8 +52,8 @@ from reticent.learners.selection.perfect_generalization import (
     PerfectlyGeneralizingClassifier,
     perfect_sample_size,
 )
+from reticent.learners.tabular.base import PrivateTabular
 from reticent.learners.tabular.private_tabular import (
-    PrivateTabular,
     PrivateTabularClassifier,
     PrivateTabularRegressor,
 )
