@@ -186,7 +186,7 @@ def test_two_interfaces_without_a_ledger_do_not_double_the_budget():
 
 def test_one_dataset_has_one_budget(ledger):
     PredictionInterface(SMALL, Budget(1.0), ledger)
-    with pytest.raises(InvalidParameterError, match="has a budget already: ε = 1 in total"):
+    with pytest.raises(InvalidParameterError, match="budget already: ε = 1 in total"):
         PredictionInterface(LARGE, Budget(2.0), ledger)
     ledger.set_cap(DATA, Cap.within(Budget(2.0)))
     assert PredictionInterface(LARGE, Budget(2.0), ledger).remaining() == 8
