@@ -6,7 +6,7 @@ import numpy as np
 
 from reticent.estimators.partitions import descent
 from reticent.learners import PrivateTabularClassifier
-from reticent.learners.tabular import private_tabular
+from reticent.learners.tabular import base
 from reticent.mechanisms import UnitFilter
 from tests.audit.registered_neighbors import moves, releasing
 
@@ -24,7 +24,7 @@ def test_only_the_account_of_each_unit_keeps_little_noise_within_the_promise(
 ):
     monkeypatch.setattr(descent, "_STEPS", 24)
     # Noise for sixteen times the budget: units run out of theirs before the end.
-    monkeypatch.setattr(private_tabular, "REST_SHARE", 16.0)
+    monkeypatch.setattr(base, "REST_SHARE", 16.0)
     check = moves(RELEASE, UNITS)
     honest = check()
     assert honest.holds
