@@ -162,7 +162,7 @@ HEADERS = {
     "another's scheme": ({"authorization": "Basic eDp5"}, 401, "X-API-Key"),
     "a key cut short": ({"x-api-key": "rk_12"}, 401, "API key"),
     "a bad idempotency key": ({"idempotency-key": "a b"}, 422, "visible ASCII"),
-    "a compressed body": ({"content-encoding": "gzip"}, 415, "identity"),
+    "a compressed body": ({"content-encoding": "gzip"}, 415, "uncompressed"),
 }
 
 

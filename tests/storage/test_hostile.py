@@ -568,7 +568,7 @@ def test_other_npy_versions_are_refused(version, folder):
 def test_fortran_order_is_refused(folder):
     array = np.asfortranarray(np.load(folder / "labels.npy"))
     forge(folder, files={"labels.npy": npy(array)})
-    with pytest.raises(ModelFileError, match="another type"):
+    with pytest.raises(ModelFileError, match="does not have the type"):
         load(folder)
 
 
