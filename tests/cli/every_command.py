@@ -28,7 +28,7 @@ COMMANDS = [
     "fit rows.csv --schema schema.json --learner linear --shards 3 --name asked",
     "fit rows.csv --schema schema.json --release --name released",
     "tune rows.csv --schema schema.json --runs 2 --name tuned "
-    "--grid '{\"steps\": [5, 10]}'",
+    "--grid '{\"detail\": [0.5, 1]}'",
     "tune rows.csv --schema schema.json --ask --learner linear --runs 2 --name chosen "
     "--grid '{\"n_shards\": [3, 5]}'",
     f"predict asked --row {ROW!r}",

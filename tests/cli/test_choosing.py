@@ -112,6 +112,9 @@ def test_wrong_grids_are_explained(shell):
         found = tuned(shell, "labels", "--grid", grid, code=2)
         assert "--grid" in found["error"]["message"]
     tuned(shell, "labels", "--grid", '{"epsilon": [1]}', code=2)
+    found = tuned(shell, "labels", "--grid", '{"steps": [5, 10]}', code=2)
+    assert "name steps, which PrivateTabular" in found["error"]["message"]
+    assert "detail" in found["error"]["message"]
 
 
 def fitted(shell, kind, *words):

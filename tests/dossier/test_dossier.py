@@ -136,7 +136,7 @@ class Places:
         schema = self.folder / "schema.json"
         self.schema().write(schema)
         words = ["tune", str(self.rows), "--schema", str(schema), "--runs", "2"]
-        words += ["--name", "tuned", "--grid", '{"steps": [5, 10]}']
+        words += ["--name", "tuned", "--grid", '{"detail": [0.5, 1]}']
         words += ["--dataset", "clinic", "--home", str(self.home("tuned").path)]
         with pytest.raises(SystemExit) as ended:
             main(words)

@@ -164,6 +164,6 @@ def _grid(text: str | None) -> dict[str, list[Any]] | None:
     ):
         raise InvalidParameterError(
             "--grid must be JSON with a list for each parameter, for example "
-            "'{\"clip\": [0.5, 1.0]}'."
+            "'{\"detail\": [0.5, 1.0]}'."
         )
     return found

@@ -274,6 +274,15 @@ class PrivateSearch(MetaLearner):
                 f"parameters name {', '.join(sorted(taken))}; the search sets these "
                 "itself, from its budget."
             )
+        known = set(self.estimator.get_params())
+        unknown = {name for one in settings for name in one} - known
+        if unknown:
+            own = known - set(_SET_BY_THE_SEARCH)
+            raise InvalidParameterError(
+                f"parameters name {', '.join(sorted(unknown))}, which "
+                f"{type(self.estimator).__name__} does not have. It has "
+                f"{', '.join(sorted(own))}."
+            )
         return settings
 
     def _parts(self, n_units: int, source: RandomSource) -> Parts:
