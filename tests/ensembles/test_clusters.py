@@ -54,7 +54,11 @@ def fit_with_a_killer(backend: str, deaths: int) -> dict[str, object]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("backend", ["loky", "dask", "ray"])
+@pytest.mark.parametrize(
+    # Ray alone takes a minute and more to notice the death and to start again.
+    "backend",
+    ["loky", "dask", pytest.param("ray", marks=pytest.mark.long)],
+)
 def test_a_killed_worker_loses_nothing(backend):
     result = fit_with_a_killer(backend, deaths=1)
     assert result == {"died": 1, "failures": 0, "same": True}

@@ -15,7 +15,7 @@ import pytest
 
 from reticent.errors import InvalidParameterError, LedgerError
 from reticent.ledger import LedgerDatabase, Outcome, SQLLedger
-from reticent.ledger.sql import engines, store
+from reticent.ledger.sql import engines, store, transactions
 from reticent.ledger.sql.engines import open_engine, sqlite_settings
 from tests.ledger.accounts_and_requests import asking, opened
 from tests.postgres import PostgresServer
@@ -180,6 +180,7 @@ def test_locked_sqlite_file_is_waited_for_and_then_let_be(
     sqlite_url, open_ledger, monkeypatch
 ):
     monkeypatch.setattr(engines, "LOCK_TIMEOUT", 0.2)
+    monkeypatch.setattr(transactions, "LOCK_TIMEOUT", 0.2)
     ledger = opened(open_ledger(sqlite_url))
     other = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))
     other.execute("BEGIN IMMEDIATE")
