@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
+from sklearn.model_selection import ParameterGrid
 
 from reticent._numbers import down
 from reticent._sklearn import check_parameters, safe_indexing
@@ -229,3 +230,33 @@ class RunTask:
         told = np.clip(np.nan_to_num(said.astype(np.float64)), low, high)
         error = (told - np.clip(y.astype(np.float64), low, high)) / (high - low)
         return np.asarray(1 - np.minimum(error**2, 1.0))
+
+
+_SET_BY_THE_SEARCH = {"epsilon", "delta", "random_state"}
+
+
+def listed_settings(estimator: Any, parameters: Any) -> list[dict[str, Any]]:
+    """Return all settings of a grid; refuse names that cannot be searched.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What is searched.
+    parameters : dict or list of dict
+        Lists of values by name.
+    """
+    settings = list(ParameterGrid(parameters))
+    named = {name for one in settings for name in one}
+    if taken := named & _SET_BY_THE_SEARCH:
+        raise InvalidParameterError(
+            f"parameters name {', '.join(sorted(taken))}; the search sets these "
+            "itself, from its budget."
+        )
+    known = set(estimator.get_params())
+    if unknown := named - known:
+        raise InvalidParameterError(
+            f"parameters name {', '.join(sorted(unknown))}, which "
+            f"{type(estimator).__name__} does not have. It has "
+            f"{', '.join(sorted(known - _SET_BY_THE_SEARCH))}."
+        )
+    return settings

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
-from sklearn.model_selection import ParameterGrid
 
 from reticent._sklearn import (
     HasMethods,
@@ -31,7 +30,7 @@ from reticent.learners.search.choice import (
 )
 from reticent.learners.search.plan import RunPlan, RunPrice, plan_runs
 from reticent.learners.search.rules import best_of_runs, one_run
-from reticent.learners.search.runs import Run, RunTask
+from reticent.learners.search.runs import Run, RunTask, listed_settings
 from reticent.mechanisms import RandomSource, Repetitions, noise_source
 from reticent.prediction import LawfulPredictor
 
@@ -41,7 +40,6 @@ Parts: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 # How many settings are tried, or runs made on average. With more trials each of them
 # has less budget, and says less.
 _TRIED, _RUNS = 5, 10.0
-_SET_BY_THE_SEARCH = ("epsilon", "delta", "random_state")
 
 
 @dataclass(eq=False, repr=False)
@@ -187,7 +185,7 @@ class PrivateSearch(MetaLearner):
         X, y, units
             As for the estimator.
         """
-        settings = self._settings()
+        settings = listed_settings(self.estimator, self.parameters)
         table, labels = self._table(X, y, units)
         source = noise_source(self.random_state)
         parts = self._parts(table.n_units, source)
@@ -265,25 +263,6 @@ class PrivateSearch(MetaLearner):
         whole = self.certificate_.premises[0]
         model.gaussian_certificate_ = whole
         model.zcdp_certificate_ = gaussian_to_zcdp(whole)
-
-    def _settings(self) -> list[dict[str, Any]]:
-        settings = list(ParameterGrid(self.parameters))
-        taken = {name for one in settings for name in one} & set(_SET_BY_THE_SEARCH)
-        if taken:
-            raise InvalidParameterError(
-                f"parameters name {', '.join(sorted(taken))}; the search sets these "
-                "itself, from its budget."
-            )
-        known = set(self.estimator.get_params())
-        unknown = {name for one in settings for name in one} - known
-        if unknown:
-            own = known - set(_SET_BY_THE_SEARCH)
-            raise InvalidParameterError(
-                f"parameters name {', '.join(sorted(unknown))}, which "
-                f"{type(self.estimator).__name__} does not have. It has "
-                f"{', '.join(sorted(own))}."
-            )
-        return settings
 
     def _parts(self, n_units: int, source: RandomSource) -> Parts:
         """Deal units to training and scoring, by position alone."""
