@@ -23,7 +23,7 @@ from reticent.cli.output import Output
 from reticent.cli.serve import service_runner
 from reticent.datasets import adult_sample_files, load_adult_sample
 from reticent.errors import ReticentError
-from reticent.guarantees import in_plain_words
+from reticent.guarantees import Stated, in_plain_words
 from reticent.home import FitOptions, Home, Role, train_and_store
 from reticent.schemas import Schema
 
@@ -151,7 +151,7 @@ def _spent(budget: dict[str, Any]) -> list[str]:
         promise = account["promise"]
         lines.append(
             f"  {account['account']}: {100 * used:.0f} % of "
-            f"({promise['epsilon']:g}, {promise['delta']:g})-DP"
+            f"{Stated(promise['epsilon'], promise['delta'])}"
         )
     return lines
 
