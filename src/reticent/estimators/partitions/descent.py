@@ -24,9 +24,13 @@ from reticent.estimators.partitions.trees import Shares, random_trees, single_co
 # Residuals are multiples of this power of two, so that their sums are exact.
 _BITS = 12
 _MOMENTUM = 0.9
+# No row counts more than this many times as much because its features are small.
+_MOST_RAISED = 2.0
 # Defaults, settled on parts of the training rows of some public tables and on generated
 # ones; see the page on releases. None depends on the rows.
 _STEPS = 96
+#: A release that answers alone takes fewer steps: more only take time.
+RELEASE_STEPS = 64
 _TREES = 128
 # A release may have more trees if there are few rows, and fewer if there are many: then
 # they are what a fit spends its time on.
@@ -170,6 +174,8 @@ def fit_prior(
     logistic: bool,
     share: float,
     pace: float = 1.0,
+    n_steps: int = _STEPS,
+    level: bool = False,
 ) -> PartitionModel:
     r"""Learn the values of parts by noisy gradient descent.
 
@@ -191,26 +197,33 @@ def fit_prior(
         What a unit that is never fitted pays, as a share of its budget.
     pace : float, default=1.0
         How long gradients are followed, in terms of the usual time.
+    n_steps : int, default=96
+        Number of steps, which share the price.
+    level : bool, default=False
+        Whether rows with small features count more, so that the slopes of all rows
+        reach as far as noise is made for. They are clearer then, and cost more.
     """
     usual, features = _PACES[logistic], plan.features
     n, n_scores, root = rows.n_units, len(rows.targets), math.sqrt(features.square)
     norm = root * 2.0**_BITS
     scale = rounds.budget.scale(
-        usual.clip * norm, share=share, times=_STEPS, acute=False
+        usual.clip * norm, share=share, times=n_steps, acute=False
     )
-    time = (usual.near + usual.far * plan.linear**3) * n * norm * math.sqrt(_STEPS)
-    rate = pace * time / scale * (1 - _MOMENTUM) / _STEPS
+    time = (usual.near + usual.far * plan.linear**3) * n * norm * math.sqrt(n_steps)
+    rate = pace * time / scale * (1 - _MOMENTUM) / n_steps
     rate = min(rate, usual.longest / plan.curvature)
     # Packed by the number of units: how many rows they have is not public.
     parts = PackedParts.of(features.partitions, rows.codes, most=n)
     # Sums of groups are rounded to 24 bits.
     norms = np.sqrt(parts.scores(features.squares)[0]) * (1 + 2.0**-20)
     sizes = (2.0**_BITS / rows.sizes)[rows.unit]
+    if level:
+        sizes *= root / np.maximum(norms, root / _MOST_RAISED)
     if rows.weights is not None:
         sizes *= rows.weights
     point = np.zeros((n_scores, features.n_features))
     velocity, mean = np.zeros_like(point), np.zeros_like(point)
-    for step in range(_STEPS):
+    for step in range(n_steps):
         ahead = (point + _MOMENTUM * velocity) / root
         slopes = parts.scores(features.values(ahead))
         _make_slopes(slopes, rows.targets, logistic, usual.clip)
@@ -222,9 +235,9 @@ def fit_prior(
         slope = rounds.noisy(sums, scale) / (n * norm)
         velocity = _MOMENTUM * velocity - rate * slope
         point = point + velocity
-        if step >= _STEPS // 2:
+        if step >= n_steps // 2:
             mean += point
-    mean /= root * (_STEPS - _STEPS // 2)
+    mean /= root * (n_steps - n_steps // 2)
     return PartitionModel.of(features.partitions, features.values(mean), logistic)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from reticent.estimators.partitions.codes import CodedColumns
 from reticent.estimators.partitions.descent import (
+    RELEASE_STEPS,
     PartitionPlan,
     fit_prior,
     signal_of,
@@ -20,6 +21,8 @@ from reticent.estimators.partitions.trees import Shares
 #: The shares of a unit's budget that a release takes: for the spread of columns, and
 #: for everything else. A little is left because costs are rounded up.
 SPREAD_SHARE, REST_SHARE = 0.03, 0.96
+# Slopes of numbers reach further in a release than where a prior is learned.
+_NUMBERS_PACE = 0.8
 # The share for the relevance of columns.
 _RELEVANCE_SHARE = 0.04
 
@@ -73,7 +76,16 @@ def fit_release(
         n_trees=trees_for(rows.n_units),
         **asked,
     )
-    return fit_prior(rows, plan, rounds, logistic=logistic, share=steps, pace=pace)
+    return fit_prior(
+        rows,
+        plan,
+        rounds,
+        logistic=logistic,
+        share=steps,
+        pace=pace if logistic else _NUMBERS_PACE * pace,
+        n_steps=RELEASE_STEPS,
+        level=True,
+    )
 
 
 def release_signal(n_units: int, budget: RoundBudget) -> float:
