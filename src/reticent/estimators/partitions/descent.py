@@ -29,8 +29,6 @@ _MOST_RAISED = 2.0
 # Defaults, settled on parts of the training rows of some public tables and on generated
 # ones; see the page on releases. None depends on the rows.
 _STEPS = 96
-#: A release that answers alone takes fewer steps: more only take time.
-RELEASE_STEPS = 64
 _TREES = 128
 # A release may have more trees if there are few rows, and fewer if there are many: then
 # they are what a fit spends its time on.
@@ -174,7 +172,6 @@ def fit_prior(
     logistic: bool,
     share: float,
     pace: float = 1.0,
-    n_steps: int = _STEPS,
     level: bool = False,
 ) -> PartitionModel:
     r"""Learn the values of parts by noisy gradient descent.
@@ -197,8 +194,6 @@ def fit_prior(
         What a unit that is never fitted pays, as a share of its budget.
     pace : float, default=1.0
         How long gradients are followed, in terms of the usual time.
-    n_steps : int, default=96
-        Number of steps, which share the price.
     level : bool, default=False
         Whether rows with small features count more, so that the slopes of all rows
         reach as far as noise is made for. They are clearer then, and cost more.
@@ -207,10 +202,10 @@ def fit_prior(
     n, n_scores, root = rows.n_units, len(rows.targets), math.sqrt(features.square)
     norm = root * 2.0**_BITS
     scale = rounds.budget.scale(
-        usual.clip * norm, share=share, times=n_steps, acute=False
+        usual.clip * norm, share=share, times=_STEPS, acute=False
     )
-    time = (usual.near + usual.far * plan.linear**3) * n * norm * math.sqrt(n_steps)
-    rate = pace * time / scale * (1 - _MOMENTUM) / n_steps
+    time = (usual.near + usual.far * plan.linear**3) * n * norm * math.sqrt(_STEPS)
+    rate = pace * time / scale * (1 - _MOMENTUM) / _STEPS
     rate = min(rate, usual.longest / plan.curvature)
     # Packed by the number of units: how many rows they have is not public.
     parts = PackedParts.of(features.partitions, rows.codes, most=n)
@@ -223,7 +218,7 @@ def fit_prior(
         sizes *= rows.weights
     point = np.zeros((n_scores, features.n_features))
     velocity, mean = np.zeros_like(point), np.zeros_like(point)
-    for step in range(n_steps):
+    for step in range(_STEPS):
         ahead = (point + _MOMENTUM * velocity) / root
         slopes = parts.scores(features.values(ahead))
         _make_slopes(slopes, rows.targets, logistic, usual.clip)
@@ -235,9 +230,9 @@ def fit_prior(
         slope = rounds.noisy(sums, scale) / (n * norm)
         velocity = _MOMENTUM * velocity - rate * slope
         point = point + velocity
-        if step >= n_steps // 2:
+        if step >= _STEPS // 2:
             mean += point
-    mean /= root * (n_steps - n_steps // 2)
+    mean /= root * (_STEPS - _STEPS // 2)
     return PartitionModel.of(features.partitions, features.values(mean), logistic)
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from reticent.estimators.partitions.codes import CodedColumns
 from reticent.estimators.partitions.descent import (
-    RELEASE_STEPS,
     PartitionPlan,
     fit_prior,
     signal_of,
@@ -83,7 +82,6 @@ def fit_release(
         logistic=logistic,
         share=steps,
         pace=pace if logistic else _NUMBERS_PACE * pace,
-        n_steps=RELEASE_STEPS,
         level=True,
     )
 
