@@ -9,8 +9,9 @@ of peers are tried, and the one that is best on the test rows counts; nobody pay
 that choice. Pure releases of ours are measured at epsilon 1. Scores are accuracies, for
 California R^2, on at most 50,000 test rows.
 
-Slow peers have fewer seeds, and so has Covertype with all its labels. Every measurement is kept at once, so that a run that stops
-goes on where it was. `--estimate` says how much processor time what is missing takes.
+Slow peers have fewer seeds, and so has Covertype with all its labels. Every measurement
+is kept at once, so that a run that stops goes on where it was. `--estimate` says how
+much processor time what is missing takes.
 
     python -m benchmarks.studies.release [--only adult/reticent/1] [--seeds 10]
         [--jobs 2] [--again] [--estimate] [--table] [--quick]

@@ -156,7 +156,7 @@ def _gradient(rows: Rows, epsilon: float, seed: int, norm: float) -> Any:
 class Splines:
     """Noisy gradients on splines of single columns: an additive model."""
 
-    seeds: int = 5
+    seeds: int = 3
 
     def suits(self, name: str, epsilon: float) -> bool:
         return name not in ("covtype", "covtype 7")
@@ -198,7 +198,7 @@ class Fourier:
     """Noisy gradients on random waves: a kernel machine."""
 
     bandwidths: tuple[float, ...] = (1.0, 2.0)
-    seeds: int = 3
+    seeds: int = 1
 
     def suits(self, name: str, epsilon: float) -> bool:
         return name not in ("covtype", "covtype 7")
