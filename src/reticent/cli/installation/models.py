@@ -144,6 +144,7 @@ def export(
     write_onnx(model.stored, onnx)
     encoded = model.stored.encoder.style != "ordinal"
     columns = list(model.stored.schema.columns)
+    about = "one row" if model.stored.schema.unit is None else "one person"
     takes = "encoded rows (see its metadata)" if encoded else ", ".join(columns)
     Output(as_json).result(
         {
@@ -153,7 +154,11 @@ def export(
             "encoder": model.stored.encoder.settings(),
             "certificate": model.certificate.id,
         },
-        [f"wrote {onnx}: {model.certificate.headline()}.", f"It takes {takes}."],
+        [
+            f"wrote {onnx}: {model.certificate.headline()}.",
+            in_plain_words(model.certificate, about=about, delta=model.delta),
+            f"It takes {takes}.",
+        ],
     )
 
 
