@@ -1,15 +1,22 @@
 """Ordinary actions at the command line: models, ledger, accounts, keys, answers."""
 
+import contextlib
 import csv
 import gzip
 import json
 import re
+import sys
 
+import numpy as np
+import onnxruntime
 import pytest
 
 from reticent.cli.main import main
 from reticent.datasets import adult_sample_files
-from reticent.schemas import Schema
+from reticent.home import Home
+from reticent.learners import PrivateTabularClassifier
+from reticent.schemas import Encoder, Schema
+from reticent.storage import save_model
 
 FILES = adult_sample_files()
 
@@ -141,6 +148,102 @@ def test_models_are_listed_and_shown(run):
     found = json.loads(run("models", "show", "open", "--json").out)
     assert found["answers_left"] is None
     assert found["version"] == 1
+
+
+@pytest.fixture
+def asked_rows(queries):
+    """Rows as the ONNX file takes them, by what its metadata says."""
+    schema = Schema.read(FILES.schema)
+    with queries.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+
+    def encoded(columns):
+        assert [column["name"] for column in columns] == list(schema.columns)
+        return np.array(
+            [
+                [
+                    column["levels"].index(row[column["name"]])
+                    if "levels" in column
+                    else float(row[column["name"]])
+                    for column in columns
+                ]
+                for row in rows
+            ]
+        )
+
+    return encoded
+
+
+@contextlib.contextmanager
+def unpaid_release(home, path):
+    """Name, in the settings of a home, a release of which its ledger knows nothing."""
+    place = Home.existing(home)
+    settings = place.settings()
+    schema = settings.load_model("open").schema
+    columns = list(schema.columns.values())
+    model = PrivateTabularClassifier(0.5, columns=columns, classes=schema.classes)
+    model.fit(np.zeros((60, len(columns))), list(schema.classes) * 30)
+    save_model(
+        path,
+        model,
+        schema,
+        signing_key=settings.model_key_file.read_text().strip(),
+        encoder=Encoder(schema, style="ordinal"),
+        dataset=settings.load_model("open").dataset,
+    )
+    before = place.config.read_bytes()
+    found = json.loads(before)
+    found["models"]["unpaid"] = str(path)
+    place.config.write_text(json.dumps(found))
+    yield
+    place.config.write_bytes(before)
+
+
+def test_a_release_is_exported_and_gives_the_same_labels_elsewhere(
+    run, queries, asked_rows, tmp_path
+):
+    file = tmp_path / "open.onnx"
+    spent = answers_spent(run)
+    said = run("models", "export", "open", "--onnx", file)
+    assert "for the model, replace one unit of 5000" in said.out
+    assert "It takes age, " in said.out
+    assert answers_spent(run) == spent
+    session = onnxruntime.InferenceSession(str(file))
+    told = session.get_modelmeta().custom_metadata_map
+    assert json.loads(told["encoder"])["style"] == "ordinal"
+    labels, _ = session.run(None, {"X": asked_rows(json.loads(told["columns"]))})
+    answered = json.loads(run("predict", "open", queries, "--json").out)
+    assert labels.tolist() == answered["answers"]
+    assert told["certificate_id"] == answered["certificate"]
+    again = tmp_path / "again.onnx"
+    found = json.loads(run("models", "export", "open", "--onnx", again, "--json").out)
+    assert found["certificate"] == answered["certificate"]
+    assert again.read_bytes() == file.read_bytes()
+
+
+def test_only_a_paid_release_is_exported_and_only_to_a_new_file(
+    run, home, tmp_path, monkeypatch
+):
+    file = tmp_path / "income.onnx"
+    said = run("models", "export", "income", "--onnx", file, code=2)
+    assert "not released as a whole" in said.err
+    assert "as secret as the records" in said.err
+    said = run("models", "export", "incme", "--onnx", file, code=2)
+    assert "there is no model 'incme'; this home has income, open" in said.err
+    said = run("models", "export", "open", "--onnx", tmp_path / "no" / "f", code=2)
+    assert "there is no folder" in said.err
+    file.write_text("mine")
+    said = run("models", "export", "open", "--onnx", file, code=2)
+    assert "is there already" in said.err
+    assert file.read_text() == "mine"
+    file.unlink()
+    with unpaid_release(home, tmp_path / "unpaid"):
+        said = run("models", "export", "unpaid", "--onnx", file, code=1)
+    assert "the release of model 'unpaid' was never charged" in said.err
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    said = run("models", "export", "open", "--onnx", file, code=2)
+    assert "pip install 'reticent[onnx]'" in said.err
+    assert not file.exists()
 
 
 def test_versions_can_be_rolled_back_and_removed(run, home, queries):

@@ -14,7 +14,7 @@ import typer.main
 from reticent.cli.main import app
 from reticent.errors import LedgerError
 from reticent.ledger import SQLLedger
-from tests.cli.every_command import COMMANDS, SERVER_COMMANDS
+from tests.cli.every_command import COMMANDS, EXTRA_COMMANDS, SERVER_COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("every_command.py")
@@ -42,7 +42,8 @@ def run_every_command(python: str | Path, folder: Path, *blocked: str) -> dict:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("without")
-    return run_every_command(sys.executable, folder, *OF_THE_SERVICE)
+    blocked = [*OF_THE_SERVICE, *EXTRA_COMMANDS.values()]
+    return run_every_command(sys.executable, folder, *blocked)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -56,6 +57,14 @@ def test_a_command_with_server_says_what_to_install(command, results):
     code, said = results[command]
     assert code == 1
     assert "pip install 'reticent[serve]'" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("command", EXTRA_COMMANDS)
+def test_a_command_with_an_extra_says_what_to_install(command, results):
+    code, said = results[command]
+    assert code == 2
+    assert f"pip install 'reticent[{EXTRA_COMMANDS[command]}]'" in said
     assert "Traceback" not in said
 
 
@@ -105,6 +114,6 @@ def test_every_command_is_tried():
     for name, command in typer.main.get_command(app).commands.items():
         inner = getattr(command, "commands", {})
         found |= {f"{name} {other}" for other in inner} or {name}
-    tried = " ".join([*COMMANDS, *SERVER_COMMANDS])
+    tried = " ".join([*COMMANDS, *SERVER_COMMANDS, *EXTRA_COMMANDS])
     assert found
     assert not {name for name in found if name not in tried}

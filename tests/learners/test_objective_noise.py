@@ -1,5 +1,7 @@
 """Objective perturbation: exact densities lose no more than is certified."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -11,7 +13,14 @@ from sklearn.utils import estimator_checks
 from reticent.errors import ReticentError, RuleError
 from reticent.estimators import LinearFacts, bounded_rows, unit_weights
 from reticent.estimators.linear.losses import classification_loss
-from reticent.guarantees import PUBLIC_LABELS, PureDP, ReplaceOne, Scope, recheck
+from reticent.guarantees import (
+    PUBLIC_LABELS,
+    PureDP,
+    ReplaceOne,
+    Scope,
+    ZeroOut,
+    recheck,
+)
 from reticent.learners import (
     ObjectivePerturbationClassifier,
     ObjectivePerturbationRegressor,
@@ -54,6 +63,20 @@ def worst_loss(strength, scale, n=3):
     return worst
 
 
+def worst_loss_of_leaving_out(strength, scale, n=3):
+    """Largest log-ratio over datasets with and without their last unit."""
+    worst = 0.0
+    for x0, x1 in product([-1.0, 0.0, 1.0], repeat=2):
+        for y0 in (0.0, 1.0):
+            x, y = np.array([1.0, x1, x0]), np.array([1.0, 0.0, y0])
+            gone = np.array([1.0, x1, 0.0])  # a row of zeros has no gradient
+            gap = log_density(x, y, strength, scale) - log_density(
+                gone, y, strength, scale
+            )
+            worst = max(worst, np.abs(gap).max())
+    return worst
+
+
 def certified(strength, scale, **change):
     facts = {
         "n": 3,
@@ -73,6 +96,50 @@ def certified(strength, scale, **change):
 @pytest.mark.parametrize("scale", [0.5, 4.0, 100.0])
 def test_exact_densities_lose_at_most_what_is_certified(strength, scale):
     assert worst_loss(strength, scale) <= certified(strength, scale) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("strength", [0.01, 0.1, 1.0])
+@pytest.mark.parametrize("scale", [0.5, 4.0, 100.0])
+def test_leaving_a_unit_out_loses_at_most_what_is_certified(strength, scale):
+    limit = certified(strength, scale, relation="zero-out")
+    assert worst_loss_of_leaving_out(strength, scale) <= limit * (1 + 1e-9)
+    assert limit < certified(strength, scale)
+
+
+def test_each_part_of_the_bound_on_leaving_out_is_needed():
+    zeroed = {"relation": "zero-out"}
+    # One gradient of length one, in full: a smaller one would promise too much. So
+    # would no determinant, and so would this bound for two gradients (see below).
+    assert worst_loss_of_leaving_out(1.0, 0.5) > certified(
+        1.0, 0.5, slope=0.95, curvature=1e-9, **zeroed
+    )
+    assert worst_loss_of_leaving_out(0.01, 100.0) > certified(
+        0.01, 100.0, curvature=1e-9, **zeroed
+    )
+    rows, sums, _ = bounded_rows(np.eye(2), 1.0, 1.0, True)
+    gradients = (expit(rows @ [-60.0, 60.0, 0.0]) - [1, 0])[:, None] * rows
+    replaced = np.abs(gradients[0] - gradients[1]).sum() / 4.0
+    assert replaced > certified(100.0, 4.0, l1_bound=sums, **zeroed)
+    assert np.abs(gradients[0]).sum() / 4.0 <= certified(
+        100.0, 4.0, l1_bound=sums, **zeroed
+    )
+
+
+@pytest.mark.parametrize(
+    "kind", [ObjectivePerturbationClassifier, ObjectivePerturbationRegressor]
+)
+def test_leaving_a_unit_out_needs_about_half_the_tilt(kind):
+    X, y = make_classification(500, random_state=0)
+    model = kind(1.0, regularization=1.0, relation="zero-out").fit(X, y)
+    recheck(model.certificate_)
+    assert model.certificate_.relation == ZeroOut(500)
+    assert model.certificate_.guarantee == PureDP(1.0)
+    replacing = kind(1.0, regularization=1.0).fit(X, y)
+    assert model.tilt_scale_ == pytest.approx(replacing.tilt_scale_ / 2, rel=1e-9)
+    exact, _ = replacing.certificate_.premises
+    _, computed = model.certificate_.premises
+    with pytest.raises(RuleError, match="same data"):
+        objective_release(exact, computed, epsilon=1.0)
 
 
 def test_each_part_of_the_bound_is_needed():
@@ -183,6 +250,7 @@ NAN = float("nan")
         {"regularization": 1e-9},
         {"width": NAN, "loss": "hinge"},
         {"loss": "nil"},
+        {"relation": "sample"},
     ],
     ids=str,
 )

@@ -24,6 +24,7 @@ from reticent.guarantees import (
     PureDP,
     ReplaceOne,
     Scope,
+    ZeroOut,
     recheck,
 )
 from reticent.learners import (
@@ -58,9 +59,10 @@ def public_facts(n, dimension, l1_bound, feature_bound):
     )
 
 
-def minimiser(plan, X, y):
+def minimiser(plan, X, y, left_out=()):
     rows, _, _ = bounded_rows(X, 1.0, None, True)
     weights, _ = unit_weights(None, len(rows))
+    weights[list(left_out)] = 0.0  # the other units still weigh 1/n
     return minimise_risk(plan.problem, rows, y, weights, plan.tolerance)
 
 
@@ -96,6 +98,101 @@ def test_the_bound_is_nearly_attained_so_that_half_of_it_fails():
     limit = dict(plan.noise.certificate.premises[0].premises[0].details)
     assert limit["dimension"] == d + 1
     assert np.linalg.norm(moved) > 0.9 * plan.noise.certificate.premises[0].guarantee.l2
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("name", sorted(LOSSES))
+def test_leaving_a_unit_out_moves_coefficients_by_at_most_its_sensitivity(name, delta):
+    rng = np.random.default_rng(len(name))
+    n, d = 8, 3
+    model = OutputPerturbationClassifier(
+        1.0, delta=delta, regularization=0.5, relation="zero-out"
+    )
+    plan = planned(model, LOSSES[name], n, d)
+    assert plan.noise.certificate.relation == ZeroOut(n)
+    limit = plan.noise.certificate.premises[0].guarantee
+    worst = 0.0
+    for _ in range(60):
+        X = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-2, 3, size=(n, 1))
+        y = rng.integers(0, 2, n).astype(float)
+        moved = minimiser(plan, X, y) - minimiser(plan, X, y, left_out=[0])
+        worst = max(worst, np.linalg.norm(moved))
+        assert np.linalg.norm(moved) <= limit.l2
+        assert np.abs(moved).sum() <= limit.l1
+    assert worst > 0
+
+
+def line_of_hinges(relation):
+    """One unit at 1, the others at 0, and a hinge so sharp that its slope is full."""
+    model = OutputPerturbationClassifier(
+        1.0, regularization=5.0, fit_intercept=False, relation=relation
+    )
+    facts = public_facts(50, 1, 1.0, 1.0)
+    plan = OutputPlan.of(model, classification_loss("hinge", 0.01), facts)
+    rows, y = np.zeros((50, 1)), np.zeros(50)
+    rows[0] = 1.0
+    whole, replaced = np.full(50, 1 / 50), y.copy()
+    replaced[0] = 1.0
+    rest = whole.copy()
+    rest[0] = 0.0
+    data = {"here": (y, whole), "replaced": (replaced, whole), "left out": (y, rest)}
+    found = {
+        name: minimise_risk(plan.problem, rows, targets, weights, plan.tolerance)
+        for name, (targets, weights) in data.items()
+    }
+    return plan, found
+
+
+def exact_loss(plan, one, other):
+    """The largest log-ratio between the laws of what is released, on the whole grid."""
+    around = plan.noise.grid * np.rint(np.linspace(-9, 9, 2001) / plan.noise.grid)
+    logs = [plan.noise.response(c).log_probability(around) for c in (one, other)]
+    return np.abs(logs[0] - logs[1]).max()
+
+
+def test_the_exact_loss_of_leaving_a_unit_out_is_nearly_what_is_certified():
+    plan, found = line_of_hinges("zero-out")
+    epsilon = plan.noise.certificate.guarantee.epsilon
+    loss = exact_loss(plan, found["here"], found["left out"])
+    assert 0.99 * epsilon < loss <= epsilon
+    # The control: replacing a unit loses nearly twice as much, so that this noise
+    # would not do for it; and the noise for replacing does.
+    assert exact_loss(plan, found["here"], found["replaced"]) > 1.9 * epsilon
+    plan, found = line_of_hinges("replace-one")
+    loss = exact_loss(plan, found["here"], found["replaced"])
+    assert 0.99 * epsilon < loss <= plan.noise.certificate.guarantee.epsilon
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize(
+    "kind", [OutputPerturbationClassifier, OutputPerturbationRegressor]
+)
+def test_leaving_a_unit_out_needs_half_the_noise(kind, delta):
+    X, y = make_classification(300, random_state=0)
+    fitted = {
+        relation: kind(0.8, delta=delta, regularization=0.1, relation=relation).fit(
+            X, y
+        )
+        for relation in ("replace-one", "zero-out")
+    }
+    certificate = fitted["zero-out"].certificate_
+    recheck(certificate)
+    assert certificate.relation == ZeroOut(300)
+    assert certificate.scope is Scope.MODEL
+    assert 0.8 * (1 - 1e-12) <= certificate.guarantee.epsilon <= 0.8
+    scales = {relation: model.noise_scale_ for relation, model in fitted.items()}
+    # The solver's tolerance, a thousandth of the move, counts in full for both.
+    assert scales["zero-out"] == pytest.approx(scales["replace-one"] / 2, rel=2e-3)
+    with pytest.raises(ValueError, match="relation"):
+        kind(relation="add-remove").fit(X, y)
+
+
+def test_certificates_from_before_there_was_a_relation_say_the_same():
+    made = erm_sensitivity(
+        n=9, lipschitz=1, feature_bound=1, radius=9, regularization=1, tolerance=0
+    )
+    assert "relation" not in dict(made.details)
+    assert made.relation == ReplaceOne(9)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
@@ -202,6 +299,7 @@ NAN = float("nan")
         {"regularization": NAN},
         {"regularization": 0.0},
         {"loss": "nil"},
+        {"relation": "sample"},
         {"width": NAN, "loss": "hinge"},
     ],
     ids=str,

@@ -89,6 +89,8 @@ def test_coefficients_move_as_a_prediction_of_a_row_of_norm_one():
     one = erm_sensitivity(n=50, feature_bound=1.0, **facts)
     # Two gradients of norm L/n and two tolerances, over the strength.
     assert one.guarantee.l2 == near((2 * 0.5 / 50 + 2e-3) / 0.1)
+    left_out = erm_sensitivity(n=50, feature_bound=1.0, relation="zero-out", **facts)
+    assert left_out.guarantee.l2 == near((0.5 / 50 + 2e-3) / 0.1)
     made = coefficient_sensitivity(one, dimension=25).guarantee
     assert made.l2 == near(one.guarantee.l2)
     assert made.l1 == near(5 * one.guarantee.l2)
@@ -107,6 +109,8 @@ def test_a_tilted_objective_costs_two_gradients_a_determinant_and_a_grid():
     # coordinates on a grid.
     expected = 2 * 1.5 / 8 + 1.0 / 10 + 6 * 2.0**-10 / 8
     assert tilted().guarantee.epsilon == near(expected)
+    left_out = tilted(relation="zero-out").guarantee
+    assert left_out.epsilon == near(expected - 1.5 / 8)
     with pytest.raises(RuleError, match="grid"):
         tilted(scale=2.0**-11)
     assert tilted(scale=2.0**-9).guarantee.epsilon > 6 / 2

@@ -302,14 +302,14 @@ def test_released_models_predict_as_they_were(case, tmp_path):
     assert loaded.answer(table) == wanted
 
 
-@pytest.mark.parametrize("case", ["released-table-three", "released-table-number"])
+@pytest.mark.parametrize("case", [c for c in CASES if c.startswith("released-table")])
 def test_released_tables_come_back_to_the_bit(case, tmp_path):
     model, encoder, table = fitted(case)
     loaded = stored(case, tmp_path / "m").predictor
     assert loaded.model_.values.tobytes() == model.model_.values.tobytes()
     X = encoder.transform(table)
     assert np.isnan(X).any()
-    if case.endswith("three"):
+    if not case.endswith("number"):
         wanted = model.predict_proba(X)
         assert loaded.predict_proba(X).tobytes() == wanted.tobytes()
     with pytest.raises(InvalidParameterError, match="not the learner"):

@@ -150,6 +150,13 @@ CASES: dict[str, tuple[Schema, str, Callable[[], Any]]] = {
             50.0, columns=list(COLUMNS.values()), classes=THREE.classes.tolist()
         ),
     ),
+    "released-table-pure": (
+        TWO,
+        "ordinal",
+        lambda: PrivateTabularClassifier(
+            50.0, delta=0, columns=list(COLUMNS.values()), classes=TWO.classes.tolist()
+        ),
+    ),
     "released-table-number": (
         AMOUNT,
         "ordinal",

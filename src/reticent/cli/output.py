@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -68,6 +69,20 @@ def confirmed(question: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise InvalidParameterError(f"{question} Confirm it with --yes.")
     typer.confirm(question, abort=True, err=True)
+
+
+def check_new_file(option: str, path: Path) -> None:
+    """Refuse a file that is there or cannot be written, before any work is done."""
+    if path.exists():
+        raise InvalidParameterError(
+            f"{option} {str(path)!r} is there already; choose another name."
+        )
+    if not path.parent.is_dir():
+        raise InvalidParameterError(
+            f"{option} {str(path)!r}: there is no folder {str(path.parent)!r}."
+        )
+    path.touch(mode=0o600)
+    path.unlink()
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:

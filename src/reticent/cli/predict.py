@@ -21,7 +21,7 @@ from reticent.cli.options import (
     Thousands,
     file_format,
 )
-from reticent.cli.output import Output
+from reticent.cli.output import Output, check_new_file
 from reticent.errors import IdempotencyKeyReusedError, InvalidParameterError
 from reticent.guarantees import guess_in_words
 from reticent.home import (
@@ -92,7 +92,8 @@ def predict(
 
     Example: reticent predict income queries.csv --limit 2 --output answered.csv
     """
-    _check_output(output)
+    if output is not None:
+        check_new_file("--output", output)
     place, options = Home.existing(home), (separator, encoding, decimal, thousands)
     client_account(client)  # refuses what is not a name
     request_key(client, key)
@@ -171,22 +172,6 @@ def _costs(served: ServedModel, answered: PaidAnswers, client: str) -> list[str]
         f"{client!r}.",
         f"About one answer: {guess_in_words(served.certificate, about=about)}",
     ]
-
-
-def _check_output(output: Path | None) -> None:
-    """Refuse a file that cannot be written, before anything is paid for."""
-    if output is None:
-        return
-    if output.exists():
-        raise InvalidParameterError(
-            f"--output {str(output)!r} is there already; choose another name."
-        )
-    if not output.parent.is_dir():
-        raise InvalidParameterError(
-            f"--output {str(output)!r}: there is no folder {str(output.parent)!r}."
-        )
-    output.touch(mode=0o600)
-    output.unlink()
 
 
 def _save(

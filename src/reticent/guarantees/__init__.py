@@ -112,6 +112,7 @@ from reticent.guarantees.subject import (
     Scope,
     ZeroOut,
     noise_assumptions,
+    relation_of_units,
 )
 from reticent.guarantees.totals import (
     OTHER_CHARGES,
@@ -245,6 +246,7 @@ __all__ = [
     "range_epsilon",
     "range_running_total",
     "recheck",
+    "relation_of_units",
     "repeat",
     "replace_stable",
     "resample_perfect",

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
 from reticent._numbers import whole
+from reticent._text import one_of
 from reticent.errors import (
     CertificateError,
     InvalidGuaranteeError,
@@ -91,6 +92,12 @@ class Sample:
 
     def __str__(self) -> str:
         return f"{self.n} independent units"
+
+
+def relation_of_units(name: str, n: int) -> ReplaceOne | ZeroOut:
+    """Return the relation "replace-one" or "zero-out" for one unit of `n`."""
+    replaced = one_of("relation", name, ReplaceOne.name, ZeroOut.name)
+    return ReplaceOne(n) if replaced == ReplaceOne.name else ZeroOut(n)
 
 
 Relation: TypeAlias = ReplaceOne | AddRemove | ZeroOut | Sample

@@ -36,7 +36,8 @@ class FitOptions:
         Whether a dataset that has another budget gets this one, for all its models.
     learner : {"boosting", "linear"} or None, default=None
         What is trained. None takes boosting; for a release it takes a model for tables
-        with linear and additive parts and random trees (with delta 0, a linear model).
+        with linear and additive parts and random trees (with delta 0 and other than two
+        labels, a linear model).
     release : bool, default=False
         Whether the model itself is made private, so that its answers are free.
     lasting : bool, default=False

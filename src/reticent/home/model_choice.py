@@ -83,11 +83,15 @@ def released_learner(
     schema: Schema, options: FitOptions, delta: float
 ) -> tuple[Encoder, Any]:
     """Return a learner whose model is itself private: by default one for tables."""
-    if options.learner is not None or delta == 0:
+    target = schema.label
+    # Without a delta there is a model for tables of two labels only.
+    for_tables = delta > 0 or (
+        not isinstance(target, NumericTarget) and len(schema.classes) == 2
+    )
+    if options.learner is not None or not for_tables:
         return linear_release(schema, options, delta)
     _check_release(options)
     facts: dict[str, Any] = {"columns": list(schema.columns.values()), "delta": delta}
-    target = schema.label
     encoder = Encoder(schema, style="ordinal")
     if isinstance(target, NumericTarget):
         bounds = (target.low, target.high)

@@ -13,10 +13,14 @@ from reticent._arrays import Floats, Ints
 from reticent._numbers import positive, probability, up, whole
 from reticent.errors import InvalidDataError, InvalidParameterError, RuleError
 from reticent.guarantees import (
+    AddRemove,
     ApproxDP,
     Certificate,
     Conclusion,
+    ReplaceOne,
+    Sample,
     Sensitivity,
+    ZeroOut,
     gaussian_delta,
     noise_assumptions,
     rule,
@@ -36,6 +40,9 @@ from reticent.mechanisms.sampling.randomness import RandomSource
 # Values are clipped here, in grid steps, so that floats hold them exactly. Clipping
 # never moves two values further apart.
 _LARGEST_VALUE = 2.0**53
+
+# A move is a move, whichever two datasets it lies between.
+_RELATIONS = (ReplaceOne, AddRemove, ZeroOut, Sample)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,6 +149,7 @@ class GridNoise:
     source="triangle inequality",
     takes=Sensitivity,
     gives=Sensitivity,
+    relations=_RELATIONS,
 )
 def round_to_grid(
     premise: Certificate[Sensitivity],
@@ -169,6 +177,7 @@ def round_to_grid(
     source="BalleWang2018, Thm. 8; randomised rounding",
     takes=Sensitivity,
     gives=ApproxDP,
+    relations=_RELATIONS,
 )
 def gaussian_noise_analytic(
     premise: Certificate[Sensitivity],

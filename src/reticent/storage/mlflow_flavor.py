@@ -15,7 +15,6 @@ from typing import Any
 
 from reticent import __version__
 from reticent.errors import InvalidParameterError
-from reticent.guarantees import Scope
 from reticent.signing import ED25519_PRIVATE, new_key, public_key
 from reticent.storage.loading import load_model
 from reticent.storage.models import StoredModel
@@ -54,11 +53,7 @@ def write_mlflow(path: str | os.PathLike[str], model: StoredModel) -> None:
         raise InvalidParameterError(
             f"MLflow models need {missing.name}: pip install 'reticent[mlflow]'."
         ) from None
-    if model.certificate.scope is not Scope.MODEL or model.lasting is not None:
-        raise InvalidParameterError(
-            f"a model of kind={model.kind!r} is not released as a whole; its file is "
-            "as secret as the records. Release one with 'reticent fit --release'."
-        )
+    model.check_released()
     key = new_key(ED25519_PRIVATE)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "data")

@@ -91,6 +91,14 @@ class StoredModel:
         """Whether every answer costs; False if the model, or its total, was charged."""
         return self._law is not None and self.lasting is None
 
+    def check_released(self) -> None:
+        """Refuse to let a model leave that was not released as a whole."""
+        if self.certificate.scope is not Scope.MODEL:
+            raise InvalidParameterError(
+                f"a model of kind={self.kind!r} is not released as a whole, so it is "
+                "as secret as the records. Release one: 'reticent fit --release'."
+            )
+
     def answer(self, table: Table) -> list[Any]:
         """Return one answer per row: a label as the schema has it, or a number.
 

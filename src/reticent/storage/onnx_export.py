@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from reticent import __version__
@@ -13,6 +15,8 @@ from reticent.errors import InvalidParameterError
 from reticent.estimators import ReleasedLinearClassifier, ReleasedLinearRegressor
 from reticent.guarantees import PureDP, Scope
 from reticent.learners import PrivateTabularClassifier, PrivateTabularRegressor
+from reticent.schemas import Categorical, Encoder
+from reticent.storage.models import StoredModel
 from reticent.storage.onnx_graphs import Graph, partition_scores
 
 _OPSET = 18
@@ -29,16 +33,19 @@ def to_onnx(model: Any) -> bytes:
 
     Parameters
     ----------
-    model : fitted learner
+    model : fitted learner or StoredModel
         A released linear model, `PrivateTabularClassifier` or
-        `PrivateTabularRegressor`, as fitted or as ``load_model(...).predictor``.
+        `PrivateTabularRegressor`, as fitted or as `load_model` returns it.
 
     Returns
     -------
     bytes
         A graph that takes "X", rows of doubles as `predict` takes them, and gives
         "label" and "probabilities", or "number". Unlike `predict` it does not refuse
-        infinities; they go to the ends of their range.
+        infinities; they go to the ends of their range. Of a stored model the metadata
+        also has its "columns" and its "encoder", as JSON: if the style is "ordinal", X
+        has the columns in this order, a category as its place among the levels, and NaN
+        for a missing value; otherwise X is what `Encoder.transform` returns.
 
     Raises
     ------
@@ -48,8 +55,9 @@ def to_onnx(model: Any) -> bytes:
 
     Guarantee
     ---------
-    The file holds nothing but the released model, its labels and what its certificate
-    says in one line: it is post-processing of the release.
+    The file holds nothing but the released model, its labels, public facts about its
+    columns and what its certificate says in one line: it is post-processing of the
+    release.
     """
     try:
         from onnx import TensorProto, helper
@@ -57,6 +65,11 @@ def to_onnx(model: Any) -> bytes:
         raise InvalidParameterError(
             "ONNX files need the package onnx: pip install 'reticent[onnx]'."
         ) from error
+    about, classes = {}, getattr(model, "classes_", None)
+    if isinstance(model, StoredModel):
+        model.check_released()
+        # A stored model may have learned codes; people know the labels.
+        about, classes, model = _inputs(model.encoder), model.classes, model.predictor
     if not isinstance(model, _KINDS):
         raise InvalidParameterError(
             f"{type(model).__name__}(...) cannot be written as ONNX. What can be: "
@@ -70,10 +83,10 @@ def to_onnx(model: Any) -> bytes:
         )
     graph = Graph()
     scores = _scores(graph, model)
-    if hasattr(model, "classes_"):
-        outputs = _labels(graph, model, scores)
-    else:
+    if classes is None:
         outputs = _numbers(graph, model, scores)
+    else:
+        outputs = _labels(graph, model, np.asarray(classes), scores)
     rows = helper.make_tensor_value_info(
         "X", TensorProto.DOUBLE, [None, int(model.n_features_in_)]
     )
@@ -92,6 +105,7 @@ def to_onnx(model: Any) -> bytes:
         {
             "certificate": model.certificate_.headline(),
             "certificate_id": model.certificate_.id,
+            **about,
         },
     )
     return bytes(found.SerializeToString())
@@ -104,6 +118,20 @@ def write_onnx(model: Any, path: str | os.PathLike[str]) -> None:
         file.write(content)
 
 
+def _inputs(encoder: Encoder) -> dict[str, str]:
+    """Say in JSON what the columns of X are."""
+    columns = [
+        {"name": name, "levels": list(column.levels)}
+        if isinstance(column, Categorical)
+        else {"name": name}
+        for name, column in encoder.schema.columns.items()
+    ]
+    return {
+        "columns": json.dumps(columns),
+        "encoder": json.dumps(encoder.settings()),
+    }
+
+
 def _scores(graph: Graph, model: Any) -> str:
     if isinstance(model, PrivateTabularClassifier | PrivateTabularRegressor):
         return partition_scores(graph, model.columns_, model.model_)
@@ -112,11 +140,10 @@ def _scores(graph: Graph, model: Any) -> str:
     return graph("Add", found, graph.constant(np.atleast_1d(model.intercept_)))
 
 
-def _labels(graph: Graph, model: Any, scores: str) -> list[Any]:
+def _labels(graph: Graph, model: Any, classes: NDArray[Any], scores: str) -> list[Any]:
     """Add the likeliest label and the probabilities of all."""
     from onnx import TensorProto, helper
 
-    classes = np.asarray(model.classes_)
     two = len(classes) == 2
     if two:
         one = graph("Greater", scores, graph.constant([0.0]))

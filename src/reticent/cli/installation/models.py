@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from reticent.cli.options import HOME, AsJson, HomeOption
-from reticent.cli.output import Output, aligned, confirmed
+from reticent.cli.output import Output, aligned, check_new_file, confirmed
 from reticent.cli.schema import described, protected
 from reticent.guarantees import in_plain_words
 from reticent.home import (
@@ -15,13 +16,15 @@ from reticent.home import (
     ServedModel,
     dataset_account,
     model_versions,
+    open_accounts,
     open_registry,
     remove_model,
     roll_back,
 )
+from reticent.storage import write_onnx
 
 models_app = typer.Typer(
-    help="List, show and remove models, and go back to earlier versions.",
+    help="List, show, export and remove models, and go back to earlier versions.",
     no_args_is_help=True,
 )
 Name = Annotated[str, typer.Argument(help="The name of a model.")]
@@ -112,6 +115,50 @@ def rollback(
     Output(as_json).result(
         found.as_dict(),
         [f"{name} is version {found.number} of {found.made} again."],
+    )
+
+
+@models_app.command("export")
+def export(
+    name: Name,
+    onnx: Annotated[Path, typer.Option(help="Write the model to this ONNX file.")],
+    home: HomeOption = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Write a released model to a file that runs without reticent and without Python.
+
+    The file gives the same labels as 'reticent predict'. Only a model that was released
+    and paid for can leave its home: any other is as secret as the records.
+
+    Example: reticent models export income --onnx income.onnx
+    """
+    check_new_file("--onnx", onnx)
+    place = Home.existing(home)
+    place.model_path(name)
+    settings = place.settings()
+    registry = open_registry(settings, name)
+    model = registry.models[name]
+    model.stored.check_released()
+    with settings.open_ledger() as ledger:
+        open_accounts(ledger, registry, settings)  # refuses what nobody paid for
+    write_onnx(model.stored, onnx)
+    encoded = model.stored.encoder.style != "ordinal"
+    columns = list(model.stored.schema.columns)
+    about = "one row" if model.stored.schema.unit is None else "one person"
+    takes = "encoded rows (see its metadata)" if encoded else ", ".join(columns)
+    Output(as_json).result(
+        {
+            "model": name,
+            "onnx": str(onnx),
+            "columns": columns,
+            "encoder": model.stored.encoder.settings(),
+            "certificate": model.certificate.id,
+        },
+        [
+            f"wrote {onnx}: {model.certificate.headline()}.",
+            in_plain_words(model.certificate, about=about, delta=model.delta),
+            f"It takes {takes}.",
+        ],
     )
 
 

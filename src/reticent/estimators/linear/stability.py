@@ -13,6 +13,8 @@ from reticent.guarantees import (
     ReplaceOne,
     Scope,
     Sensitivity,
+    ZeroOut,
+    relation_of_units,
     rule,
 )
 
@@ -21,10 +23,11 @@ from reticent.guarantees import (
     "P3-erm",
     name="regularised minimiser over a ball",
     statement="a prediction moves by 2 (L/n + tau) L_f / lambda, at most by 2 R L_f; "
-    "rounding adds twice its bound",
+    "rounding adds twice its bound; if the unit is left out, L/n counts once",
     source="S1 Thm 4.9",
     paper="4 L L_f / (lambda n)",
     gives=Sensitivity,
+    later=("relation",),
 )
 def erm_sensitivity(
     *,
@@ -36,6 +39,7 @@ def erm_sensitivity(
     tolerance: float,
     rounding: float = 0.0,
     labels_from_data: bool = False,
+    relation: str = "replace-one",
 ) -> Conclusion[Sensitivity]:
     """Certify how far one unit of `n` moves a prediction of the minimiser.
 
@@ -46,14 +50,21 @@ def erm_sensitivity(
     objective at `v` has norm at most ``2 lipschitz / n + tolerance``, and strong
     convexity gives ``regularization |w - v| <= 2 lipschitz / n + 2 tolerance``. A
     prediction is `feature_bound`-Lipschitz in the coefficients.
+
+    With the relation "zero-out" one of the two objectives lacks the unit's loss; the
+    others weigh ``1/n`` in both, because `n` is public. The objectives then differ by
+    one loss instead of two, and ``regularization |w - v| <= lipschitz / n +
+    2 tolerance`` by the same argument.
     """
     n = whole("rule P3-erm", "n", n)
+    neighbours = relation_of_units(relation, n)
     lipschitz = positive("rule P3-erm", "lipschitz", lipschitz)
     strength = positive("rule P3-erm", "regularization", regularization)
     tolerance = nonnegative("rule P3-erm", "tolerance", tolerance)
-    moved = 2 * (lipschitz / n + tolerance) / strength
+    losses = 2 if isinstance(neighbours, ReplaceOne) else 1
+    moved = (losses * (lipschitz / n) + 2 * tolerance) / strength
     return _conclude(
-        "P3-erm", n, moved, feature_bound, radius, rounding, labels_from_data
+        "P3-erm", neighbours, moved, feature_bound, radius, rounding, labels_from_data
     )
 
 
@@ -96,13 +107,19 @@ def psgd_sensitivity(
         )
     moved = 2 * size / math.sqrt(n)
     return _conclude(
-        "P3-psgd", n, moved, feature_bound, size, rounding, labels_from_data
+        "P3-psgd",
+        ReplaceOne(n),
+        moved,
+        feature_bound,
+        size,
+        rounding,
+        labels_from_data,
     )
 
 
 def _conclude(
     rule_id: str,
-    n: int,
+    neighbours: ReplaceOne | ZeroOut,
     moved: float,
     feature_bound: float,
     radius: float,
@@ -114,7 +131,7 @@ def _conclude(
     rounding = nonnegative(f"rule {rule_id}", "rounding", rounding)
     return Conclusion(
         Sensitivity(up(min(moved, 2 * radius) * slope + 2 * rounding)),
-        ReplaceOne(n),
+        neighbours,
         Scope.ANSWER,
         Assumption.collect((PUBLIC_LABELS, labels_from_data)),
     )

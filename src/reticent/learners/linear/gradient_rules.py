@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 from reticent._numbers import positive, probability, up, whole
-from reticent._text import one_of
 from reticent.errors import RuleError
-from reticent.estimators import RELATIONS
 from reticent.guarantees import (
     ZCDP,
     ApproxDP,
@@ -20,6 +18,7 @@ from reticent.guarantees import (
     ZeroOut,
     gaussian_delta,
     noise_assumptions,
+    relation_of_units,
     rule,
 )
 from reticent.mechanisms import checked_grid, grid_scale_to_continuous
@@ -48,13 +47,14 @@ def clipped_sum(
 
     With the relation "zero-out" a unit contributes nothing to any sum.
     """
-    replaced = one_of("relation", relation, *RELATIONS) == "replace-one"
+    neighbours = relation_of_units(relation, n)
     clip = positive("rule L-clipped-sum", "clip", clip)
     dimension = whole("rule L-clipped-sum", "dimension", dimension)
-    moved = 2 * clip if replaced else clip  # a doubling is exact
+    # A doubling is exact.
+    moved = 2 * clip if isinstance(neighbours, ReplaceOne) else clip
     return Conclusion(
         Sensitivity(up(moved * math.sqrt(dimension)), moved),
-        ReplaceOne(n) if replaced else ZeroOut(n),
+        neighbours,
         Scope.MODEL,
         noise_assumptions(seeded, labels_from_data=labels_from_data),
     )

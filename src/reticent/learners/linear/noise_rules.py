@@ -13,7 +13,9 @@ from reticent.guarantees import (
     ReplaceOne,
     Scope,
     Sensitivity,
+    ZeroOut,
     noise_assumptions,
+    relation_of_units,
     rule,
 )
 from reticent.mechanisms import checked_grid
@@ -27,7 +29,7 @@ from reticent.mechanisms import checked_grid
     source="S1 Thm 4.9; ChaudhuriMonteleoniSarwate2011, Sec. 3.2",
     takes=Sensitivity,
     gives=Sensitivity,
-    relations=(ReplaceOne,),
+    relations=(ReplaceOne, ZeroOut),
     scopes=(Scope.ANSWER,),
 )
 def coefficient_sensitivity(
@@ -56,9 +58,11 @@ def coefficient_sensitivity(
     "L-objective",
     name="noise in the objective",
     statement="the exact minimiser of (1/n) sum loss + (lambda/2)|w|^2 + b.w/n, with "
-    "Laplace b of scale beta: 2 L_1/beta + s/(n lambda)",
+    "Laplace b of scale beta: 2 L_1/beta + s/(n lambda); L_1/beta + s/(n lambda) if "
+    "a unit is left out",
     source="ChaudhuriMonteleoniSarwate2011, Thm. 9; KiferSmithThakurta2012, Thm. 2",
     gives=PureDP,
+    later=("relation",),
 )
 def objective_noise(
     *,
@@ -73,6 +77,7 @@ def objective_noise(
     dimension: int,
     labels_from_data: bool = False,
     seeded: bool = False,
+    relation: str = "replace-one",
 ) -> Conclusion[PureDP]:
     r"""Certify the exact minimiser of an objective that was tilted at random.
 
@@ -85,7 +90,9 @@ def objective_noise(
     :math:`\cdot` `l2_bound` :math:`^2` for another, and
     :math:`1 \le \det(N + H)/\det N \le e^{\operatorname{tr}(N^{-1} H)} \le
     e^{s/(n\lambda)}`, where `N` is `M` without either. Averages over a unit's rows
-    keep all bounds.
+    keep all bounds. With the relation "zero-out" the unit's gradient is missing on one
+    side and nothing takes its place. So `b` moves by one gradient; `M` is `N` on that
+    side, and the determinants are within the same factor.
 
     The tilt is drawn from a grid of step `grid`. Rounding continuous Laplace noise to
     the nearest step has, with :math:`t` = `grid` / `scale`, probabilities within
@@ -107,11 +114,13 @@ def objective_noise(
         raise RuleError(
             f"rule L-objective needs grid <= scale; got grid={grid!r}, scale={scale!r}."
         )
-    shift = up(2 * slope * l1_bound / scale)
+    neighbours = relation_of_units(relation, n)
+    gradients = 2 if isinstance(neighbours, ReplaceOne) else 1
+    shift = up(gradients * slope * l1_bound / scale)
     volume = up(curvature * l2_bound**2 / (n * strength))
     return Conclusion(
         PureDP(up(shift + volume + up(dimension * fine))),
-        ReplaceOne(n),
+        neighbours,
         Scope.MODEL,
         noise_assumptions(seeded, labels_from_data=labels_from_data),
     )
@@ -124,9 +133,16 @@ def objective_noise(
     "(tau + r/n)/lambda",
     source="strong convexity",
     gives=Sensitivity,
+    later=("relation",),
 )
 def solver_distance(
-    *, n: int, regularization: float, tolerance: float, grid: float, dimension: int
+    *,
+    n: int,
+    regularization: float,
+    tolerance: float,
+    grid: float,
+    dimension: int,
+    relation: str = "replace-one",
 ) -> Conclusion[Sensitivity]:
     """Certify how far two computed minimisers are apart where the exact ones agree."""
     owner = "rule L-objective-solver"
@@ -136,7 +152,11 @@ def solver_distance(
     root = math.sqrt(whole(owner, "dimension", dimension))
     off = tolerance + root * checked_grid(grid) / (2 * n)
     moved = up(2 * off / strength)
-    return Conclusion(Sensitivity(up(moved * root), moved), ReplaceOne(n), Scope.MODEL)
+    return Conclusion(
+        Sensitivity(up(moved * root), moved),
+        relation_of_units(relation, n),
+        Scope.MODEL,
+    )
 
 
 @rule(
@@ -146,7 +166,7 @@ def solver_distance(
     source="IyengarEtAl2019, Thm. 1, for pure DP",
     takes=PureDP,
     gives=PureDP,
-    relations=(ReplaceOne,),
+    relations=(ReplaceOne, ZeroOut),
     scopes=(Scope.MODEL,),
 )
 def objective_release(

@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike
 
 from reticent._arrays import Floats
 from reticent._numbers import positive
+from reticent._sklearn import StrOptions
 from reticent.errors import InvalidParameterError, SolverError
 from reticent.estimators import (
     POSITIVE,
+    RELATIONS,
     ROUND_OFF,
     BallProblem,
     BoundedLoss,
@@ -27,7 +29,7 @@ from reticent.estimators import (
     is_auto,
     regression_loss,
 )
-from reticent.guarantees import Certificate
+from reticent.guarantees import Certificate, ReplaceOne
 from reticent.learners.linear.noise_rules import (
     objective_noise,
     objective_release,
@@ -59,11 +61,13 @@ class _ObjectivePerturbation(ReleasedLinear):
     l1_bound: float | None = None
     regularization: float | str = "auto"
     fit_intercept: bool = True
+    relation: str = "replace-one"
     random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ReleasedLinear._parameter_constraints,
         "l1_bound": [POSITIVE, None],
+        "relation": [StrOptions(set(RELATIONS))],
     }
 
     def _private_coefficients(self, examples: LinearExamples) -> CertifiedCoefficients:
@@ -109,6 +113,9 @@ class ObjectivePerturbationClassifier(_ObjectivePerturbation, ReleasedLinearClas
         against the noise.
     fit_intercept : bool, default=True
         Whether a constant feature of half of `norm_bound` is added.
+    relation : {"replace-one", "zero-out"}, default="replace-one"
+        Which neighbours the certificate is about: another unit in one's place, or one
+        that contributes nothing, which needs about half the noise.
     classes : array-like of shape (2,), default=None
         The two public labels. None reads them from `y` and assumes them public.
     random_state : int, RandomState instance or None, default=None
@@ -125,9 +132,10 @@ class ObjectivePerturbationClassifier(_ObjectivePerturbation, ReleasedLinearClas
 
     Guarantee
     ---------
-    The model is `epsilon`-DP under replacement of one unit. *Proof.* L-objective for
-    the exact minimiser; the computed one is within a preset distance of it, and a
-    little noise covers that distance (L-objective-solver, L-objective-release).
+    The model is `epsilon`-DP under replacement of one unit, or with "zero-out" if one
+    contributes nothing. *Proof.* L-objective for the exact minimiser; the computed one
+    is within a preset distance of it, and a little noise covers that distance
+    (L-objective-solver, L-objective-release).
 
     References
     ----------
@@ -162,7 +170,7 @@ class ObjectivePerturbationRegressor(_ObjectivePerturbation, ReleasedLinearRegre
     width : float, default=0.25
         Where Huber's loss, of targets whose bounds are mapped to -1 and 1, turns from
         a square into a straight line.
-    norm_bound, l1_bound, regularization, fit_intercept, random_state
+    norm_bound, l1_bound, regularization, fit_intercept, relation, random_state
         As for `ObjectivePerturbationClassifier`.
 
     Attributes
@@ -212,7 +220,8 @@ class ObjectivePlan:
         epsilon = positive(type(model).__name__, "epsilon", model.epsilon)
         n_units, dimension = facts.n_units, facts.dimension
         curved = loss.curvature * facts.feature_bound**2
-        steep = 2 * loss.slope * facts.l1_bound
+        gradients = 2 if model.relation == ReplaceOne.name else 1
+        steep = gradients * loss.slope * facts.l1_bound
         regularization, scale = _tilt(model, epsilon, n_units, curved, steep)
         # So fine that drawing from the grid costs less than 2^-31 of epsilon.
         grid = 2.0 ** math.floor(math.log2(scale * epsilon / dimension) - 32)
@@ -228,6 +237,7 @@ class ObjectivePlan:
             dimension=dimension,
             labels_from_data=facts.labels_from_data,
             seeded=facts.seeded,
+            relation=model.relation,
         )
         tolerance = _SOLVER_SHARE * epsilon * scale / (n_units * dimension)
         distance = solver_distance(
@@ -236,6 +246,7 @@ class ObjectivePlan:
             tolerance=tolerance,
             grid=grid,
             dimension=dimension,
+            relation=model.relation,
         )
         noise = calibrate_laplace(
             distance,

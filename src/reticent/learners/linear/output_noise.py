@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike
 
 from reticent._arrays import Floats
 from reticent._numbers import below_one, positive
+from reticent._sklearn import StrOptions
 from reticent.estimators import (
     LONGEST_ROW,
+    RELATIONS,
     BallProblem,
     BoundedLoss,
     CertifiedCoefficients,
@@ -24,7 +26,7 @@ from reticent.estimators import (
     is_auto,
     minimise_risk,
 )
-from reticent.guarantees import Certificate, Sensitivity, gaussian_ratio
+from reticent.guarantees import Certificate, ReplaceOne, Sensitivity, gaussian_ratio
 from reticent.learners.linear.noise_rules import coefficient_sensitivity
 from reticent.mechanisms import (
     GridNoise,
@@ -49,7 +51,13 @@ class _OutputPerturbation(ReleasedLinear):
     norm_bound: float = 1.0
     regularization: float | str = "auto"
     fit_intercept: bool = True
+    relation: str = "replace-one"
     random_state: Any = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReleasedLinear._parameter_constraints,
+        "relation": [StrOptions(set(RELATIONS))],
+    }
 
     def _private_coefficients(self, examples: LinearExamples) -> CertifiedCoefficients:
         loss = self._loss(LONGEST_ROW * self._checked_radius())
@@ -91,6 +99,9 @@ class OutputPerturbationClassifier(_OutputPerturbation, ReleasedLinearClassifier
         Strength of the penalty; "auto" weighs it against the noise.
     fit_intercept : bool, default=True
         Whether a constant feature of half of `norm_bound` is added.
+    relation : {"replace-one", "zero-out"}, default="replace-one"
+        Which neighbours the certificate is about: another unit in one's place, or one
+        that contributes nothing, which needs half the noise.
     classes : array-like of shape (2,), default=None
         The two public labels. None reads them from `y` and assumes them public.
     random_state : int, RandomState instance or None, default=None
@@ -108,8 +119,9 @@ class OutputPerturbationClassifier(_OutputPerturbation, ReleasedLinearClassifier
     Guarantee
     ---------
     The model is `epsilon`-DP, or (`epsilon`, `delta`)-DP, under replacement of one
-    unit. *Proof.* P3 bounds the move of the coefficients, the solver's preset
-    tolerance included; L-output states it for all of them; G5 adds noise for it.
+    unit, or with "zero-out" if one contributes nothing. *Proof.* P3 bounds the move of
+    the coefficients, the solver's preset tolerance included; L-output states it for all
+    of them; G5 adds noise for it.
 
     References
     ----------
@@ -145,7 +157,7 @@ class OutputPerturbationRegressor(_OutputPerturbation, ReleasedLinearRegressor):
         The loss, of targets whose bounds are mapped to -1 and 1.
     width : float, default=0.25
         Where Huber's loss turns from a square into a straight line.
-    norm_bound, radius, regularization, fit_intercept, random_state
+    norm_bound, radius, regularization, fit_intercept, relation, random_state
         As for `OutputPerturbationClassifier`; `radius` for targets mapped to [-1, 1].
 
     Attributes
@@ -200,7 +212,8 @@ class OutputPlan:
         lipschitz = loss.slope * facts.feature_bound
         regularization = model.regularization
         if is_auto(regularization):
-            moved = 2 * lipschitz * spread / facts.n_units
+            losses = 2 if model.relation == ReplaceOne.name else 1
+            moved = losses * lipschitz * spread / facts.n_units
             curved = loss.curvature * facts.feature_bound**2
             # Where the costs of regularisation and of noise grow equally fast.
             regularization = (2 * curved * moved**2 / radius**2) ** (1 / 3)
@@ -216,6 +229,7 @@ class OutputPlan:
                 regularization=regularization,
                 tolerance=tolerance,
                 labels_from_data=facts.labels_from_data,
+                relation=model.relation,
             ),
             dimension=facts.dimension,
         )
