@@ -35,7 +35,11 @@ BUDGET = {"epsilon": 2.0, "delta": 1e-5}
 def fitted(*, neighbour=False):
     table = records(TRIAGE, neighbour=neighbour)
     model = PrivateNeighborsClassifier(
-        1.0, delta=1e-6, columns=list(COLUMNS.values()), classes=[0, 1]
+        1.0,
+        delta=1e-6,
+        columns=list(COLUMNS.values()),
+        classes=[0, 1],
+        local="always",
     )
     return model.fit(Encoder(TRIAGE, style="ordinal").transform(table), table.label)
 

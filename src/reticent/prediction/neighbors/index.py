@@ -191,6 +191,8 @@ class BallIndex:
         left : ndarray of int
             What the last axis may add to the square of each cell's distance.
         """
+        if not self.axes:
+            return self._starts.take(cells), self._starts.take(cells + 1)
         axis = self.axes[-1]
         own = axis.nearest(tables[axis.column])
         # Least distances up to each bin fall, and from each bin on they grow.
