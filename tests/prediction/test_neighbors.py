@@ -231,7 +231,7 @@ def test_missing_values_unseen_levels_and_wide_numbers_are_answered():
     rows = np.column_stack([Y * 50, Y, X[:, 0], Y])
     rows[::7, 0] = rows[::5, 1] = rows[::3, 2] = np.nan
     model = PrivateNeighborsClassifier(
-        2.0, classes=[0, 1], columns=columns, questions=10
+        2.0, classes=[0, 1], columns=columns, questions=10, local="always"
     ).fit(rows, Y)
     asked = np.array(
         [
@@ -291,7 +291,7 @@ def test_questions_have_no_end(n_questions):
 
 
 def test_numbers_stay_in_their_bounds():
-    model = PrivateNeighborsRegressor(2.0, bounds=(5, 7), questions=20)
+    model = PrivateNeighborsRegressor(2.0, bounds=(5, 7), questions=20, local="always")
     model.fit(X, 6 + X[:, 0])
     answers = model.predict(X)
     assert ((answers >= 5) & (answers <= 7)).all()

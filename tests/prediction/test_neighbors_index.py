@@ -8,7 +8,7 @@ import pytest
 from reticent.estimators import CodedColumns, PartitionModel
 from reticent.estimators.partitions.trees import random_trees, single_columns
 from reticent.mechanisms import noise_source
-from reticent.prediction.neighbors.index import BallIndex, grid_axes
+from reticent.prediction.neighbors.index import Axis, BallIndex, grid_axes
 from reticent.prediction.neighbors.metric import Metric, plain_metric, spread_of
 
 COLUMNS = CodedColumns.of([(0.0, 1.0), 5, (-1.0, 1.0), 40, (0.0, 2.0)], 5)
@@ -29,8 +29,11 @@ def coded_rows(count):
     return COLUMNS.encode(X)
 
 
+@pytest.mark.parametrize("n_axes", [0, 1, 2, 5])
 @pytest.mark.parametrize(("spread_known", "n_units"), [(False, 800), (True, 10**6)])
-def test_the_index_finds_exactly_the_rows_within_a_radius(spread_known, n_units):
+def test_the_index_finds_exactly_the_rows_within_a_radius(
+    spread_known, n_units, n_axes
+):
     codes = coded_rows(800)
     shares = [None] * 5
     if spread_known:
@@ -39,7 +42,7 @@ def test_the_index_finds_exactly_the_rows_within_a_radius(spread_known, n_units)
             shares[place] = np.cumsum(counts) / counts.sum()
     metric = plain_metric(COLUMNS)
     axes = grid_axes(COLUMNS, tuple(shares), spread_of(metric, tuple(shares)), n_units)
-    index = BallIndex(codes, axes)
+    index = BallIndex(codes, axes[:n_axes])
     found_some = 0
     for query in coded_rows(40):
         tables = metric.tables(query)
@@ -51,6 +54,24 @@ def test_the_index_finds_exactly_the_rows_within_a_radius(spread_known, n_units)
             assert np.array_equal(at, squares[rows])
             found_some += 0 < len(rows) < len(codes)
     assert found_some > 40
+
+
+@pytest.mark.parametrize("place", [0, 3])
+def test_the_index_finds_rows_by_a_grid_of_any_form(place):
+    """Bins may be in any order, and empty: then a run has rows that are too far."""
+    codes, metric = coded_rows(500), plain_metric(COLUMNS)
+    rng = np.random.default_rng(2)
+    axes = tuple(
+        Axis(column, rng.permutation(2 * COLUMNS.columns[column].n_codes)[: c.n_codes])
+        for column, c in [(each, COLUMNS.columns[each]) for each in (1, place)]
+    )
+    index = BallIndex(codes, axes)
+    for query in coded_rows(20):
+        tables = metric.tables(query)
+        squares = sum(table[codes[:, c]].astype(int) for c, table in enumerate(tables))
+        for radius in (0, 10**7, 2 * 10**8):
+            rows, _ = index.within(tables, radius)
+            assert np.array_equal(np.sort(rows), np.flatnonzero(squares <= radius))
 
 
 def test_distances_are_those_of_the_definition():

@@ -161,6 +161,22 @@ def test_replay_charges_and_learns_the_same_to_the_bit(kind):
     assert one.spent.tobytes() == many.spent.tobytes()
 
 
+def test_copies_of_a_state_never_charge_each_other():
+    law = fitted("two", client_share=0.5).law_
+    codes, state = law.encode(ROWS[:20]), law.start()
+    for name in "ab":
+        law.ask(codes, state, name)
+    kept = state.to_bytes()
+    one, two = state.copy(), state.copy()
+    law.ask(codes, one, "a")
+    mine = one.to_bytes()
+    assert state.to_bytes() == two.to_bytes() == kept != mine
+    law.ask(codes, state, "b")  # whoever was copied changes its own, too
+    law.ask(codes, two.copy(), "c")
+    assert (one.to_bytes(), two.to_bytes()) == (mine, kept)
+    assert len(state.clients) == len(two.clients) == 2
+
+
 def test_replay_takes_the_models_answer_from_the_trace():
     # A processor that rounds otherwise must charge the same.
     law = fitted(prior=True).law_

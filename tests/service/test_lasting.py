@@ -35,17 +35,28 @@ BUDGET = {"epsilon": 2.0, "delta": 1e-5}
 def fitted(*, neighbour=False):
     table = records(TRIAGE, neighbour=neighbour)
     model = PrivateNeighborsClassifier(
-        1.0, delta=1e-6, columns=list(COLUMNS.values()), classes=[0, 1]
+        1.0,
+        delta=1e-6,
+        columns=list(COLUMNS.values()),
+        classes=[0, 1],
+        local="always",
     )
     return model.fit(Encoder(TRIAGE, style="ordinal").transform(table), table.label)
 
 
+def as_another_process(identity):
+    """Forget what this process knows of a model's log: each test plays a new one."""
+    states._histories.pop(identity, None)
+    states._logged_in_memory.discard(identity)
+
+
 def opened(folder, *, neighbour=False, charged=True, **wanted):
     """Store a lasting model; return settings and a ledger that was charged for it."""
-    path = folder / "triage"
+    path, model = folder / "triage", fitted(neighbour=neighbour)
+    as_another_process(model.law_.identity)
     save_model(
         path,
-        fitted(neighbour=neighbour),
+        model,
         TRIAGE,
         signing_key=MODEL_KEY,
         encoder=Encoder(TRIAGE, style="ordinal"),
@@ -64,8 +75,7 @@ def opened(folder, *, neighbour=False, charged=True, **wanted):
         cap = settings.datasets["clinic"].cap()
         ledger.open_account(dataset_account("clinic"), cap)
         charge_release(ledger, stored)
-    # Each test plays a process of its own.
-    states._histories.pop(stored.lasting.identity, None)
+    as_another_process(stored.lasting.identity)
     return settings, ledger
 
 

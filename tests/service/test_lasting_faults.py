@@ -13,18 +13,18 @@ import json
 import pytest
 
 from reticent.home import charge_release, dataset_account, open_registry
-from reticent.prediction.lasting import state as states
 from reticent.schemas import Encoder
 from reticent.storage import load_model, save_model
 from tests.service.clinic import MODEL_KEY, TRIAGE, settings_for
 from tests.service.live_server import api_key
 from tests.service.test_faults import suffer
-from tests.service.test_lasting import BUDGET, fitted
+from tests.service.test_lasting import BUDGET, as_another_process, fitted
 
 
 def settled(folder):
     """Store a lasting model and charge its total; return the settings."""
     path = folder / "triage"
+    as_another_process(fitted().law_.identity)
     save_model(
         path,
         fitted(),
@@ -46,8 +46,7 @@ def settled(folder):
         )
         stored = load_model(path, signing_key=MODEL_KEY)
         charge_release(ledger, stored)
-    # Each test plays a process of its own.
-    states._histories.pop(stored.lasting.identity, None)
+    as_another_process(stored.lasting.identity)
     return settings
 
 
@@ -63,7 +62,7 @@ def go_wrong(folder, faults, kills, seed, change=None):
         ledger.verify()
         (model,) = open_registry(settings)
         # As a process that knows nothing but the ledger.
-        states._histories.pop(model.stored.lasting.identity, None)
+        as_another_process(model.stored.lasting.identity)
         model.lasting.open(ledger)
         entries = ledger.verify().entries
         check(model, clients)

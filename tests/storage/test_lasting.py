@@ -10,7 +10,7 @@ from reticent.errors import (
 )
 from reticent.guarantees import Budget
 from reticent.home import charge_release, dataset_account
-from reticent.ledger import Cap, MemoryLedger
+from reticent.ledger import Cap, MemoryLedger, SQLLedger
 from reticent.prediction import (
     LastingInterface,
     PrivateNeighborsClassifier,
@@ -46,7 +46,8 @@ def schema_of(kind):
 
 
 def fitted(kind, **settings):
-    facts = {"columns": list(COLUMNS.values()), "delta": 1e-6, **settings}
+    facts = {"columns": list(COLUMNS.values()), "delta": 1e-6, "local": "always"}
+    facts |= settings
     if kind == "number":
         model = PrivateNeighborsRegressor(1.0, bounds=(0, 10), **facts)
         return model.fit(ROWS, ROWS[:, 0] / 10, units=UNITS)
@@ -137,6 +138,64 @@ def test_a_model_that_answered_in_memory_is_not_stored_or_begun_again(tmp_path):
         stored(tmp_path / "model", model)
     with pytest.raises(NotDeployableError, match="in memory"):
         LastingInterface(model)
+
+
+def saved(path, model):
+    schema = schema_of("2")
+    encoder = Encoder(schema, style="ordinal")
+    facts = {"signing_key": KEY, "encoder": encoder, "dataset": "people"}
+    save_model(path, model, schema, **facts)
+
+
+def test_a_stored_model_does_not_answer_in_the_memory_of_its_fit(tmp_path):
+    """What it spent there would not be known to whoever loads it."""
+    model = fitted("2")
+    saved(tmp_path / "model", model)
+    with pytest.raises(NotDeployableError, match="was stored"):
+        model.predict(ROWS[:1])
+    for ledger in (None, MemoryLedger()):
+        with pytest.raises(NotDeployableError, match="Two logs"):
+            LastingInterface(model, ledger)
+    ledger = paid(load_model(tmp_path / "model", signing_key=KEY))
+    assert len(LastingInterface(model, ledger).predict(ROWS[:1])) == 1
+
+
+def test_a_model_whose_log_ends_with_the_process_is_not_stored(tmp_path):
+    for ledger in (None, MemoryLedger()):
+        model = fitted("2")
+        LastingInterface(model, ledger).predict(ROWS[:1])
+        with pytest.raises(InvalidParameterError, match="in memory"):
+            saved(tmp_path / "model", model)
+    model = fitted("2")
+    with SQLLedger(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+        told = LastingInterface(model, ledger).ask(ROWS[:1])
+        saved(tmp_path / "model", model)
+        states._histories.clear()  # as another process would start
+        again = load_model(tmp_path / "model", signing_key=KEY)
+        found = LastingInterface(again.predictor, ledger).ask(ROWS[:1])
+        assert (found.n_new, found.evidence) == (0, told.evidence)
+
+
+def test_a_log_does_not_begin_while_the_model_answers_in_memory():
+    """The answer comes between the look at the memory and the first record."""
+    model, answers = fitted("2"), []
+
+    class Slow(MemoryLedger):
+        def balance(self, account):
+            if model.law_.identity in str(account) and not answers:
+                answers.append(model.predict(ROWS[:1]))
+            return super().balance(account)
+
+    with pytest.raises(NotDeployableError, match="in memory"):
+        LastingInterface(model, Slow())
+
+
+def test_a_log_is_begun_in_one_ledger():
+    model = fitted("2")
+    begin_log(model.law_, first := MemoryLedger())
+    with pytest.raises(NotDeployableError, match="Two logs"):
+        begin_log(model.law_, MemoryLedger())
+    begin_log(model.law_, first)
 
 
 def test_a_model_with_a_log_does_not_answer_in_memory():

@@ -38,8 +38,8 @@ from reticent.prediction.lasting.interface import (
 from reticent.prediction.lasting.law import LastingLaw
 from reticent.prediction.lasting.snapshots import Snapshot, SnapshotFile
 from reticent.prediction.lasting.state import (
-    answered_in_memory,
     begin_log,
+    begin_storing,
     log_account,
     only_continue,
 )
@@ -144,8 +144,8 @@ __all__ = [
     "VotingLaw",
     "answer",
     "answer_async",
-    "answered_in_memory",
     "begin_log",
+    "begin_storing",
     "canonical_rows",
     "charge_total",
     "label_noise",

@@ -35,7 +35,7 @@ from reticent.prediction import (
     SplitLaw,
     TwoLabels,
     Votes,
-    answered_in_memory,
+    begin_storing,
     only_continue,
 )
 from reticent.schemas import Encoder
@@ -90,17 +90,12 @@ class NeighborsKind:
                 "the rows of this model are with workers. Store the model that was "
                 "split; it keeps its rows."
             )
-        if answered_in_memory(law.identity):
-            raise InvalidParameterError(
-                "this model has answered questions in memory, and what its records "
-                "spent on them would be forgotten. Store it before the first question, "
-                "or ask through a LastingInterface with a ledger that lasts."
-            )
         if len(law.columns) != encoder.n_features:
             raise ModelFileError(
                 f"the model takes {len(law.columns)} columns, the encoder makes "
                 f"{encoder.n_features}. Pass the encoder that encoded the rows."
             )
+        begin_storing(law.identity)
         promised = law.certificate
         facts = {
             "client_share": law.client_share,

@@ -8,6 +8,7 @@ chosen. The discrete Gaussian law does not: its likelihood ratio is not Gaussian
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -70,6 +71,7 @@ def draw_rounded_gaussian(
     return values + noise.reshape(values.shape)
 
 
+@lru_cache(maxsize=256)
 def _rounded_gaussian(scale: float) -> Inversion:
     """Return the inversion by which rounded Gaussian noise is drawn.
 

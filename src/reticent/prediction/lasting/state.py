@@ -12,8 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.errors import LedgerError, NotDeployableError
-from reticent.ledger import AccountId, AccountScope, Ledger, RecordLog
+from reticent.errors import (
+    InvalidParameterError,
+    LedgerError,
+    NotDeployableError,
+)
+from reticent.ledger import (
+    AccountId,
+    AccountScope,
+    Ledger,
+    MemoryLedger,
+    RecordLog,
+)
 from reticent.prediction.lasting.evidence import EvidenceHistory
 from reticent.prediction.lasting.law import LastingLaw
 from reticent.prediction.lasting.memory import QuestionIndex
@@ -33,6 +43,8 @@ _lock = threading.Lock()
 _histories: dict[str, bytes | None] = {}
 # Models that have answered outside a ledger: what they spent is lost with the process.
 _in_memory: set[str] = set()
+# Models whose log is in the memory of this process.
+_logged_in_memory: set[str] = set()
 # The processes in which models were fitted.
 _fitted_in: dict[str, int] = {}
 
@@ -55,8 +67,24 @@ def refuse_copies(identity: str) -> None:
 
 
 def only_continue(identity: str) -> None:
-    """Let a model that came from a file continue its log, and never begin one."""
+    """Let a model that is in a file continue its log, and never begin one."""
     with _lock:
+        _histories.setdefault(identity, None)
+
+
+def begin_storing(identity: str) -> None:
+    """Let a model that is stored from now on only continue its log.
+
+    Whoever loads it knows nothing of what it spends in the memory of this process, so
+    a model that has answered there is refused.
+    """
+    with _lock:
+        if identity in _in_memory | _logged_in_memory:
+            raise InvalidParameterError(
+                "this model has answered questions in memory, and what its records "
+                "spent on them would be forgotten. Store it before the first question, "
+                "or ask through a LastingInterface with a ledger that lasts."
+            )
         _histories.setdefault(identity, None)
 
 
@@ -65,15 +93,11 @@ def answer_in_memory(identity: str) -> None:
     with _lock:
         if identity in _histories:
             raise NotDeployableError(
-                "what the records of this model have spent is in the log of a ledger. "
-                "Ask through reticent.prediction.LastingInterface with that ledger."
+                "this model was stored, or what its records have spent is in the "
+                "log of a ledger. Ask through reticent.prediction.LastingInterface, "
+                "with the ledger in which its total was charged."
             )
         _in_memory.add(identity)
-
-
-def answered_in_memory(identity: str) -> bool:
-    """Return whether a model has answered in this process, outside a ledger."""
-    return identity in _in_memory
 
 
 def begin_log(law: LastingLaw, ledger: Ledger) -> None:
@@ -82,10 +106,33 @@ def begin_log(law: LastingLaw, ledger: Ledger) -> None:
     Only when its total is charged, and in one ledger: a second log would let units
     spend again what they have spent. From here on the model answers through it alone.
     """
-    if answered_in_memory(law.identity):
-        raise _answered_outside()
-    only_continue(law.identity)
-    _log_of(law, ledger).post(0, QuestionRecord.first(_opening(law)).to_bytes())
+    known = _known_mark(law.identity)
+    log = _log_of(law, ledger)
+    if known is not None and not len(log):
+        raise _other_log(law.identity)
+    first = log.post(0, QuestionRecord.first(_opening(law)).to_bytes())
+    _note_log(law.identity, ledger, QuestionRecord.from_bytes(first).mark)
+
+
+def _known_mark(identity: str) -> bytes | None:
+    """Return the first mark of a model's log, if it is known, and let none begin."""
+    with _lock:
+        if identity in _in_memory:
+            raise _answered_outside()
+        return _histories.setdefault(identity, None)
+
+
+def _note_log(identity: str, ledger: Ledger, mark: bytes) -> None:
+    """Note the log of a model, unless it has another, or has answered in memory."""
+    with _lock:
+        if identity in _in_memory:
+            raise _answered_outside()
+        known = _histories.get(identity)
+        if known is not None and known != mark:
+            raise _other_log(identity)
+        _histories[identity] = mark
+        if isinstance(ledger, MemoryLedger):
+            _logged_in_memory.add(identity)
 
 
 def _log_of(law: LastingLaw, ledger: Ledger) -> RecordLog:
@@ -128,6 +175,7 @@ class LastingState:
     ) -> None:
         self._law = law
         self._snapshots = snapshots
+        self._ledger = ledger
         self._log = _log_of(law, ledger)
         self._at_hand: OrderedDict[int, QuestionRecord] = OrderedDict()
         self._mark = self._opened()
@@ -222,14 +270,15 @@ class LastingState:
     def _opened(self) -> bytes:
         """Open the log, or check that it is this model's; return its first mark."""
         law, opening = self._law, _opening(self._law)
-        if answered_in_memory(law.identity):
-            raise _answered_outside()
+        with _lock:
+            if law.identity in _in_memory:
+                raise _answered_outside()
+            may_begin = law.identity not in _histories
         if len(self._log):
             stored = self._log.read(0)
+        elif not may_begin:
+            raise _other_log(law.identity)
         else:
-            with _lock:
-                if law.identity in _histories:
-                    raise _other_log(law.identity)
             stored = self._log.post(0, QuestionRecord.first(opening).to_bytes())
         found = QuestionRecord.from_bytes(stored)
         if found.opening != opening:
@@ -237,11 +286,7 @@ class LastingState:
                 "the log of this model was opened with another certificate; the "
                 "ledger belongs to another model, or was changed."
             )
-        with _lock:
-            known = _histories.get(law.identity)
-            if known is not None and known != found.mark:
-                raise _other_log(law.identity)
-            _histories[law.identity] = found.mark
+        _note_log(law.identity, self._ledger, found.mark)
         return found.mark
 
     def _restore(self) -> None:

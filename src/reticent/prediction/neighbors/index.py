@@ -15,8 +15,12 @@ Int = NDArray[np.int64]
 
 _BINS = 16
 _FEWEST_AXES, _MOST_AXES = 3, 5
-# Rows are dropped after this many columns, and again after as many more.
-_PIECE = 2
+# This many of the widest columns outside the grid come first: what the cells of other
+# clusters still hold is mostly far away there. Then those of the grid, then the rest.
+_AHEAD = 2
+# Rows that are too far are dropped after each of the first columns, and then after
+# every second one.
+_EACH = _AHEAD + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +45,12 @@ class Axis:
 
     def nearest(self, table: NDArray[np.int32]) -> Int:
         """Return the least square of a distance in each bin."""
-        found = np.full(self.n_bins, np.iinfo(np.int32).max, dtype=np.int64)
         order, starts, bins = self._by_bin
-        found[bins] = np.minimum.reduceat(table[order], starts)
+        least = np.minimum.reduceat(table.take(order), starts)
+        if len(bins) == self.n_bins:
+            return least.astype(np.int64)
+        found = np.full(self.n_bins, np.iinfo(np.int32).max, dtype=np.int64)
+        found[bins] = least
         return found
 
     @cached_property
@@ -123,31 +130,32 @@ class BallIndex:
         """
         places = self._candidates(tables, radius)
         order = self._by_width(tables)
-        total = np.zeros(len(places), dtype=np.int64)
+        total = np.zeros(len(places), dtype=np.int32)
         for done, column in enumerate(order, start=1):
             total += tables[column].take(self._columns[column].take(places))
-            if done % _PIECE == 0 or done == len(order):
+            if done <= _EACH or done % 2 == 0 or done == len(order):
                 inside = (total <= radius).nonzero()[0]
                 places, total = places.take(inside), total.take(inside)
-        return self._order[places], total
+        return self._order.take(places), total.astype(np.int64)
 
     def _by_width(self, tables: list[NDArray[np.int32]]) -> list[int]:
         """Return the columns, first those by which most rows can be left out.
 
         Rows that are far along an axis of the grid were left out with their cells.
         """
-        last = [axis.column for axis in self.axes]
+        grid = [axis.column for axis in self.axes]
         # The farthest code is an end of a range or any other level.
         widths = [
             max(int(table[0]), int(table[-1]), int(table[-2])) for table in tables
         ]
-        rest = [column for column in range(len(tables)) if column not in last]
+        rest = [column for column in range(len(tables)) if column not in grid]
         rest.sort(key=lambda column: -widths[column])
-        return rest + last
+        return rest[:_AHEAD] + grid + rest[_AHEAD:]
 
     def _candidates(self, tables: list[NDArray[np.int32]], radius: int) -> Int:
+        """Return where rows are that may be within the radius, by their cells."""
         cells = nearest = np.zeros(1, dtype=np.int64)
-        for axis in self.axes:
+        for axis in self.axes[:-1]:
             own = axis.nearest(tables[axis.column])
             bound = (nearest[:, None] + own).ravel()
             # Cells that are too far along some axes are divided no further.
@@ -155,12 +163,43 @@ class BallIndex:
             outer, inner = np.divmod(kept, axis.n_bins)
             nearest = bound.take(kept)
             cells = cells.take(outer) * axis.n_bins + inner
-        firsts, lasts = self._starts.take(cells), self._starts.take(cells + 1)
-        sizes = lasts - firsts
-        total = int(sizes.sum())
-        if not total:
+        firsts, ends = self._runs(tables, cells, radius - nearest)
+        sizes = ends - firsts
+        some = sizes.nonzero()[0]
+        if not len(some):
             return np.zeros(0, dtype=np.int64)
-        offsets = np.repeat(
-            firsts - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes
-        )
-        return offsets + np.arange(total)
+        firsts, sizes = firsts.take(some), sizes.take(some)
+        before = sizes.cumsum() - sizes
+        total = int(before[-1] + sizes[-1])
+        return np.repeat(firsts - before, sizes) + np.arange(total)
+
+    def _runs(
+        self, tables: list[NDArray[np.int32]], cells: Int, left: Int
+    ) -> tuple[Int, Int]:
+        """Return where the rows of cells begin and end, as far as the last axis allows.
+
+        Cells that differ in their bin of the last axis alone lie next to each other.
+        One run goes from the first bin that is near enough to the last one; there may
+        be others between them.
+
+        Parameters
+        ----------
+        tables : list of ndarray
+            As for `within`.
+        cells : ndarray of int
+            Cells of all axes but the last.
+        left : ndarray of int
+            What the last axis may add to the square of each cell's distance.
+        """
+        if not self.axes:
+            return self._starts.take(cells), self._starts.take(cells + 1)
+        axis = self.axes[-1]
+        own = axis.nearest(tables[axis.column])
+        # Least distances up to each bin fall, and from each bin on they grow.
+        upwards = np.minimum.accumulate(own)[::-1]
+        downwards = np.minimum.accumulate(own[::-1])[::-1]
+        first = axis.n_bins - np.searchsorted(upwards, left, side="right")
+        end = np.searchsorted(downwards, left, side="right")
+        begin = cells * axis.n_bins
+        firsts = self._starts.take(begin + first)
+        return firsts, np.maximum(self._starts.take(begin + end), firsts)

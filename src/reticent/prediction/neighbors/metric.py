@@ -62,8 +62,7 @@ class Metric:
                 table[at] = 0
             else:
                 table = np.empty(last + 1, dtype=np.int32)
-                table[: at + 1] = steps[at::-1]
-                table[at:last] = steps[: last - at]
+                table[:last] = steps[STEPS - 1 - at : 2 * STEPS - 1 - at]
                 table[last] = other
             found.append(table)
         return found
@@ -72,14 +71,15 @@ class Metric:
     def _steps(self) -> list[tuple[NDArray[np.int32], np.int32]]:
         """The square of a distance by steps of a number, and of another level.
 
-        A missing number is a quarter of a range away from all others.
+        Steps go down to zero and up again, so that a table is a piece of them. A
+        missing number is a quarter of a range away from all others.
         """
         # Rounded once, so that every processor finds the same distances.
         unit = _LARGEST / math.fsum(self.squares.tolist())
         found = []
         for column, square in zip(self.columns.columns, self.squares, strict=True):
             whole = unit * square
-            steps = np.rint((np.arange(STEPS) / STEPS) ** 2 * whole)
+            steps = np.rint((np.arange(1 - STEPS, STEPS) / STEPS) ** 2 * whole)
             other = np.rint((0.0625 if column.numeric else 1.0) * whole)
             found.append((steps.astype(np.int32), np.int32(other)))
         return found

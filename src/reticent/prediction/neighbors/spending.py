@@ -36,6 +36,8 @@ class Spending:
         self.account = UnitFilter(len(spent), cap, spent)
         self.lessons = lessons
         self.clients: dict[str, UnitFilter] = {}
+        # Clients whose accounts another copy uses too; see `client`.
+        self._shared: set[str] = set()
         self._process = os.getpid()
 
     @property
@@ -55,8 +57,9 @@ class Spending:
     def copy(self) -> Spending:
         """Return an independent copy, for a question whose answer may be discarded."""
         found = Spending(self.spent.copy(), self.account.cap, self.lessons.copy())
-        for name, own in self.clients.items():
-            found.clients[name] = UnitFilter(own.n_units, own.cap, own.spent.copy())
+        # Most clients do not ask this time, so their accounts are copied when they do.
+        found.clients = dict(self.clients)
+        found._shared, self._shared = set(self.clients), set(self.clients)
         return found
 
     def to_bytes(self) -> bytes:
@@ -84,10 +87,15 @@ class Spending:
         return found
 
     def client(self, name: str, share: float) -> UnitFilter:
-        """Return what one client's questions have cost each unit."""
-        if name not in self.clients:
+        """Return what one client's questions have cost each unit, to be charged."""
+        known = self.clients.get(name)
+        if known is None:
             cap = self.account.cap * share
             self.clients[name] = UnitFilter(self.account.n_units, cap)
+        elif name in self._shared:
+            own = known.spent.copy()
+            self.clients[name] = UnitFilter(known.n_units, known.cap, own)
+        self._shared.discard(name)
         return self.clients[name]
 
     def __reduce__(self) -> Any:
