@@ -295,3 +295,18 @@ def test_a_request_needs_no_value_iteration(monkeypatch):
     assert balance.spent.answers == 15
     by_rho = int(rho_within(4.0, 1e-6) / (0.2**2 / 8))
     assert balance.cap.answers > by_rho
+
+
+def test_soft_votes_that_share_an_account_are_counted_by_rho(ledger):
+    """G25's total of equal votes does not cover votes of several ranges."""
+    other, budget = voting(0.1, rule="soft"), Budget(2.0, 1e-6)
+    first = PredictionInterface(SOFT, budget, ledger)
+    second = PredictionInterface(other, budget, ledger)
+    cap = ledger.balance(DATA).cap
+    assert cap.method is Method.EITHER
+    assert first.capacity <= rho_within(2.0, 1e-6) / (0.2**2 / 8)
+    first.predict(X[:12])
+    second.predict(X[12:24])
+    assert first.spent().rule.startswith("G22")
+    alone = PredictionInterface(SOFT, budget, dataset="alone")
+    assert alone.capacity > first.capacity

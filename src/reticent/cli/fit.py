@@ -28,7 +28,6 @@ from reticent.home import (
     DatasetBudget,
     FitOptions,
     Home,
-    Rehearsal,
     evaluation_history,
     train_and_store,
 )
@@ -286,5 +285,4 @@ def _expected(model: Any) -> dict[str, Any] | None:
     found = getattr(model, "expectation_", None)
     if found is None:
         return None
-    best = found.score if isinstance(found, Rehearsal) else found.best
-    return {"best": best, "chance": found.chance, "kept": found.kept}
+    return {"best": found.best, "chance": found.chance, "kept": found.kept}

@@ -40,6 +40,8 @@ class ReleaseExpectation:
     best: float  #: share of right answers, or R2
     chance: float  #: the same for guessing: one over the number of labels, or 0
     units: int  #: number of units
+    #: Whether a learner was tried on such a table; if not, constants gave an estimate.
+    tried: bool = False
 
     @classmethod
     def of(cls, clearness: float, *, labels: int, units: int, columns: int) -> Self:
@@ -82,10 +84,12 @@ class ReleaseExpectation:
                 f"about {right:.0f} answers in 100 are right; guessing has "
                 f"{guessed:.0f}"
             )
-        return (
-            f"for {self.units} units and where the label half determines every column, "
-            f"{what}"
+        where = (
+            f"on {self.units} units that are made up"
+            if self.tried
+            else f"for {self.units} units"
         )
+        return f"{where}, where the label half determines every column, {what}"
 
     def warn(self, epsilon: float) -> None:
         """Warn if a release will be near chance."""
@@ -94,8 +98,9 @@ class ReleaseExpectation:
         kind = OnlyNoiseWarning if self.kept < REFUSED else NearChanceWarning
         warnings.warn(
             kind(
-                f"released at epsilon={epsilon:g}, {self}. Take more units or a larger "
-                "epsilon, or ask instead of releasing, if few answers are needed."
+                f"released at epsilon={epsilon:g}, {self}. Take more units, a larger "
+                "epsilon, fewer columns, or ask instead of releasing, if few answers "
+                "are needed."
             ),
             stacklevel=5,
         )

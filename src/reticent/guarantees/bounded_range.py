@@ -21,6 +21,11 @@ covers at most `k` answers, whatever rule says when to stop.
 **Ranges do not add up.** Where the second interval lies may depend on the first answer:
 log-ratios of two steps reach from ``-epsilon`` to ``2 epsilon``, three epsilons.
 
+**Ranges cannot be exchanged.** Steps of several ranges count as steps of the largest. An
+adversary who chooses each range after seeing answers does more with a sum of squares
+than `k` equal steps with the same sum (`tests/guarantees/test_mixed_ranges.py`). Hence
+an account that adds up rhos uses zCDP.
+
 **Rounded up.** `V` is kept at the points of a grid, with `cells` cells per epsilon.
 Between two values of `t` on the grid, both terms are bounded by chords in ``s =
 e^{-t}``: the ends are on the grid, `H` is convex, and ``e^{epsilon} s`` has the same

@@ -42,7 +42,7 @@ from reticent.home.periods import (
     reset_period,
     split_budget,
 )
-from reticent.home.rehearsal import Rehearsal, rehearse
+from reticent.home.rehearsal import rehearse
 from reticent.home.served_models import (
     Registry,
     ServedModel,
@@ -83,7 +83,6 @@ __all__ = [
     "ModelVersion",
     "OidcSettings",
     "Registry",
-    "Rehearsal",
     "Role",
     "SQLKeys",
     "ServedModel",

@@ -8,15 +8,14 @@ drowns even that will hardly do better on real rows.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from reticent.errors import NearChanceWarning, OnlyNoiseWarning, ReticentWarning
-from reticent.estimators import REFUSED, WARNED
+from reticent.errors import ReticentWarning
+from reticent.estimators import ReleaseExpectation
 from reticent.schemas import Categorical, Encoder, NumericTarget, Schema, Table
 
 # With more units than this a release is not rehearsed: it would take long, and noise
@@ -26,56 +25,7 @@ _TEST_ROWS = 1000
 _TIMES = 12
 
 
-@dataclass(frozen=True)
-class Rehearsal:
-    """How a learner did on rows that are made up.
-
-    Attributes
-    ----------
-    score : float
-        Share of right answers, or R2, less the standard error of the trials.
-    chance : float
-        The same for guessing.
-    units : int
-        Number of units that it was trained on.
-    """
-
-    score: float
-    chance: float
-    units: int
-
-    @property
-    def kept(self) -> float:
-        """Share of what there was to learn that it has learned."""
-        return (self.score - self.chance) / (1 - self.chance)
-
-    def __str__(self) -> str:
-        if self.chance == 0:
-            what = f"R2 is {self.score:.2f}; a constant answer has 0"
-        else:
-            right, guessed = 100 * self.score, 100 * self.chance
-            what = f"{right:.0f} answers in 100 are right; guessing gets {guessed:.0f}"
-        return (
-            f"on {self.units} units that are made up, where the label half determines "
-            f"every column, {what}"
-        )
-
-    def warn(self, epsilon: float) -> None:
-        """Warn if a release will be near chance."""
-        if self.kept >= WARNED:
-            return
-        kind = OnlyNoiseWarning if self.kept < REFUSED else NearChanceWarning
-        warnings.warn(
-            kind(
-                f"released at epsilon={epsilon:g}, {self}. Take more units, a larger "
-                "epsilon, fewer columns, or ask instead of releasing, if few answers "
-                "are needed."
-            ),
-            stacklevel=3,
-        )
-
-
-def rehearse(model: Any, encoder: Encoder, n_units: int) -> Rehearsal | None:
+def rehearse(model: Any, encoder: Encoder, n_units: int) -> ReleaseExpectation | None:
     """Try a learner on made-up rows; None if there are enough for noise to be small.
 
     Parameters
@@ -86,6 +36,11 @@ def rehearse(model: Any, encoder: Encoder, n_units: int) -> Rehearsal | None:
         How rows are encoded; it has the schema.
     n_units : int
         Number of units of the table that it is for.
+
+    Returns
+    -------
+    ReleaseExpectation or None
+        Its `best` is the mean score of the trials less their standard error.
     """
     rng, schema = np.random.default_rng(0), encoder.schema
     if n_units > _MOST_UNITS:
@@ -107,7 +62,9 @@ def rehearse(model: Any, encoder: Encoder, n_units: int) -> Rehearsal | None:
     chance = 0.0 if number else 1 / len(schema.classes)
     # Cautious: noise that helps by luck in some of the trials must not decide.
     doubt = np.std(scores) / np.sqrt(_TIMES)
-    return Rehearsal(float(np.mean(scores) - doubt), chance, n_units)
+    return ReleaseExpectation(
+        float(np.mean(scores) - doubt), chance, n_units, tried=True
+    )
 
 
 def _seeded(model: Any, seed: int) -> Any:

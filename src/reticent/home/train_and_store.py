@@ -19,7 +19,7 @@ from reticent.errors import (
     ReticentError,
     ReticentWarning,
 )
-from reticent.estimators import unit_positions
+from reticent.estimators import ReleaseExpectation, unit_positions
 from reticent.guarantees import Budget
 from reticent.home.accounts import charge_release, total_charges
 from reticent.home.dataset_budgets import DatasetBudget, planned, release_delta
@@ -34,7 +34,7 @@ from reticent.home.model_choice import (
     taught_student,
 )
 from reticent.home.on_disk.members import write_members
-from reticent.home.rehearsal import Rehearsal, rehearse
+from reticent.home.rehearsal import rehearse
 from reticent.home.served_models import paying_accounts
 from reticent.ledger import Cap, Charge
 from reticent.schemas import (
@@ -158,7 +158,7 @@ def _train(
 
 
 @contextmanager
-def told_already(expected: Rehearsal | None) -> Iterator[None]:
+def told_already(expected: ReleaseExpectation | None) -> Iterator[None]:
     """Leave out what a learner expects by itself if trials have said more."""
     with warnings.catch_warnings():
         if expected is not None:
@@ -168,7 +168,7 @@ def told_already(expected: Rehearsal | None) -> Iterator[None]:
 
 def expect_release(
     model: Any, encoder: Encoder, rows: Table, options: FitOptions
-) -> Rehearsal | None:
+) -> ReleaseExpectation | None:
     """Say what a release of a small table is worth, and warn if that is little.
 
     Parameters
