@@ -228,18 +228,41 @@ def test_overload_sheds_and_every_answer_is_on_the_books(tmp_path, path):
     assert charges == {}  # nobody who was refused was charged
 
 
-def test_workers_that_must_not_serve_are_not_started(tmp_path):
+PEOPLE = {
+    "issuer": "https://login.example",
+    "client_id": "reticent",
+    "redirect_url": "https://here.example/login/oidc/callback",
+    "client_secret_file": "{here}/nothing.secret",
+    "admins": ["privacy"],
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "others can read"),
+        ({"traces": True}, "'nothing', which is not installed"),
+        ({"oidc": PEOPLE}, "nothing.secret' is not there"),
+    ],
+    ids=["model", "exporter", "client secret"],
+)
+def test_workers_that_must_not_serve_are_not_started(
+    tmp_path, monkeypatch, given, said
+):
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "nothing")
     own = store(tmp_path)
     port = free_port()
-    settings = settings_for(tmp_path, models={"triage": own}, port=port, workers=2)
-    own.chmod(0o755)
+    known = {"models": {"triage": own}, "port": port, "workers": 2}
+    settings = settings_for(tmp_path, **known, **given)
+    if not given:
+        own.chmod(0o755)
     refused = ServerProcess(written(settings, tmp_path), port, tmp_path / "log")
-    refused.start(ready=False)
     try:
+        refused.start(ready=False)
         assert refused.process.wait(180) == 1
     finally:
         refused.kill()
-    assert (tmp_path / "log").read_text().count("others can read") == 1
+    assert (tmp_path / "log").read_text().count(said) == 1
     with pytest.raises(httpx.ConnectError):
         ask("GET", refused.url)
 

@@ -94,3 +94,7 @@ def test_an_exporter_is_taken_by_its_name(monkeypatch):
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "nothing")
     with pytest.raises(InvalidParameterError, match=r"not installed .*console"):
         open_traces()
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier-pigeon")
+    with pytest.raises(InvalidParameterError, match=r"pigeon.*grpc, http/protobuf"):
+        open_traces()

@@ -25,6 +25,7 @@ Kind = TypeVar(
 _METHODS = ("auto", "either", "basic", "zcdp")
 #: Where the provider sends people back to.
 CALLBACK = "/login/oidc/callback"
+_LONGEST_BELIEF = 24 * 60
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 # pydantic reads this where the service takes budgets out of requests.
@@ -170,6 +171,8 @@ class OidcSettings:
     admins: tuple[str, ...] = ()  #: its values that make an admin
     analysts: tuple[str, ...] = ()  #: its values that make an analyst
     scopes: str = "openid profile"  #: what the provider is asked for
+    #: How long what the provider said about somebody is believed.
+    recheck_minutes: int = 5
 
     def __post_init__(self) -> None:
         for name in ("issuer", "client_id", "redirect_url", "role_claim", "scopes"):
@@ -188,6 +191,13 @@ class OidcSettings:
             raise InvalidParameterError(
                 "admins and analysts name nobody; give values of the claim "
                 f"{self.role_claim!r}."
+            )
+        if type(self.recheck_minutes) is not int or not (
+            1 <= self.recheck_minutes <= _LONGEST_BELIEF
+        ):
+            raise InvalidParameterError(
+                f"recheck_minutes={self.recheck_minutes!r} must be a whole number "
+                f"from 1 to {_LONGEST_BELIEF}."
             )
         if self.client_secret_file is not None:
             path = Path(self.client_secret_file)

@@ -110,7 +110,7 @@ def create_app(
         ),
         debug=False,
     )
-    app.state.service = service
+    app.state.service, app.state.traces = service, traces
     problems.install(app)
     direct = DirectRoutes(service.answering, settings.max_body_bytes)
     app.include_router(v1_routes(service, direct))

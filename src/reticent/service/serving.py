@@ -25,7 +25,6 @@ from reticent.home import Settings
 from reticent.service.app import create_app
 from reticent.service.listeners import shared_listener
 from reticent.service.network import Connection
-from reticent.service.service import open_service
 from reticent.service.telemetry import configure_logging, start_metrics
 from reticent.service.workers import Workers, end_with
 
@@ -83,9 +82,7 @@ def serve(config: str | os.PathLike[str] | None = None, **given: Any) -> None:
     """
     settings = Settings.load(config, **given)
     if settings.workers > 1:
-        # What must not be served is refused here, once; workers that refuse would be
-        # started again and again.
-        open_service(settings).close()
+        _check_start(settings)
         configure_logging()  # the supervisor says which workers died
     with _shared_metrics(settings) as on_death, _exit_code_zero():
         run(
@@ -101,6 +98,18 @@ def serve(config: str | os.PathLike[str] | None = None, **given: Any) -> None:
             forwarded_allow_ips=settings.forwarded,
             timeout_graceful_shutdown=settings.shutdown_seconds,
         )
+
+
+def _check_start(settings: Settings) -> None:
+    """Make the application once, and close it.
+
+    What must not be served is refused here, and so are settings that no worker can
+    start with. Workers that refuse would be started again and again.
+    """
+    app = create_app(settings)
+    app.state.service.close()
+    if app.state.traces is not None:
+        app.state.traces.close()
 
 
 def run(

@@ -8,6 +8,7 @@ route was asked by whom, with what outcome, and under which span of the caller.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,14 @@ from reticent.errors import InvalidParameterError, ReticentError
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
 
 _EXPORTER = "OTEL_TRACES_EXPORTER"
 _GROUP = "opentelemetry_traces_exporter"
+# Packages of OpenTelemetry name their exporter by the protocol it speaks.
+_PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
+_PROTOCOL_OF_TRACES = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+_SPOKEN = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 _PARENTS = ("traceparent", "tracestate")
 
 
@@ -98,7 +104,8 @@ class Traces:
 def open_traces() -> Traces:
     """Return what sends spans to the exporter that ``OTEL_TRACES_EXPORTER`` names.
 
-    The exporter reads its own variables, such as ``OTEL_EXPORTER_OTLP_ENDPOINT``.
+    Without it this is ``otlp`` over HTTP, which comes with ``reticent[otel]``. The
+    exporter reads its own variables, such as ``OTEL_EXPORTER_OTLP_ENDPOINT``.
     """
     try:
         from opentelemetry.sdk.resources import Resource
@@ -108,18 +115,34 @@ def open_traces() -> Traces:
         raise ReticentError(
             f"traces need {missing.name}: pip install 'reticent[otel]'."
         ) from None
-    name = os.environ.get(_EXPORTER, "otlp")
-    found = {each.name: each for each in entry_points(group=_GROUP)}
-    if name not in found:
-        raise InvalidParameterError(
-            f"{_EXPORTER}={name!r} is not installed (there are "
-            f"{', '.join(sorted(found)) or 'none'}); for otlp, pip install "
-            "opentelemetry-exporter-otlp."
-        )
     names = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "reticent")}
     provider = TracerProvider(resource=Resource.create(names))
-    provider.add_span_processor(BatchSpanProcessor(found[name].load()()))
+    provider.add_span_processor(BatchSpanProcessor(exporter()()))
     return Traces(provider)
+
+
+def exporter() -> Callable[[], SpanExporter]:
+    """Return what makes the exporter that the environment asks for."""
+    name = asked = os.environ.get(_EXPORTER) or "otlp"
+    if name == "otlp":
+        spoken = os.environ.get(_PROTOCOL_OF_TRACES) or os.environ.get(_PROTOCOL)
+        spoken = spoken or "http/protobuf"
+        if spoken not in _SPOKEN:
+            raise InvalidParameterError(
+                f"{_PROTOCOL}={spoken!r} must be one of {', '.join(sorted(_SPOKEN))}."
+            )
+        name = _SPOKEN[spoken]
+    found = {each.name: each for each in entry_points(group=_GROUP)}
+    try:
+        made: Callable[[], SpanExporter] = found[name].load()
+    except (KeyError, ImportError):
+        raise InvalidParameterError(
+            f"{_EXPORTER}={asked!r} needs the exporter {name!r}, which is not "
+            f"installed (there are {', '.join(sorted(found)) or 'none'}). "
+            "'reticent[otel]' brings otlp over HTTP; for gRPC, pip install "
+            "opentelemetry-exporter-otlp-proto-grpc."
+        ) from None
+    return made
 
 
 def _carried(scope: Scope) -> dict[str, str]:

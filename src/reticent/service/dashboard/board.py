@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 import reticent
 from reticent.errors import ReticentError
 from reticent.glossary import glossary
-from reticent.home import KeyRecord
+from reticent.home import KeyRecord, OidcSettings
 from reticent.service.dashboard.sessions import Session, Sessions
 from reticent.service.requests.access import require_admin
 from reticent.service.requests.problems import ProblemError, problem_of
@@ -41,8 +41,13 @@ class Dashboard:
         self.sessions = Sessions(
             settings.derived("sessions"),
             minutes=settings.session_minutes,
+            recheck_minutes=OidcSettings.recheck_minutes
+            if settings.oidc is None
+            else settings.oidc.recheck_minutes,
             secure=settings.secure_cookies,
         )
+        #: Asks an OpenID provider about a person again, if it is time.
+        self.check_again: Callable[[Request], Awaitable[Response | None]] = _no_provider
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -101,12 +106,20 @@ class Dashboard:
         )
 
 
+async def _no_provider(request: Request) -> None:
+    """Do nothing: without an OpenID provider nobody is asked."""
+
+
 def page_for(*, admin: bool = False) -> Callable[[Page], Any]:
     """Make a page that needs a login; its errors are pages too."""
 
     def wrap(page: Page) -> Any:
         @wraps(page)
         async def handle(board: Dashboard, request: Request) -> Response:
+            if request.method == "GET":  # a form that is sent cannot come back
+                asked = await board.check_again(request)
+                if asked is not None:
+                    return asked
             login = await board.who(request)
             if login is None:
                 return RedirectResponse("/login", 303)

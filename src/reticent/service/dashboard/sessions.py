@@ -38,7 +38,7 @@ class Session:
 
     `seal` is that of the key's record when its secret part was shown. A record with
     another seal was revoked or edited since, and opens nothing. `person` is who logged
-    in with an OpenID provider; there is no key then.
+    in with an OpenID provider, and `began` when; there is no key then.
     """
 
     key_id: str
@@ -46,6 +46,27 @@ class Session:
     until: int
     csrf: str
     person: Person | None = None
+    began: int = 0
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What a browser keeps while it is at an OpenID provider.
+
+    Attributes
+    ----------
+    attempt : Attempt
+        Ties the provider's answer to this browser.
+    back : str
+        The page to show afterwards.
+    before : Session or None
+        The login that is checked again; None for a new one.
+    """
+
+    attempt: Attempt
+    back: str = "/"
+    before: Session | None = None
 
 
 class Sessions:
@@ -57,6 +78,8 @@ class Sessions:
         Signs them.
     minutes : int
         How long a login lasts.
+    recheck_minutes : int
+        How long what an OpenID provider said about a person is believed.
     secure : bool
         Whether browsers send the cookie over HTTPS only.
     clock : callable
@@ -65,9 +88,10 @@ class Sessions:
     Guarantee
     ---------
     A cookie names the public part of a key and cannot be made without the secret; it
-    opens nothing once the key is revoked, its record edited or the time over. Scripts
-    cannot read it and other sites cannot send it. A form is taken only with the token
-    of its login.
+    opens nothing once the key is revoked, its record edited or the time over. That of a
+    person opens nothing `recheck_minutes` after a provider last named their role.
+    Scripts cannot read it and other sites cannot send it. A form is taken only with the
+    token of its login.
     """
 
     def __init__(
@@ -75,31 +99,49 @@ class Sessions:
         secret: bytes,
         *,
         minutes: int,
+        recheck_minutes: int = 5,
         secure: bool,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._secret = secret
         self._seconds = 60 * minutes
+        self._believed = 60 * recheck_minutes
         self._secure = secure
         self._clock = clock
 
     def open(self, key_id: str, seal: str, response: Response) -> None:
         """Log in the key whose record has this seal."""
-        self._open(key_id, seal, response)
-
-    def open_person(self, person: Person, response: Response) -> None:
-        """Log in a person whom an OpenID provider identified."""
-        told = [person.client, person.role.value, person.name]
-        self._open(_PERSON, told, response)
-
-    def _open(self, key_id: str, seal: Any, response: Response) -> None:
         until = int(self._clock()) + self._seconds
-        facts = [key_id, seal, until, _bits.bytes(16).hex()]
-        value = self._packed("c", facts)
+        self._open([key_id, seal, until, _bits.bytes(16).hex()], until, response)
+
+    def open_person(
+        self, person: Person, response: Response, before: Session | None = None
+    ) -> None:
+        """Log in a person whom an OpenID provider identified.
+
+        Parameters
+        ----------
+        person : Person
+            Who they are.
+        response : Response
+            Gets the cookie.
+        before : Session or None, default=None
+            Their login, if it was checked again: it goes on, and ends when it would.
+        """
+        now = int(self._clock())
+        began, token = (now, _bits.bytes(16).hex())
+        if before is not None:
+            began, token = before.began, before.token
+        end = began + self._seconds
+        until = min(now + self._believed, end)
+        told = [person.client, person.role.value, person.name, began]
+        self._open([_PERSON, told, until, token], end, response)
+
+    def _open(self, facts: list[Any], end: int, response: Response) -> None:
         response.set_cookie(
             COOKIE,
-            value,
-            max_age=self._seconds,
+            self._packed("c", facts),
+            max_age=max(0, end - int(self._clock())),
             httponly=True,
             secure=self._secure,
             samesite="strict",
@@ -114,26 +156,55 @@ class Sessions:
 
     def read(self, request: Request) -> Session | None:
         """Return the login of a request, if its cookie is ours and still valid."""
-        facts = self._unpacked("c", request.cookies.get(COOKIE, ""))
-        if facts is None:
-            return None
-        # One of an earlier version has no seal; its holder logs in again.
-        key_id, *seal, until, _ = json.loads(facts)
-        if not (seal and self._clock() < until):
-            return None
-        csrf = self._mac("f", facts)
-        if key_id == _PERSON:
-            client, role, name = seal[0]
-            return Session("", "", until, csrf, Person(client, Role(role), name))
-        return Session(key_id, seal[0], until, csrf)
+        session = self._session(request)
+        valid = session is not None and self._clock() < session.until
+        return session if valid else None
 
-    def begin(self, attempt: Attempt, response: Response) -> None:
+    def due(self, request: Request) -> Session | None:
+        """Return the login of a person whom the provider should name again.
+
+        It is due after half the time that the provider is believed for, so that who
+        loads a form has the other half to send it.
+        """
+        session = self._session(request)
+        if session is None or session.person is None:
+            return None
+        now, end = self._clock(), session.began + self._seconds
+        old = now >= session.until - self._believed / 2 and session.until < end
+        return session if old and now < end else None
+
+    def _session(self, request: Request) -> Session | None:
+        facts = self._unpacked("c", request.cookies.get(COOKIE, ""))
+        return None if facts is None else self._told(json.loads(facts))
+
+    def _told(self, facts: list[Any]) -> Session | None:
+        """Return the login that a genuine cookie describes."""
+        # Cookies of earlier versions say less; their holders log in again.
+        key_id, *seal, until, token = facts
+        if not seal:
+            return None
+        csrf = self._mac("f", json.dumps([key_id, token]).encode())
+        if key_id != _PERSON:
+            return Session(key_id, seal[0], until, csrf)
+        if len(seal[0]) != 4:
+            return None
+        client, role, name, began = seal[0]
+        person = Person(client, Role(role), name)
+        return Session("", "", until, csrf, person, began, token)
+
+    def begin(self, begun: Begun, response: Response) -> None:
         """Let a browser keep what it needs to come back from an OpenID provider."""
         until = int(self._clock()) + _ATTEMPT_SECONDS
-        facts = [attempt.state, attempt.nonce, attempt.verifier, until]
+        attempt, before = begun.attempt, begun.before
+        kept = None
+        if before is not None and before.person is not None:
+            who = before.person
+            told = [who.client, who.role.value, who.name, before.began]
+            kept = [_PERSON, told, before.until, before.token]
+        facts = [attempt.state, attempt.nonce, attempt.verifier]
         response.set_cookie(
             ATTEMPT_COOKIE,
-            self._packed("a", facts),
+            self._packed("a", [*facts, begun.back, kept, until]),
             max_age=_ATTEMPT_SECONDS,
             httponly=True,
             secure=self._secure,
@@ -141,6 +212,18 @@ class Sessions:
             samesite="lax",
             path=_ATTEMPT_PATH,
         )
+
+    def begun(self, request: Request) -> Begun | None:
+        """Return what a browser began, if its cookie is ours and still valid."""
+        facts = self._unpacked("a", request.cookies.get(ATTEMPT_COOKIE, ""))
+        if facts is None:
+            return None
+        *told, until = json.loads(facts)
+        if not (len(told) == 5 and self._clock() < until):
+            return None
+        state, nonce, verifier, back, kept = told
+        before = None if kept is None else self._told(kept)
+        return Begun(Attempt(state, nonce, verifier), back, before)
 
     def ended(self, response: Response) -> Response:
         """Let a browser forget its attempt; return the response."""
@@ -152,14 +235,6 @@ class Sessions:
             path=_ATTEMPT_PATH,
         )
         return response
-
-    def attempt(self, request: Request) -> Attempt | None:
-        """Return what a browser began, if its cookie is ours and still valid."""
-        facts = self._unpacked("a", request.cookies.get(ATTEMPT_COOKIE, ""))
-        if facts is None:
-            return None
-        state, nonce, verifier, until = json.loads(facts)
-        return Attempt(state, nonce, verifier) if self._clock() < until else None
 
     def check_form(self, request: Request, session: Session, token: str) -> None:
         """Refuse a form that was not sent by a page of this login."""
