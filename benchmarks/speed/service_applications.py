@@ -57,6 +57,17 @@ class NoLedger:
         (answers,) = draw([(about, receipt)])
         then(settled(receipt, list(answers)))
 
+    def answer_all(self, asked: Any, draw: Any, then: Any) -> None:
+        receipts = [self._receipt(request) for request, _ in asked]
+        drawn = draw(
+            [
+                (about, receipt)
+                for (_, about), receipt in zip(asked, receipts, strict=True)
+            ]
+        )
+        for (_, about), receipt, answers in zip(asked, receipts, drawn, strict=True):
+            then(about, settled(receipt, list(answers)))
+
     def close(self) -> None:
         self._memory.close()
 

@@ -157,21 +157,25 @@ class ServedModel:
 
         Only for models whose answers are charged.
         """
+        # A key that we made occurs once; one that the client chose may come back.
+        made = key.startswith(_MADE, len(client)) and key.startswith(client)
+        queries = self.stored.queries(table)
+        return self.form(client).filled(key, queries, record=not made)
+
+    def form(self, client: str) -> RequestForm:
+        """Return what all requests of a client have in common."""
         form = self._forms.get(client)
         if form is None:
             if len(self._forms) >= _MOST_FORMS:
                 self._forms.clear()
             form = self._forms[client] = self._form(client)
-        # A key that we made occurs once; one that the client chose may come back.
-        made = key.startswith(_MADE, len(client)) and key.startswith(client)
-        return form.filled(key, self.stored.queries(table), record=not made)
+        return form
 
     @cached_property
     def _forms(self) -> dict[str, RequestForm]:
         return {}
 
     def _form(self, client: str) -> RequestForm:
-        """Return what all requests of a client have in common."""
         price = self.price
         if price is None:
             raise NotDeployableError(f"answers of model {self.name!r} are free.")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from reticent.errors import LedgerError
@@ -134,6 +135,16 @@ class MemoryLedger:
         except Exception as error:  # noqa: BLE001 - handed on to the caller
             found = error
         then(found)
+
+    def answer_all(
+        self,
+        asked: Sequence[tuple[Request, Any]],
+        draw: Draw,
+        then: Callable[[Any, Any], None],
+    ) -> None:
+        """`answer_then` for requests that came together."""
+        for request, about in asked:
+            self.answer_then(request, draw, about, partial(then, about))
 
     def _answer(self, request: Request, draw: Draw, about: Any) -> Receipt:
         receipt = self.charge(request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
@@ -142,6 +142,25 @@ class Ledger(Protocol):
         then : callable
             Called on that loop with the receipt, or with the error; perhaps before
             this returns.
+        """
+        ...
+
+    def answer_all(
+        self,
+        asked: Sequence[tuple[Request, Any]],
+        draw: Draw,
+        then: Callable[[Any, Any], None],
+    ) -> None:
+        """Do what `answer_then` does, for requests that came together.
+
+        Parameters
+        ----------
+        asked : sequence of (Request, object)
+            The requests, and what `draw` is told about each.
+        draw : Draw
+            As for `aanswer`.
+        then : callable
+            Called with what a request is about and its receipt, or the error.
         """
         ...
 

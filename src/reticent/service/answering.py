@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from reticent.errors import LedgerError
 from reticent.home import ServedModel
 from reticent.ledger import Ledger, Outcome, Receipt, Request
 from reticent.prediction import PaidAnswers, answer_async
@@ -16,6 +17,11 @@ from reticent.service.telemetry import Metrics
 Rows: TypeAlias = Table | PackedRows
 #: Takes what became of a request.
 Then: TypeAlias = Callable[[PaidAnswers | Exception], None]
+
+
+def answers_singly(model: ServedModel) -> bool:
+    """Return whether a model charges for each answer, and draws each for itself."""
+    return model.charge is not None and model.consensus is None
 
 
 class Answering:
@@ -52,7 +58,7 @@ class Answering:
         then : callable
             Called with the answers, or with the error.
         """
-        if model.charge is None or model.consensus is not None or len(rows) > FEW_ROWS:
+        if not answers_singly(model) or len(rows) > FEW_ROWS:
             return False
         request, asked = model.request(client, rows, key), Asked(rows)
 
@@ -62,13 +68,50 @@ class Answering:
             elif receipt.outcome is Outcome.ANSWERED:
                 then(self._answered(model, request, asked, receipt))
             else:  # another request with this key is being answered
-                task = asyncio.ensure_future(self._wait(model, request, asked, then))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self.wait_then(model, request, asked, then)
 
         together = self._drawing.together(model.draw)
         self._ledger.answer_then(request, together, asked, found)
         return True
+
+    def answer_all(
+        self,
+        model: ServedModel,
+        asked: Sequence[tuple[Request, Any]],
+        then: Callable[[Any, Receipt | Exception], None],
+    ) -> None:
+        """Answer requests for a few rows each; call `then` on the loop for each.
+
+        They are not counted: the caller does that, for all of them at once.
+
+        Parameters
+        ----------
+        model : ServedModel
+            One that `answers_singly`.
+        asked : sequence of (Request, Asked)
+            The requests and their rows.
+        then : callable
+            Called with the `Asked` of a request and its receipt, or the error.
+        """
+        together = self._drawing.together(model.draw)
+        try:
+            self._ledger.answer_all(asked, together, then)
+        except LedgerError as error:  # it has stopped, and took none of them
+            for _, about in asked:
+                then(about, error)
+
+    def wait_then(
+        self, model: ServedModel, request: Request, asked: Any, then: Then
+    ) -> None:
+        """Wait for the answers to a request that another one is waiting for already."""
+        task = asyncio.ensure_future(self._wait(model, request, asked, then))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def count_drawn(self, model: str, drawn: int, remembered: int) -> None:
+        """Count answers of a model that were sent."""
+        self._count(model, "drawn", drawn)
+        self._count(model, "remembered", remembered)
 
     async def _wait(
         self, model: ServedModel, request: Request, asked: Asked, then: Then
@@ -122,8 +165,7 @@ class Answering:
     ) -> PaidAnswers:
         """Return what was paid for, and count it."""
         answered = PaidAnswers.of(receipt, request.accounts[-1])
-        self._count(model.name, "drawn", asked.drawn)
-        self._count(model.name, "remembered", len(request.queries) - asked.drawn)
+        self.count_drawn(model.name, asked.drawn, len(request.queries) - asked.drawn)
         return answered
 
     async def _receipt(

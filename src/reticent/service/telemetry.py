@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 from wsgiref.simple_server import WSGIServer
 
@@ -23,8 +23,8 @@ class RequestRecord(logging.LogRecord):
 
     Parameters
     ----------
-    lines : list of dict
-        What the line of each says.
+    lines : list of dict or str
+        What the line of each says; or the same as fields of JSON, in ASCII.
     """
 
     # Looking for the caller, its thread and its task costs more than the line itself.
@@ -35,7 +35,7 @@ class RequestRecord(logging.LogRecord):
     process = processName = thread = threadName = taskName = None  # noqa: N815
     msecs = relativeCreated = 0.0  # noqa: N815
 
-    def __init__(self, lines: list[dict[str, Any]]) -> None:
+    def __init__(self, lines: Sequence[dict[str, Any] | str]) -> None:
         self.msg = "request"
         self.created = time.time()
         self.lines = lines
@@ -70,7 +70,11 @@ class JSONLines(logging.Formatter):
             "level": "info",
             "event": record.msg,
         }
+        beginning = json.dumps(about, separators=(",", ":"))[:-1]
         for fields in record.lines:
+            if isinstance(fields, str):
+                yield f"{beginning},{fields}}}"
+                continue
             line = {**about, **fields}
             text = _encode(line, enc_hook=str).decode()
             yield (
@@ -156,13 +160,13 @@ class Metrics:
         )
         self._children: dict[tuple[str, str, str], Any] = {}
 
-    def count(self, route: str, status: int, code: str) -> None:
-        """Count a request."""
+    def count(self, route: str, status: int, code: str, requests: int = 1) -> None:
+        """Count requests."""
         key = (route, str(status), code)
         child = self._children.get(key)
         if child is None:
             child = self._children[key] = self.requests.labels(*key)
-        child.inc()
+        child.inc(requests)
 
 
 def start_metrics(

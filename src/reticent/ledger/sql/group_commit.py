@@ -148,18 +148,29 @@ class GroupCommit:
         """Queue an operation like `submit_from_loop`; `then` is called on that loop."""
         self._collect_from_loop(operation, _Call(then, asyncio.get_running_loop()))
 
+    def call_all_from_loop(self, calls: Sequence[tuple[Operation, Then]]) -> None:
+        """Do what `call_from_loop` does, for operations that came together."""
+        self.check()
+        loop = asyncio.get_running_loop()
+        self._batch_of(loop).waiting.extend(
+            [(operation, _Call(then, loop)) for operation, then in calls]
+        )
+
     def _collect_from_loop(
         self, operation: Operation, waiter: asyncio.Future[Any] | _Call
     ) -> None:
         self.check()
-        loop = waiter.get_loop()
+        self._batch_of(waiter.get_loop()).waiting.append((operation, waiter))
+
+    def _batch_of(self, loop: _Loop) -> _LoopBatch:
+        """Return what is being collected on an event loop."""
         batch = self._loop_batches.get(loop)
         if batch is None:
             batch = self._loop_batches[loop] = _LoopBatch(
                 time.monotonic() + _LONGEST_WAIT
             )
             loop.call_soon(self._hand_over_when_quiet, loop, batch)
-        batch.waiting.append((operation, waiter))
+        return batch
 
     def _hand_over_when_quiet(self, loop: _Loop, batch: _LoopBatch) -> None:
         """Queue a batch once no further operation is about to join it."""

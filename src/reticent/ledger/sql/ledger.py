@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from reticent._clock import seconds
@@ -253,6 +254,20 @@ class SQLLedger:
     ) -> None:
         """`aanswer` for callers on an event loop that do not wait."""
         self._commits.call_from_loop(charging(request, draw, about), then)
+
+    def answer_all(
+        self,
+        asked: Sequence[tuple[Request, Any]],
+        draw: Draw,
+        then: Callable[[Any, Any], None],
+    ) -> None:
+        """`answer_then` for requests that came together."""
+        self._commits.call_all_from_loop(
+            [
+                (charging(request, draw, about), partial(then, about))
+                for request, about in asked
+            ]
+        )
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         """Yield the entries that follow sequence `after`, in order."""

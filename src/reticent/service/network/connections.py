@@ -12,13 +12,21 @@ import math
 from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
 import httptools
 
-from reticent.service.network.exchanges import Exchange, direct_way, refusal
+from reticent.service.network.exchanges import (
+    Direct,
+    Exchange,
+    addresses_of,
+    envelope_of,
+    refusal,
+    scope_of,
+    top_lines,
+)
 from reticent.service.network.limits import Limits
+from reticent.service.network.repeats import Repeat, Repeating, Rounds
 from reticent.service.network.watch import Watch
 
 if TYPE_CHECKING:
@@ -60,9 +68,11 @@ class Connection(asyncio.Protocol):
         self.limits = Limits() if limits is None else limits
         self.server_state = server_state
         self._app: Any = config.loaded_app
-        self._direct = direct_way(self._app)
-        self._root_path = config.root_path
-        self._app_state = app_state
+        envelope = envelope_of(self._app)
+        self._direct: Direct | None = getattr(envelope, "direct", None)
+        rounds: Rounds | None = getattr(envelope, "rounds", None)
+        self._repeating = None if rounds is None else Repeating(self, rounds)
+        self._common = {"root_path": config.root_path, "state": app_state}
         self._keep_alive = config.timeout_keep_alive
         watch = _watches.get(server_state)
         if watch is None:
@@ -71,8 +81,7 @@ class Connection(asyncio.Protocol):
         self._stranger = True
         self.transport: Any = None
         self._parser = httptools.HttpRequestParser(self)
-        self._addresses: dict[str, Any] = {}
-        self._current: Exchange | None = None
+        self._current: Exchange | Repeat | None = None
         self._unstarted: Exchange | None = None  # the current one, not yet begun
         self._waiting: deque[Exchange] = deque()
         self._receiving: Exchange | None = None  # whose body is under way
@@ -83,6 +92,7 @@ class Connection(asyncio.Protocol):
         self._refused: int | None = None
         self._last = False  # no further request is taken
         self._part, self._ended = 0, False
+        self._amid = False  # inside a request
         self._begin()
 
     def _begin(self) -> None:
@@ -99,12 +109,7 @@ class Connection(asyncio.Protocol):
         self.transport = transport
         self.server_state.connections.add(self)  # type: ignore[arg-type]
         self._watch.add(self)
-        secure = transport.get_extra_info("sslcontext") is not None
-        self._addresses = {
-            "server": _address(transport.get_extra_info("sockname")),
-            "client": _address(transport.get_extra_info("peername")),
-            "scheme": "https" if secure else "http",
-        }
+        self._common |= addresses_of(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of a connection that is closed."""
@@ -118,6 +123,12 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on."""
+        if self._repeating is not None and self._repeating.takes(data):
+            return
+        self.parse(data)
+
+    def parse(self, data: bytes) -> None:
+        """Read on, whether or not the beginning is known."""
         # In small parts, so that no head grows by a whole read before it is measured.
         for place in range(0, len(data), self.limits.head):
             if self._last and self._receiving is None:
@@ -125,6 +136,7 @@ class Connection(asyncio.Protocol):
             self._feed(data[place : place + self.limits.head])
 
     def _feed(self, data: bytes) -> None:
+        between = self.between
         self._part, self._ended = len(data), False
         self._fed += self._part
         try:
@@ -137,6 +149,8 @@ class Connection(asyncio.Protocol):
             self._refused = 431
         begun = self._unstarted
         if begun is not None and (begun.whole or self._refused is None):
+            if self._repeating is not None and between and begun.whole:
+                self._repeating.learn(data, begun)
             self._begin_with(begun)
         if self._refused is not None:
             self._refuse(self._refused)
@@ -181,6 +195,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         self._begin()
+        self._amid = True
         # Where another request ended in this part, nobody knows how much is ours.
         self._fed = 0 if self._ended else self._part
         if self._current is None:
@@ -214,7 +229,7 @@ class Connection(asyncio.Protocol):
         if len(self._waiting) >= self.limits.pipelined:
             self._refused = 400
             return
-        scope = self._scope()
+        scope = scope_of(self._parser, self._url, self._headers, self._common)
         if scope is None:
             self._refused = 400
             return
@@ -242,7 +257,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """End a request."""
-        self._fed, self._ended = 0, True
+        self._fed, self._ended, self._amid = 0, True, False
         receiving, self._receiving = self._receiving, None
         if receiving is None:
             return
@@ -283,10 +298,35 @@ class Connection(asyncio.Protocol):
         if self._drained is not None:
             await asyncio.shield(self._drained)
 
-    def answered(self, exchange: Exchange) -> None:
+    def top(self, status: int, *, keep_alive: bool) -> bytes:
+        """Return the first lines of an answer; they change once a second."""
+        headers = self.server_state.default_headers
+        if status != 200 or not keep_alive:
+            return top_lines(status, headers, keep_alive=keep_alive)
+        return self._watch.top(headers)
+
+    @property
+    def between(self) -> bool:
+        """Whether what was parsed so far are whole requests."""
+        return not (self._amid or self._fed or self._receiving is not None)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being answered, and the next request may begin."""
+        return (
+            self._current is None and self.between and not (self._last or self.stalled)
+        )
+
+    def begin(self, repeat: Repeat | None) -> None:
+        """Note a request that is answered without being parsed, or is no longer."""
+        self._current, self._deadline = repeat, math.inf
+        if repeat is None and self._last:
+            self.transport.close()
+
+    def answered(self, exchange: Exchange | Repeat) -> None:
         """Continue with the next request once this one is answered and fully read."""
         self.server_state.total_requests += 1
-        if self._receiving is exchange:
+        if isinstance(exchange, Exchange) and self._receiving is exchange:
             exchange.body = bytearray()
             self._deadline = self.loop.time() + _LINGER_SECONDS
             self.resume_reading()
@@ -312,26 +352,6 @@ class Connection(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
-    def _scope(self) -> dict[str, Any] | None:
-        try:
-            address = httptools.parse_url(self._url)
-            path = address.path.decode("ascii")
-        except (httptools.HttpParserError, ValueError, AttributeError):
-            return None
-        return {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": self._parser.get_http_version(),
-            "method": self._parser.get_method().decode("ascii"),
-            "root_path": self._root_path,
-            "path": self._root_path + (unquote(path) if "%" in path else path),
-            "raw_path": self._root_path.encode("ascii") + address.path,
-            "query_string": address.query or b"",
-            "headers": self._headers,
-            "state": self._app_state.copy(),
-            **self._addresses,
-        }
-
     def _start(self, exchange: Exchange) -> None:
         self._current = exchange
         self._deadline = self.loop.time() + self.limits.body_seconds
@@ -353,7 +373,7 @@ class Connection(asyncio.Protocol):
         task.add_done_callback(self.server_state.tasks.discard)
         self.server_state.tasks.add(task)
 
-    def _next(self, exchange: Exchange) -> None:
+    def _next(self, exchange: Exchange | Repeat) -> None:
         self._current = None
         if not exchange.keep_alive or self._last or self.transport.is_closing():
             self.transport.close()
@@ -382,9 +402,3 @@ class Connection(asyncio.Protocol):
         if current is not None:
             current.leave()
         self.transport.close()
-
-
-def _address(found: Any) -> tuple[str, int] | None:
-    if isinstance(found, (list, tuple)) and len(found) >= 2:
-        return str(found[0]), int(found[1])
-    return None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import http
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import unquote
+
+import httptools
 
 from reticent.service.requests.problems import (
     MEDIA_TYPE,
@@ -197,12 +200,7 @@ class Exchange:
         self._head = self._top(status) + b"".join(parts) + b"\r\n"
 
     def _top(self, status: int) -> bytes:
-        lines = [_LINES[status]]
-        for name, value in self._connection.server_state.default_headers:
-            lines += [name, b": ", value, b"\r\n"]
-        if not self.keep_alive:
-            lines.append(b"connection: close\r\n")
-        return b"".join(lines)
+        return self._connection.top(status, keep_alive=self.keep_alive)
 
     def reply(self, status: int, headers: bytes, body: bytes) -> None:
         """Send a whole answer; `headers` are lines that end with a line break."""
@@ -242,12 +240,76 @@ class Exchange:
             self._connection.answered(self)
 
 
+def top_lines(
+    status: int, headers: Iterable[tuple[bytes, bytes]], *, keep_alive: bool
+) -> bytes:
+    """Return the first lines of an answer: its status, and what the server adds."""
+    lines = [_LINES[status]]
+    for name, value in headers:
+        lines += [name, b": ", value, b"\r\n"]
+    if not keep_alive:
+        lines.append(b"connection: close\r\n")
+    return b"".join(lines)
+
+
+def addresses_of(transport: asyncio.BaseTransport) -> dict[str, Any]:
+    """Return who is at the ends of a connection, in ASGI's terms."""
+    secure = transport.get_extra_info("sslcontext") is not None
+    return {
+        "server": _address(transport.get_extra_info("sockname")),
+        "client": _address(transport.get_extra_info("peername")),
+        "scheme": "https" if secure else "http",
+    }
+
+
+def _address(found: Any) -> tuple[str, int] | None:
+    if isinstance(found, (list, tuple)) and len(found) >= 2:
+        return str(found[0]), int(found[1])
+    return None
+
+
+def scope_of(
+    parser: Any, url: bytes, headers: list[tuple[bytes, bytes]], common: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Return what a request is in ASGI's terms, None if its address cannot be read.
+
+    Parameters
+    ----------
+    parser : httptools.HttpRequestParser
+        It has read the head of the request.
+    url : bytes
+        The address in the request line.
+    headers : list of (bytes, bytes)
+        Their names in lower case.
+    common : dict
+        What all requests of the connection have in common.
+    """
+    try:
+        address = httptools.parse_url(url)
+        path = address.path.decode("ascii")
+    except (httptools.HttpParserError, ValueError, AttributeError):
+        return None
+    root: str = common["root_path"]
+    return {
+        **common,
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": parser.get_http_version(),
+        "method": parser.get_method().decode("ascii"),
+        "path": root + (unquote(path) if "%" in path else path),
+        "raw_path": root.encode("ascii") + address.path,
+        "query_string": address.query or b"",
+        "headers": headers,
+        "state": common["state"].copy(),
+    }
+
+
 #: Answers a whole request in few steps, perhaps by what it returns; or returns false,
 #: and leaves it to the application.
 Direct: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, None] | bool]
 
 
-def direct_way(app: Any) -> Direct | None:
+def envelope_of(app: Any) -> Any | None:
     """Return what answers requests in few steps, if an application offers that.
 
     What the server wraps around an application concerns addresses, which such requests
@@ -256,7 +318,6 @@ def direct_way(app: Any) -> Direct | None:
     while app is not None:
         envelope = getattr(app, "envelope", None)
         if envelope is not None:
-            found: Direct = envelope.direct
-            return found
+            return envelope
         app = getattr(app, "app", None)
     return None

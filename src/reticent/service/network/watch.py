@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import Any, Protocol
+
+from reticent.service.network.exchanges import top_lines
 
 # How often deadlines are checked, in seconds.
 _SWEEP = 1.0
@@ -42,6 +44,18 @@ class Watch:
         self._open: set[Watched] = set()
         self._strangers: dict[Watched, None] = {}  # oldest first
         self._timer: asyncio.TimerHandle | None = None
+        self._top: tuple[Any, bytes] = (None, b"")
+
+    def top(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Return the first lines of a good answer, made once for all connections.
+
+        The server replaces `headers` when one of them changes.
+        """
+        known, lines = self._top
+        if known is not headers:
+            lines = top_lines(200, headers, keep_alive=True)
+            self._top = headers, lines
+        return lines
 
     def add(self, connection: Watched) -> None:
         """Watch a new connection; the oldest one without a key may be closed for it."""

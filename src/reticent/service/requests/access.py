@@ -164,6 +164,16 @@ class Access:
         lookup.add_done_callback(done)
         return lookup
 
+    def mark(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+        """Return what the key of a request is told apart by; raise 401 if it has none.
+
+        Equal keys have equal marks, and nobody can compute a key from its mark.
+        """
+        key = _key_of(headers)
+        if not key.isascii():
+            raise plain(401)
+        return self._mark(key)
+
     def _mark(self, key: str) -> bytes:
         """Return what a key is remembered by, so that none stays in memory."""
         return hashlib.blake2b(key.encode("ascii"), key=self._hidden).digest()

@@ -6,15 +6,16 @@ requests are nearly all that a busy service does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from fastapi import APIRouter, Request, Response
 from starlette.types import Receive, Scope
 
 from reticent.home import KeyRecord, ServedModel, request_key
 from reticent.prediction import PaidAnswers
+from reticent.schemas import PackedRows
 from reticent.service.answering import Answering, Rows
 from reticent.service.requests.bodies import check_length, read_body, too_large
 from reticent.service.requests.problems import ProblemError
@@ -53,12 +54,36 @@ Read: TypeAlias = Callable[[Scope, ServedModel, bytes], tuple[Rows, Finish]]
 Then: TypeAlias = Callable[[DirectAnswer | Exception], None]
 
 
+class Quick(Protocol):
+    """Reads a few ordinary rows for one model, and writes their answers."""
+
+    def rows(self, body: bytes) -> PackedRows | None:
+        """Return the rows of a body, None if they need a closer look."""
+        ...
+
+    def body(
+        self,
+        answers: Sequence[bytes | None],
+        paid: int,
+        left: int | None,
+        sequence: int | None,
+        request_id: str,
+    ) -> bytes:
+        """Return the body of an answer as JSON; see `PaidAnswers`."""
+        ...
+
+
+#: Makes what reads and writes for a model; None where a closer look is always needed.
+MakeQuick: TypeAlias = Callable[[ServedModel], Quick | None]
+
+
 class DirectRoute(NamedTuple):
     """What reads and answers, and what logs and metrics call it."""
 
     model: FindModel
     read: Read
     pattern: str
+    quick: MakeQuick | None = None
 
 
 class DirectRoutes:
@@ -73,8 +98,8 @@ class DirectRoutes:
     """
 
     def __init__(self, answering: Answering, most_bytes: int) -> None:
-        self._answering = answering
-        self._most_bytes = most_bytes
+        self.answering = answering
+        self.most_bytes = most_bytes
         self._routes: dict[tuple[str, str, bool], DirectRoute] = {}
         #: Returns the route of a method and path, with the model's name and version;
         #: the same few occur over and over.
@@ -86,6 +111,7 @@ class DirectRoutes:
         path: str,
         model: FindModel,
         read: Read,
+        quick: MakeQuick | None = None,
         **documentation: Any,
     ) -> None:
         """Add a route for POST, and its documentation to a router.
@@ -96,13 +122,13 @@ class DirectRoutes:
             Under ``/v1`` or ``/v2``.
         path : str
             From the router's prefix on, with ``{name}`` and perhaps ``{version}``.
-        model, read : callable
+        model, read, quick : callable
             See `DirectRoute`.
         **documentation
             For OpenAPI.
         """
         pattern = router.prefix + path
-        route = DirectRoute(model, read, pattern)
+        route = DirectRoute(model, read, pattern, quick)
 
         async def endpoint(request: Request) -> Response:
             # Reached where a proxy's prefix hides the path from `find`.
@@ -131,7 +157,7 @@ class DirectRoutes:
     ) -> DirectAnswer:
         """Answer a request of a caller whose key is known."""
         model = route.model(scope["reticent.caller"], name, version)
-        body = await read_body(receive, scope["headers"], self._most_bytes)
+        body = await read_body(receive, scope["headers"], self.most_bytes)
         rows, finish = route.read(scope, model, body)
         client: str = scope["reticent.caller"].client
         key = request_key(client, header(scope, b"idempotency-key"))
@@ -151,9 +177,9 @@ class DirectRoutes:
         it takes a task, returns what has to be awaited instead.
         """
         model = route.model(scope["reticent.caller"], *names)
-        check_length(scope["headers"], self._most_bytes)
-        if len(body) > self._most_bytes:
-            raise too_large(self._most_bytes)
+        check_length(scope["headers"], self.most_bytes)
+        if len(body) > self.most_bytes:
+            raise too_large(self.most_bytes)
         client: str = scope["reticent.caller"].client
         rows, finish = route.read(scope, model, body)
         key = request_key(client, header(scope, b"idempotency-key"))
@@ -170,7 +196,7 @@ class DirectRoutes:
                 answer = error
             then(answer)
 
-        if self._answering.answer_then(model, client, rows, key, found):
+        if self.answering.answer_then(model, client, rows, key, found):
             return None
         return self._rest(scope, model, rows, key, finish)
 
@@ -178,7 +204,7 @@ class DirectRoutes:
         self, scope: Scope, model: ServedModel, rows: Rows, key: str, finish: Finish
     ) -> DirectAnswer:
         client: str = scope["reticent.caller"].client
-        answered = await self._answering.answer(model, client, rows, key)
+        answered = await self.answering.answer(model, client, rows, key)
         return _finished(scope, model, answered, finish)
 
     def _find(

@@ -16,10 +16,12 @@ from reticent.service.requests.bodies import again, bounded, read_body
 from reticent.service.requests.direct_routes import DirectAnswer, DirectRoutes
 from reticent.service.requests.limits import Gate
 from reticent.service.requests.problems import ProblemError, failed, response_to
+from reticent.service.requests.rounds import Lane, Rounds, Tools
 from reticent.service.telemetry import Metrics, RequestRecord
 
 if TYPE_CHECKING:
     from reticent.service.network.exchanges import Exchange
+    from reticent.service.network.repeats import Repeat
     from reticent.service.traces import Traces
 
 log = logging.getLogger("reticent.service")
@@ -132,8 +134,24 @@ class Envelope:
         self._signed_in = signed_in
         self._upload = upload
         self._traces = traces
-        self._lines: list[dict[str, Any]] = []
+        self._lines: list[dict[str, Any] | str] = []
+        self._lanes: set[Lane] = set()  # with answers that are not counted yet
         self._untidy = False
+        #: Reads requests that arrive together; none where each gets a span of its own.
+        self.rounds = None if traces is not None else self._rounds()
+
+    def _rounds(self) -> Rounds:
+        return Rounds(
+            Tools(self._access, self._gate, self._direct.answering, self._direct),
+            reply=self._reply,
+            note=self._note_in_lane,
+            headers=_good_headers,
+        )
+
+    def _note_in_lane(self, exchange: Repeat, lane: Lane, line: str) -> None:
+        self._tidy_soon(exchange)
+        self._lanes.add(lane)
+        self._lines.append(line)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -219,7 +237,9 @@ class Envelope:
             return True
         return True if rest is None else _awaited(rest, then)
 
-    def _reply(self, exchange: Exchange, answer: DirectAnswer | Exception) -> None:
+    def _reply(
+        self, exchange: Exchange | Repeat, answer: DirectAnswer | Exception
+    ) -> None:
         """Send an answer, or what is said about an error; then note it."""
         scope, status = exchange.scope, 200
         if isinstance(answer, Exception):
@@ -239,7 +259,7 @@ class Envelope:
         outcome = scope["reticent.outcome"]
         self._lines.append(self._counted(scope, status, request_id, outcome))
 
-    def _tidy_soon(self, exchange: Exchange) -> None:
+    def _tidy_soon(self, exchange: Exchange | Repeat) -> None:
         if not self._untidy:
             self._untidy = True
             exchange.loop.call_soon(self._tidy)
@@ -248,6 +268,13 @@ class Envelope:
         """Show how many are inside, and log what was just answered, all at once."""
         self._untidy, lines, self._lines = False, self._lines, []
         self._metrics.in_flight.set(self._gate.inside)
+        lanes, self._lanes = self._lanes, set()
+        for lane in lanes:
+            self._metrics.count(lane.pattern, 200, "", lane.requests)
+            self._direct.answering.count_drawn(
+                lane.model.name, lane.drawn, lane.remembered
+            )
+            lane.requests = lane.drawn = lane.remembered = 0
         if lines and log.isEnabledFor(logging.INFO):
             log.handle(RequestRecord(lines))
 
@@ -313,6 +340,14 @@ class Envelope:
             "status": status,
             **outcome,
         }
+
+
+def _good_headers(request_id: str) -> bytes:
+    """Return the headers of an answer."""
+    return b"content-type: application/json\r\nx-request-id: %b\r\n%b" % (
+        request_id.encode(),
+        _LINES,
+    )
 
 
 async def _awaited(

@@ -90,13 +90,21 @@ class Gate:
         """Whether the next caller with a key would be refused."""
         return self.inside >= self._most
 
-    def enter(self, client: str) -> None:
-        """Admit a request of a client with a key, or refuse it with 503."""
+    def room(self, client: str) -> int:
+        """Return how many requests of a client with a key would be admitted now."""
+        if self.closing:
+            return 0
         own = self._clients.get(client, 0)
-        if self.closing or self.inside >= self._most or own >= self._most_each:
+        return max(0, min(self._most - self.inside, self._most_each - own))
+
+    def enter(self, client: str, requests: int = 1) -> None:
+        """Admit requests of a client with a key, or refuse them with 503."""
+        own = self._clients.get(client, 0) + requests
+        inside = self.inside + requests
+        if self.closing or inside > self._most or own > self._most_each:
             raise self._busy()
-        self._clients[client] = own + 1
-        self.inside += 1
+        self._clients[client] = own
+        self.inside = inside
 
     def leave(self, client: str) -> None:
         """Count a request that has been answered."""

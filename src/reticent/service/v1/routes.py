@@ -26,12 +26,15 @@ from reticent.service.requests.direct_routes import (
     DirectRoutes,
     FindModel,
     Finish,
+    MakeQuick,
+    Quick,
     Read,
     check_count,
 )
 from reticent.service.requests.problems import MEDIA_TYPE, ProblemError, plain
 from reticent.service.service import Service
 from reticent.service.v1 import documents as doc
+from reticent.service.v1.quick_predictions import quick_predictions
 
 
 def problem(text: str) -> dict[str, Any]:
@@ -81,7 +84,10 @@ def v1_routes(service: Service, direct: DirectRoutes) -> APIRouter:
             _prediction(model, answered, request_id, level)
         )
 
-    _add_predict(direct, router, model, read)
+    def quick(model: ServedModel) -> Quick | None:
+        return quick_predictions(model, settings.max_rows)
+
+    _add_predict(direct, router, model, read, quick)
 
     @router.get("/models", response_model=doc.ModelList, responses=ERRORS)
     async def models(request: Request) -> Any:
@@ -113,7 +119,11 @@ def v1_routes(service: Service, direct: DirectRoutes) -> APIRouter:
 
 
 def _add_predict(
-    direct: DirectRoutes, router: APIRouter, model: FindModel, read: Read
+    direct: DirectRoutes,
+    router: APIRouter,
+    model: FindModel,
+    read: Read,
+    quick: MakeQuick,
 ) -> None:
     """Add the route that answers, with its documentation."""
     direct.add(
@@ -121,6 +131,7 @@ def _add_predict(
         "/models/{name}/predict",
         model,
         read,
+        quick,
         summary="Private answers for rows",
         description="Every row costs one answer, charged durably before it is "
         "computed. A row asked before may be answered from memory.",
