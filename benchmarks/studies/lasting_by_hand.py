@@ -19,7 +19,7 @@ from benchmarks.studies.release_peers import peer_methods
 from reticent.guarantees import gaussian_ratio
 from reticent.schemas import Categorical
 
-TEACHERS = (50, 150, 250, 500)
+TEACHERS = (100, 400)
 # Neighbours that a ball has on average, and how many times as often as on average a
 # unit may speak.
 REACH = (30, 100, 300)

@@ -225,7 +225,7 @@ class Boosting:
         (200, 4, 0.3),
         (200, 4, 1.0),
     )
-    seeds: int = 5
+    seeds: int = 3
 
     def suits(self, name: str, epsilon: float) -> bool:
         return suits_study(name, epsilon)
