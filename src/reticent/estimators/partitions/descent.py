@@ -63,7 +63,7 @@ class _Pace:
     longest: float
 
 
-_PACES = {True: _Pace(CLIP, 2.0, 0.0, 60.0), False: _Pace(0.3, 0.2, 1.0, 1.2)}
+_PACES = {True: _Pace(CLIP, 2.0, 0.0, 70.0), False: _Pace(0.3, 0.2, 1.0, 1.2)}
 
 
 @dataclass(frozen=True, eq=False)
