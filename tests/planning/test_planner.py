@@ -46,8 +46,8 @@ def test_students_are_never_offered_whatever_is_public():
     """Releases were better wherever both were measured: docs/explain/students.md."""
     offered = [
         option
-        for n in (500, 20_000, 300_000)
-        for budget in ((0.5, 0.0), (1.0, 1e-6), (4.0, 1e-4))
+        for n in (500, 300_000)
+        for budget in ((0.5, 0.0), (2.0, 1e-6))
         for option in plan(
             "classification", n, budget[0], delta=budget[1], public=5_000
         ).options
