@@ -227,16 +227,19 @@ def test_only_the_bound_for_rows_of_norm_one_is_taken():
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 def test_noise_follows_its_law(delta):
-    X, y = np.array([[0.3], [-0.2], [0.9]]), np.array([0, 1, 1])
+    rng = np.random.default_rng(0)
+    d, fits = 40, 25  # every coefficient of a fit has noise of its own
+    X, y = rng.uniform(-0.1, 0.1, (5, d)), np.array([0, 1, 1, 0, 1])
     model = OutputPerturbationClassifier(
         1.0, delta=delta, classes=[0, 1], fit_intercept=False, regularization=1.0
     )
-    plan = OutputPlan.of(model, LOSSES["logistic"], public_facts(3, 1, 1.0, 1.0))
-    rows, _, _ = bounded_rows(X, 1.0, None, False)
-    weights, _ = unit_weights(None, 3)
+    rows, l1_bound, norm = bounded_rows(X, 1.0, None, False)
+    facts = public_facts(5, d, l1_bound, norm)
+    plan = OutputPlan.of(model, LOSSES["logistic"], facts)
+    weights, _ = unit_weights(None, 5)
     exact = minimise_risk(plan.problem, rows, y.astype(float), weights, plan.tolerance)
-    drawn = np.array([model.fit(X, y).coef_[0, 0] for _ in range(1000)])
-    noise = (drawn - exact[0]) / model.noise_scale_
+    drawn = np.concatenate([model.fit(X, y).coef_[0] - exact for _ in range(fits)])
+    noise = drawn / model.noise_scale_
     law = stats.norm if delta else stats.laplace
     edges = law.ppf(np.linspace(0, 1, 9)[1:-1])
 
@@ -245,6 +248,8 @@ def test_noise_follows_its_law(delta):
 
     assert_follows(counts(noise), np.full(8, 1 / 8))
     assert law_p_value(counts(noise / 2), np.full(8, 1 / 8)) < ALPHA
+    # The control: one draw for all coefficients of a fit, or one for all fits.
+    assert len(np.unique(drawn)) > 0.99 * d * fits
 
 
 def test_it_learns():

@@ -42,6 +42,22 @@ def test_no_option_costs_more_than_the_budget(n, epsilon, delta, queries, **fact
         assert all(option.job != "ask" for option in found.options)
 
 
+def test_students_are_never_offered_whatever_is_public():
+    """Releases were better wherever both were measured: docs/explain/students.md."""
+    offered = [
+        option
+        for n in (500, 300_000)
+        for budget in ((0.5, 0.0), (2.0, 1e-6))
+        for option in plan(
+            "classification", n, budget[0], delta=budget[1], public=5_000
+        ).options
+    ]
+    # Other releases that use public rows are offered, so that the check says something.
+    assert any(option.job == "public" for option in offered)
+    assert not [o.estimator for o in offered if "Student" in o.estimator]
+    assert not [name for name in METHODS if "student" in str(name).lower()]
+
+
 @QUICK
 @given(**FACTS)
 def test_the_lower_bound_is_below_every_proved_bound(
