@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from benchmarks import local_speed
 from benchmarks.parts import RESULTS, ROOT
 from benchmarks.report import (
     ACCURACY_SLACK,
@@ -191,6 +192,7 @@ def _short(name: str) -> str:
 
 def write() -> None:
     PAGE.write_text(rendered(), encoding="utf-8")
+    local_speed.write()
 
 
 if __name__ == "__main__":

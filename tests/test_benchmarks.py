@@ -8,7 +8,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from benchmarks import headline, page, peers
+from benchmarks import headline, local_speed, page, peers
 from benchmarks.__main__ import (
     Unfinished,
     committed,
@@ -329,6 +329,23 @@ def test_what_the_page_on_throughput_calls_met_is_met():
         "sqlite, long ledger: rate, long / empty",
         "postgresql, long ledger: rate, long / empty",
     }
+
+
+def test_the_page_on_individual_accounting_has_the_measured_speed():
+    page = local_speed.PAGE.read_text("utf-8")
+    shown = page.partition(local_speed.BEGIN)[2].partition(local_speed.END)[0]
+    assert shown == local_speed.rendered(), "run python -m benchmarks.local_speed"
+
+
+def test_a_table_of_speed_says_what_was_measured():
+    ratios = {name: {"ratio": 0.125} for name in local_speed.RATIOS}
+    size = {"recorded": 20_000, "asked": 1_000}
+    found = ratios | {"size": size, "restart": {"seconds": 4.06}}
+    shown = local_speed.rendered(found | {"through a ledger": {"ratio": 3.21}})
+    assert shown.count("| 0.12 |") == 4
+    assert "to 20,000 rows, takes 3.2 times" in shown
+    assert "after 1,000" in shown
+    assert "needs 4.1 s" in shown
 
 
 def test_the_page_on_growing_has_the_simulated_rows():

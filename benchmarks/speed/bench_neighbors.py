@@ -8,11 +8,14 @@ in processor time.
   questions, which nobody has asked before, are timed together.
 - `batch`: 1,000 questions, over the bare product of the same two matrices; at most 2.
 - `constant time`: one question if every search looks at all rows; no goal.
+- `worn out`: one question long after the planned number of them, when few units can
+  pay: every search goes to the largest radius; no goal.
 - `through a ledger`: one question through `LastingInterface`, which records it in a
   SQLite ledger before it is answered; no goal.
 - `restart`: processor seconds of a process that loads the stored model, reads its log
   after 10^5 questions, and answers one more; at most 10. The process before was not
-  closed, as if it had been killed.
+  closed, as if it had been killed. The model has 10^5 rows and is planned for as many
+  questions, so that its units can pay to the end.
 
 Units near a question vote on every answer (`local="always"`), and noise is the one that
 is served. The rows lie in clusters, as rows of tables do, and the state is that after
@@ -54,20 +57,25 @@ SIZES = {
         "settling": 50,
         "repeats": 2,
         "asked": 1_000,
+        "recorded": 20_000,
+        "worn": 400,
     },
     "full": {
         "rows": 10**6,
         "batch": 1_000,
         "settling": 500,
-        "repeats": 5,
+        "repeats": 3,
         "asked": 10**5,
+        "recorded": 10**5,
+        "worn": 1_000,
     },
 }
 COLUMNS, CLUSTERS = 20, 200
 AT_MOST = {"one answer": 0.2, "batch": 2.0}
 MOST_SECONDS = 10.0
 _ALONE = 50  # questions that are asked one by one in each repeat
-_ALL_ROWS = 5  # of those, if every search looks at all rows
+_ALL_ROWS = 5  # of those, if every search looks at all rows, or far
+_PLANNED = 5  # as many questions as make units spent, this many times
 _BLOCK = 50  # questions whose products with all rows are in memory at once
 _TOGETHER = 100  # questions to the ledger in one call
 _KEY = bytes(range(32))
@@ -134,20 +142,26 @@ class Bench:
 
     def __init__(self, size: dict[str, int]) -> None:
         self.size, rng = size, np.random.default_rng(0)
-        repeated = size["repeats"] * (size["batch"] + 2 * _ALONE + _ALL_ROWS)
-        needed = size["settling"] + repeated + size["asked"] + 2
+        repeated = size["repeats"] * (size["batch"] + 2 * _ALONE + 2 * _ALL_ROWS)
+        needed = size["settling"] + repeated + size["worn"] + size["asked"] + 2
         # Questions are rows of the same table that are not in it.
-        X, y = table(size["rows"] + needed, rng)
+        X, self._y = table(size["rows"] + needed, rng)
         self.X, self._questions = X[needed:], X[:needed]
+        self._y = self._y[needed:]
         self.squares = np.einsum("ij,ij->i", self.X, self.X)
         start = time.process_time()
-        self.model = PrivateNeighborsClassifier(1.0, classes=[0, 1], local="always")
-        self.law = self.model.fit(self.X, y[needed:]).law_
+        self.model = self.fitted(size["rows"])
+        self.law = self.model.law_
         self.fit_seconds = time.process_time() - start
         self.constant = replace(self.law, constant_time=True)
         self.state = self.law.start()
         self.ask(self.law, self.next(size["settling"]))
         self.ask(self.constant, self.next(1))  # makes its index
+
+    def fitted(self, n_rows: int, **given: Any) -> PrivateNeighborsClassifier:
+        given = {"classes": [0, 1], "local": "always", **given}
+        model = PrivateNeighborsClassifier(1.0, **given)
+        return model.fit(self.X[:n_rows], self._y[:n_rows])
 
     def next(self, count: int) -> np.ndarray:
         asked, self._questions = self._questions[:count], self._questions[count:]
@@ -160,9 +174,11 @@ class Bench:
         for question in questions:
             self.ask(law, question[None])
 
-    def distances(self, questions: np.ndarray) -> None:
+    def distances(self, questions: np.ndarray, X: np.ndarray | None = None) -> None:
+        X = self.X if X is None else X
+        squares = self.squares[: len(X)]
         for question in questions:
-            self.squares - 2 * (self.X @ question) + question @ question
+            squares - 2 * (X @ question) + question @ question
 
     def product(self, questions: np.ndarray) -> None:
         for start in range(0, len(questions), _BLOCK):
@@ -174,7 +190,8 @@ class Bench:
         def timed(name: str, function: Callable[..., Any], *given: Any) -> None:
             times.setdefault(name, []).append(seconds(lambda: function(*given)))
 
-        for _ in range(self.size["repeats"]):
+        for number in range(self.size["repeats"]):
+            print(f"repeat {number + 1}: {times}", file=sys.stderr, flush=True)
             alone, batch = self.next(_ALONE), self.next(self.size["batch"])
             timed("one", self.one_by_one, self.law, alone)
             timed("brute", self.distances, alone)
@@ -188,15 +205,32 @@ class Bench:
             "one answer": compared(times["one"], times["brute"]),
             "constant time": compared(times["constant"], times["brute for constant"]),
             "batch": compared(times["batch"], times["product"]),
+            "worn out": self.worn_out(),
             **self.recorded(),
         }
+
+    def worn_out(self) -> dict[str, float]:
+        """Ask many more questions than the noise is planned for, and then some."""
+        count = self.size["worn"]
+        plan = self.model.plan_for(count // _PLANNED)
+        law, self.state = replace(self.law, plan=plan), self.law.start()
+        self.ask(law, self.next(count))
+        ours, brute = [], []
+        for _ in range(self.size["repeats"]):
+            some = self.next(_ALL_ROWS)
+            ours.append(seconds(partial(self.one_by_one, law, some)))
+            brute.append(seconds(partial(self.distances, some)))
+        return compared(ours, brute)
 
     def recorded(self) -> dict[str, Any]:
         """Ask through a ledger, and start again."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            store(self.model, folder)
-            interface = opened(self.model, folder)
+            # Begun in its ledger before it is stored, so that one log is all it has.
+            model = self.fitted(self.size["recorded"], questions=self.size["asked"])
+            interface = opened(model, folder)
+            store(model, folder)
+            plain = self.X[: self.size["recorded"]]
             for start in range(0, self.size["asked"], _TOGETHER):
                 count = min(_TOGETHER, self.size["asked"] - start)
                 interface.predict(self.next(count))
@@ -204,11 +238,11 @@ class Bench:
             for _ in range(self.size["repeats"]):
                 alone = self.next(_ALONE)
                 ours.append(seconds(partial(one_by_one, interface, alone)))
-                brute.append(seconds(partial(self.distances, alone)))
+                brute.append(seconds(partial(self.distances, alone, plain)))
             np.save(folder / "question.npy", self.next(1))
             command = [sys.executable, __file__, "--restart", str(folder)]
             done = subprocess.run(command, capture_output=True, check=True, text=True)
-        restart = {"questions": self.size["asked"], **json.loads(done.stdout)}
+        restart = json.loads(done.stdout)
         return {
             "through a ledger": compared(ours, brute),
             "restart": restart,

@@ -116,6 +116,12 @@ def test_diabetes_at_a_small_epsilon_is_noise_and_said_to_be(model):
     assert "a constant answer has 0" in str(warning)
 
 
+def test_where_no_model_is_released_nothing_is_said_about_one():
+    model = PrivateNeighborsClassifier(1.0, columns=RANGES, classes=[0, 1, 2])
+    assert not told(model.set_params(prior=False), WINE, KINDS)
+    assert model.expectation_ is None
+
+
 @pytest.mark.parametrize("kind", ["pure", "gaussian"])
 def test_linear_models_of_both_kinds_of_noise_are_warned_of(kind):
     learner = {

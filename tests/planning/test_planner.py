@@ -383,5 +383,7 @@ def test_a_plan_is_drawn(tmp_path):
     assert (tmp_path / "plan.png").stat().st_size > 10_000
     labels = [axis.get_xlabel() for axis in figure.axes]
     assert labels == ["different queries", "epsilon of everything", "rows"]
+    lines = {line.get_label() for line in figure.axes[0].lines}
+    assert METHODS["neighbors"].title in lines  # lasting answers are among the leading
     with pytest.raises(InvalidParameterError, match="ending"):
         found.plot(tmp_path / "plan.nothing")

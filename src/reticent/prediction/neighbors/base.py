@@ -172,7 +172,6 @@ class LocalPredictor(LawfulPredictor):
                 f"{owner} needs at least {_FEWEST_UNITS} units; got n_units={n_units}."
             )
         self.expectation_ = self._expected(X.shape[1], n_units, budget, classes)
-        self.expectation_.warn(epsilon)
         rows = UnitRows.of(_encoded(codes, X), targets, positions, n_units, source)
         account = UnitFilter(n_units, budget.cap)
         rounds = Rounds(budget, account, source)
@@ -217,15 +216,19 @@ class LocalPredictor(LawfulPredictor):
         n_units: int,
         budget: RoundBudget,
         classes: NDArray[Any] | None,
-    ) -> ReleaseExpectation:
-        """Return what the released model can be worth, by public facts."""
-        local = self.prior and self._may_vote(n_units, budget)
+    ) -> ReleaseExpectation | None:
+        """Return what the released model can be worth, by public facts, and warn."""
+        if not self.prior:
+            return None
+        local = self._may_vote(n_units, budget)
         share = prior_share(budget) if local else REST_SHARE
         signal = signal_of(n_units, budget, share)
         labels = 1 if classes is None else len(classes)
-        return ReleaseExpectation.of(
+        found = ReleaseExpectation.of(
             signal / TABLE, labels=labels, units=n_units, columns=columns
         )
+        found.warn(float(self.epsilon))
+        return found
 
     def _released(
         self, rows: UnitRows, codes: CodedColumns, shares: Shares, rounds: Rounds

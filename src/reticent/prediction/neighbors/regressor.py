@@ -49,7 +49,7 @@ class PrivateNeighborsRegressor(RegressorMixin, LocalPredictor):
         Whether units near a question vote; if not, the released model answers.
     local_reason_ : str
         Why, from public facts and released numbers. Not known of a stored model.
-    expectation_ : ReleaseExpectation
+    expectation_ : ReleaseExpectation or None
         What the released model can be worth, from public facts alone. `fit` warns with
         a `NearChanceWarning`, before it draws noise, if that is near chance.
 
