@@ -13,6 +13,7 @@ from reticent.estimators.expectation import (
     TABLE,
     WARNED,
     ReleaseExpectation,
+    without_noise,
 )
 from reticent.estimators.inputs import (
     checked_labels,
@@ -201,4 +202,5 @@ __all__ = [
     "unshared_copy",
     "with_constant",
     "with_progress",
+    "without_noise",
 ]

@@ -27,6 +27,8 @@ REFUSED = 0.1
 #: models of tables, of linear ones with Gaussian noise, and of linear ones without a
 #: delta for each root of a column.
 TABLE, LINEAR, PURE_LINEAR = 10.0, 20.0, 100.0
+# Releases that keep a smaller share of what a model without noise has are warned of.
+_WARNED_RELEASE = 0.7
 # Points at which the integral over rows is evaluated.
 _STEPS = 200
 # A smaller R2 is told as this one.
@@ -40,6 +42,7 @@ class ReleaseExpectation:
     best: float  #: share of right answers, or R2
     chance: float  #: the same for guessing: one over the number of labels, or 0
     units: int  #: number of units
+    ceiling: float  #: the same without noise
     #: Whether a learner was tried on such a table; if not, constants gave an estimate.
     tried: bool = False
 
@@ -58,31 +61,30 @@ class ReleaseExpectation:
         """
         clearness = max(clearness, 1e-6)
         if labels == 1:
-            found = 1 - 1 / clearness**2 - 1 / (columns + 1)
-            return cls(max(found, _LEAST_R2), 0.0, units)
-        # Rows are spread evenly from where labels are clear to the border between two
-        # of them. A mean of columns is off by one over the root of three times their
-        # number. More labels have nearer borders, and share one bound on gradients.
+            best = without_noise(labels, columns)
+            return cls(max(best - 1 / clearness**2, _LEAST_R2), 0.0, units, best)
+        # More labels share one bound on gradients.
         noise = clearness / (labels * (labels - 1) / 2)
-        rows = math.sqrt(3 * columns) / (labels - 1)
-        clear = 1 / math.hypot(1 / noise, 1 / rows)
-        place = (np.arange(_STEPS) + 0.5) / _STEPS
-        kept = float(np.mean(2 * ndtr(clear * place) - 1))
-        return cls(1 / labels + kept * (1 - 1 / labels), 1 / labels, units)
+        clear = 1 / math.hypot(1 / noise, 1 / _told_apart(labels, columns))
+        best = _share_right(clear, labels)
+        return cls(best, 1 / labels, units, without_noise(labels, columns))
 
     @property
     def kept(self) -> float:
         """Share of what there is to learn that survives the noise; 0 is guessing."""
-        return (self.best - self.chance) / (1 - self.chance)
+        return (self.best - self.chance) / (self.ceiling - self.chance)
 
     def __str__(self) -> str:
         if self.chance == 0:
-            what = f"R2 is about {self.best:.2f}; a constant answer has 0"
+            what = (
+                f"R2 is about {self.best:.2f}; a constant answer has 0, and a model "
+                f"without noise {self.ceiling:.2f}"
+            )
         else:
             right, guessed = 100 * self.best, 100 * self.chance
             what = (
                 f"about {right:.0f} answers in 100 are right; guessing has "
-                f"{guessed:.0f}"
+                f"{guessed:.0f}, and a model without noise {100 * self.ceiling:.0f}"
             )
         where = (
             f"on {self.units} units that are made up"
@@ -93,7 +95,7 @@ class ReleaseExpectation:
 
     def warn(self, epsilon: float) -> None:
         """Warn if a release will be near chance."""
-        if self.kept >= WARNED:
+        if self.kept >= _WARNED_RELEASE:
             return
         kind = OnlyNoiseWarning if self.kept < REFUSED else NearChanceWarning
         warnings.warn(
@@ -104,3 +106,37 @@ class ReleaseExpectation:
             ),
             stacklevel=5,
         )
+
+
+def without_noise(labels: int, columns: int) -> float:
+    """Return how good a model without noise is on such a table.
+
+    Parameters
+    ----------
+    labels : int
+        Number of labels; 1 for numbers.
+    columns : int
+        Number of columns.
+    """
+    if labels == 1:
+        return 1 - 1 / (columns + 1)
+    return _share_right(_told_apart(labels, columns), labels)
+
+
+def _told_apart(labels: int, columns: int) -> float:
+    """Return how many deviations of a mean of columns a label is wide.
+
+    A mean of columns is off by one over the root of three times their number. More
+    labels have nearer borders.
+    """
+    return math.sqrt(3 * columns) / (labels - 1)
+
+
+def _share_right(clear: float, labels: int) -> float:
+    """Return how many answers are right.
+
+    Rows are spread evenly from where labels are clear to the border between two.
+    """
+    place = (np.arange(_STEPS) + 0.5) / _STEPS
+    kept = float(np.mean(2 * ndtr(clear * place) - 1))
+    return 1 / labels + kept * (1 - 1 / labels)

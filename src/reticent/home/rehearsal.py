@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from reticent.errors import ReticentWarning
-from reticent.estimators import ReleaseExpectation
+from reticent.estimators import ReleaseExpectation, without_noise
 from reticent.schemas import Categorical, Encoder, NumericTarget, Schema, Table
 
 # With more units than this a release is not rehearsed: it would take long, and noise
@@ -59,11 +59,16 @@ def rehearse(model: Any, encoder: Encoder, n_units: int) -> ReleaseExpectation |
             scores.append(1 - np.mean((said - truth) ** 2) / truth.var())
         else:
             scores.append(np.mean(said == truth))
-    chance = 0.0 if number else 1 / len(schema.classes)
+    labels = 1 if number else len(schema.classes)
+    chance = 0.0 if number else 1 / labels
     # Cautious: noise that helps by luck in some of the trials must not decide.
     doubt = np.std(scores) / np.sqrt(_TIMES)
     return ReleaseExpectation(
-        float(np.mean(scores) - doubt), chance, n_units, tried=True
+        float(np.mean(scores) - doubt),
+        chance,
+        n_units,
+        without_noise(labels, len(schema.columns)),
+        tried=True,
     )
 
 
