@@ -21,8 +21,8 @@ covers at most `k` answers, whatever rule says when to stop.
 **Ranges do not add up.** Where the second interval lies may depend on the first answer:
 log-ratios of two steps reach from ``-epsilon`` to ``2 epsilon``, three epsilons.
 
-**Ranges cannot be exchanged.** Steps of several ranges count as steps of the largest. An
-adversary who chooses each range after seeing answers does more with a sum of squares
+**Ranges cannot be exchanged.** Steps of several ranges count as steps of the largest.
+An adversary who chooses each range after seeing answers does more with a sum of squares
 than `k` equal steps with the same sum (`tests/guarantees/test_mixed_ranges.py`). Hence
 an account that adds up rhos uses zCDP.
 
