@@ -216,7 +216,8 @@ def _announced(served: ServedModel, table: Table, epsilon: float) -> str:
     if served.charge is not None:
         answers = f", and {len(table)} answers at {served.charge}"
     dataset = served.stored.dataset.name
-    return f"this costs ε = {epsilon:g} for the metric{answers}. Dataset {dataset!r} pays."
+    cost = f"ε = {epsilon:g} for the metric{answers}"
+    return f"this costs {cost}. Dataset {dataset!r} pays."
 
 
 def _truth(served: ServedModel, table: Table) -> NDArray[Any]:
