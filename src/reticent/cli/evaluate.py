@@ -60,9 +60,8 @@ def evaluate(
         )
     if data is None:
         found = evaluation_history(place, model)
-        lines = aligned(
-            [("time", "metric", "value", "interval", ""), *map(_row, found)]
-        )
+        head = ("time", "metric", "value", "interval", "")
+        lines = aligned([head, *map(_row, found)])
         output.result(
             {"evaluations": found}, lines if found else ["nothing measured yet."]
         )
