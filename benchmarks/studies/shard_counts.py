@@ -1,11 +1,15 @@
 """How close ``n_shards="auto"`` comes to the best number of shards, at every epsilon.
 
-For each table and kind of model, models are trained for a grid of shard counts, and
-scored at every epsilon: labels by the exact law of the answers, numbers with drawn
-noise. The regret is the best count's score less that of the count that "auto" chooses
-(interpolated between the nearest two of the grid).
+The regret is the best count's score less that of the count that "auto" chooses. For
+numbers, models are trained for a grid of shard counts and scored with drawn noise. For
+labels, pools of models give the exact expected accuracy of every count
+(`label_shards`), and a miss is clear only beyond two standard errors.
 
-    python -m benchmarks.studies.shard_counts [--quick]
+    python -m benchmarks.studies.shard_counts [--quick] [--only labels] [--write]
+
+Pools of models are kept in `results/label_shards.json`, table by table; started again,
+it goes on where it stopped, and delete the file to begin anew. `--write` puts the
+counts for labels on `docs/howto/evaluate.md`.
 """
 
 from __future__ import annotations
@@ -17,21 +21,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.datasets import make_friedman1
-from sklearn.ensemble import (
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-)
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import Ridge
 
 from benchmarks import data
+from benchmarks.studies import label_shards
 from reticent.ensembles import SHARD_TREES
-from reticent.mechanisms import geometric_vote
-from reticent.prediction import PrivateAveragingRegressor, PrivateVotingClassifier
-from reticent.prediction.sharded.counts import choose_shards, choose_shards_for_numbers
+from reticent.prediction import PrivateAveragingRegressor
+from reticent.prediction.sharded.counts import choose_shards_for_numbers
 
 RESULTS = Path(__file__).parent.parent / "results"
-EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
-LABEL_SHARDS = (1, 3, 5, 7, 9, 11, 15, 21, 31, 41, 61, 81, 101, 151, 201, 301)
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "evaluate.md"
+MARKS = ("<!-- shard counts -->\n", "<!-- /shard counts -->")
+EPSILONS = label_shards.EPSILONS
 ROWS_PER_SHARD = (20, 30, 45, 60, 100, 150, 220, 330, 500, 800, 1500)
 KINDS = ("linear", "trees")
 
@@ -107,44 +109,6 @@ def numbers(table: dict[str, Any], kind: str, seed: int) -> dict[str, Any]:
     return result
 
 
-def labels(task: data.Task, kind: str, n: int, seeds: int) -> dict[str, Any]:
-    """Return the regret of "auto" on `n` rows at every epsilon."""
-    X = task.encoded if kind == "linear" else task.raw
-    test = np.random.default_rng(0).permutation(task.test)[:1500]
-    base = (
-        LogisticRegression()
-        if kind == "linear"
-        else HistGradientBoostingClassifier(**SHARD_TREES)
-    )
-    scores: dict[float, dict[int, float]] = {epsilon: {} for epsilon in EPSILONS}
-    for shards in LABEL_SHARDS:
-        if n / shards < (10 if kind == "linear" else 20):
-            continue
-        right = np.zeros(len(EPSILONS))
-        for seed in range(seeds):
-            rows = np.random.default_rng(seed).permutation(task.train)[:n]
-            model = PrivateVotingClassifier(
-                base, 4.0, [0, 1], shards, random_state=seed
-            ).fit(X[rows], task.y[rows])
-            votes = model.law_.votes(X[test])
-            for place, epsilon in enumerate(EPSILONS):
-                law = geometric_vote(votes, epsilon).probabilities
-                right[place] += law[np.arange(len(test)), task.y[test]].mean()
-        for place, epsilon in enumerate(EPSILONS):
-            scores[epsilon][shards] = right[place] / seeds
-    result = {}
-    for epsilon in EPSILONS:
-        chosen = choose_shards(
-            "auto", n_units=n, n_labels=2, epsilon=epsilon, estimator=base
-        ).n_shards
-        result[str(epsilon)] = {
-            "auto": chosen,
-            "best": max(scores[epsilon], key=scores[epsilon].__getitem__),
-            "regret": regret(scores[epsilon], chosen),
-        }
-    return result
-
-
 def worst(found: dict[str, Any]) -> dict[str, float]:
     """Return the largest regret of each table."""
     return {
@@ -153,27 +117,70 @@ def worst(found: dict[str, Any]) -> dict[str, float]:
     }
 
 
+def all_numbers(kinds: tuple[str, ...]) -> dict[str, Any]:
+    """Return how "auto" does for numbers, on every table."""
+    return {
+        f"{name}, {kind}": numbers(table, kind, 0)
+        for name, table in number_tables().items()
+        for kind in kinds
+    }
+
+
+def all_labels(*, quick: bool) -> dict[str, Any]:
+    """Return how "auto" does for labels: each setting, and counts of them."""
+    parts = {
+        "settled on": label_shards.SETTLED_ON,
+        "reported on": label_shards.REPORTED_ON,
+    }
+    if quick:
+        parts = {"settled on": label_shards.SETTLED_ON[:1]}
+    names = tuple(name for part in parts.values() for name in part)
+    path = None if quick else RESULTS / "label_shards.json"
+    found = label_shards.study(names, path)
+    counted = {part: label_shards.judged(found, each) for part, each in parts.items()}
+    return {"labels_counted": counted}
+
+
+def page_table(recorded: dict[str, Any]) -> str:
+    """Return the counts for labels as they stand on the page."""
+    lines = [
+        "| tables | settings | within half a point | clearly not | worst | mean |",
+        "|---|---|---|---|---|---|",
+    ]
+    for part, row in recorded["labels_counted"].items():
+        floor = row["floor"]
+        cells = [
+            f"{row['settings']} | {row['within_half_a_point']} | {row['clearly_not']} "
+            f"| {100 * row['worst']:.1f} | {100 * row['mean']:.2f}",
+            f"{floor['settings']} | {floor['within_half_a_point']} | "
+            f"| {100 * floor['worst']:.1f} | ",
+        ]
+        lines += [f"| {part} | {cells[0]} |", f"| the best such rule | {cells[1]} |"]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
-    kinds = ("linear",) if quick else KINDS
-    found: dict[str, Any] = {"numbers": {}, "labels": {}}
-    for name, table in number_tables().items():
-        for kind in kinds:
-            found["numbers"][f"{name}, {kind}"] = numbers(table, kind, 0)
-    for name in ("adult",) if quick else ("adult", "bank", "covtype"):
-        task = data.load(name)
-        for kind in kinds:
-            for n in (500,) if quick else (200, 500, 1500, 5000):
-                seeds = 2 if quick else max(3, min(12, 6000 // n))
-                row = labels(task, kind, n, seeds)
-                found["labels"][f"{name}, {kind}, {n} rows"] = row
-                print(name, kind, n, row, flush=True)
-    found["worst"] = {part: worst(found[part]) for part in ("numbers", "labels")}
-    print(json.dumps(found))
-    if not quick:
-        path = RESULTS / "shard_counts.json"
+    parser.add_argument("--only", choices=("numbers", "labels"))
+    parser.add_argument("--write", action="store_true")
+    asked = parser.parse_args()
+    kinds = ("linear",) if asked.quick else KINDS
+    path = RESULTS / "shard_counts.json"
+    if asked.write:
+        before, rest = PAGE.read_text("utf-8").split(MARKS[0])
+        table = page_table(json.loads(path.read_text()))
+        rest = rest.partition(MARKS[1])[2]
+        PAGE.write_text(before + MARKS[0] + table + MARKS[1] + rest, "utf-8")
+        return
+    found: dict[str, Any] = json.loads(path.read_text()) if asked.only else {}
+    if asked.only != "labels":
+        found["numbers"] = all_numbers(kinds)
+        found["worst"] = worst(found["numbers"])
+    if asked.only != "numbers":
+        found |= all_labels(quick=asked.quick)
+    print(json.dumps(found.get("labels_counted"), indent=1))
+    if not asked.quick:
         path.write_text(json.dumps(found, indent=1) + "\n")
 
 

@@ -150,7 +150,11 @@ def test_answers_of_a_predictor_are_charged_beside_the_metric(shell, tmp_path):
     words = ("--learner", "linear", "--epsilon", 0.1, "--delta", 0)
     fitted(shell, "labels", *words, "--accept-noise")
     (tmp_path / "few.csv").write_text("age,sick\n10,no\n90,yes\n")
-    shell("evaluate", "model", tmp_path / "few.csv", "--epsilon", 0.5)
+    few = ("evaluate", "model", tmp_path / "few.csv", "--epsilon", 0.5)
+    found = shell(*few, code=2)
+    assert "2 units at epsilon=0.5 measure nothing" in found["error"]["message"]
+    assert "at least 12 units, or an epsilon above 3" in found["error"]["message"]
+    shell(*few, "--accept-noise")
     assert spent(tmp_path) == pytest.approx(0.5 + 2 * 0.1)
     for metric in ("auc", "r2", "magic"):
         few = tmp_path / "few.csv"
@@ -168,7 +172,8 @@ def test_measured_rows_leave_no_trace_in_shared_memory(shell, tmp_path):
     settings["models"]["model"] = shared
     config.write_text(json.dumps(settings))
     (tmp_path / "twins.csv").write_text("age,sick\n10,no\n10,no\n90,yes\n")
-    shell("evaluate", "model", tmp_path / "twins.csv", "--epsilon", 0.5)
+    twins = ("evaluate", "model", tmp_path / "twins.csv", "--epsilon", 0.5)
+    shell(*twins, "--accept-noise")
     # Three answers, although two rows are alike: the price is that of three rows.
     assert spent(tmp_path) == pytest.approx(0.5 + 3 * 0.1)
     before = spent(tmp_path)
@@ -242,6 +247,32 @@ def test_a_fall_of_the_metric_is_seen(shell, tmp_path):
 
 def test_a_file_or_the_history(shell):
     fitted(shell, "labels", "--release", "--epsilon", 2)
-    shell("evaluate", "model", code=2)
-    shell("evaluate", "model", shell.files / "labels.csv", "--history", code=2)
+    found = shell("evaluate", "model", code=2)["error"]["message"]
+    assert found.endswith("or --history for earlier measurements.")
+    rows = shell.files / "labels.csv"
+    found = shell("evaluate", "model", rows, "--history", code=2)["error"]["message"]
+    assert found.endswith("not both.")
     assert shell("evaluate", "model", "--history") == {"evaluations": []}
+
+
+def test_prices_are_said_before_they_are_paid(shell, tmp_path, capsys):
+    words = ("--delta", 0, "--grid", '{"fit_intercept": [true, false]}')
+    rows, schema = shell.files / "labels.csv", shell.files / "labels.json"
+    commands = {
+        ("tune", rows, "--schema", schema, "--runs", 2, "--epsilon", 60, *words): (
+            "this costs ε = 60, for the search and the model. Dataset 'data' has ε = 50"
+        ),
+        ("tune", rows, "--schema", schema, "--runs", 2, "--epsilon", 5, *words): (
+            "this costs ε = 5, for the search and the model. Dataset 'data' has ε = 50"
+        ),
+        ("evaluate", "model", rows, "--epsilon", 0.5): (
+            "this costs ε = 0.5 for the metric (the answers of a release are free). "
+            "Dataset 'data' pays."
+        ),
+    }
+    for command, price in commands.items():
+        with pytest.raises(SystemExit) as ended:
+            main([*map(str, command), "--home", str(tmp_path / "home")])
+        said = capsys.readouterr().err
+        # What the budget cannot pay is refused before a price is named.
+        assert (price in said) == (ended.value.code == 0), said

@@ -34,6 +34,12 @@ def evaluate(
     history: Annotated[
         bool, typer.Option("--history", help="Show earlier measurements instead.")
     ] = False,
+    accept_noise: Annotated[
+        bool,
+        typer.Option(
+            "--accept-noise", help="Measure even if there are too few rows for it."
+        ),
+    ] = False,
     home: HomeOption = HOME,
     as_json: AsJson = False,
 ) -> None:
@@ -48,12 +54,14 @@ def evaluate(
     output = Output(as_json)
     place = Home.existing(home)
     if history == (data is not None):
-        raise InvalidParameterError("give a file of rows, or --history, not both.")
+        raise InvalidParameterError(
+            "give a file of labelled rows to measure on, or --history for earlier "
+            f"measurements{', not both' if history else ''}."
+        )
     if data is None:
         found = evaluation_history(place, model)
-        lines = aligned(
-            [("time", "metric", "value", "interval", ""), *map(_row, found)]
-        )
+        head = ("time", "metric", "value", "interval", "")
+        lines = aligned([head, *map(_row, found)])
         output.result(
             {"evaluations": found}, lines if found else ["nothing measured yet."]
         )
@@ -66,6 +74,8 @@ def evaluate(
         epsilon=epsilon,
         confidence=confidence,
         client=client,
+        accept_noise=accept_noise,
+        note=output.note,
     )
     lines = [f"{model}: {result}."]
     if np.ndim(result.value):

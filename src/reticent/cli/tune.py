@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -102,7 +103,9 @@ def tune(
         replace=replace,
         accept_noise=accept_noise,
     )
-    tuning = Tuning(epsilon=epsilon, grid=_grid(grid), runs=runs)
+    tuning = Tuning(
+        epsilon=epsilon, grid=_grid(grid), runs=runs, verbose=sys.stderr.isatty()
+    )
     place = Home.at(home)
     declared = read_schema(schema, separator, encoding, decimal, thousands)
     search = tune_and_store(place, data, declared, options, tuning, note=output.note)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.errors import InvalidParameterError
+from reticent.errors import InvalidParameterError, OnlyNoiseError
+from reticent.estimators import unit_positions
 from reticent.evaluation import Evaluation, PrivateMetric
 from reticent.guarantees import Certificate
 from reticent.home.home import Home
@@ -40,6 +43,8 @@ def evaluate_model(
     epsilon: float = 0.1,
     confidence: float = 0.95,
     client: str = "evaluation",
+    accept_noise: bool = False,
+    note: Callable[[str], None] | None = None,
 ) -> PrivateMetric:
     """Measure a model on labelled rows that it was not trained on.
 
@@ -63,6 +68,15 @@ def evaluate_model(
         Confidence of the interval.
     client : str, default="evaluation"
         Whose account pays for answers, in addition to the dataset's.
+    accept_noise : bool, default=False
+        Whether to measure even if the interval cannot say anything.
+    note : callable or None, default=None
+        Called with what the measurement costs, before it is paid.
+
+    Raises
+    ------
+    OnlyNoiseError
+        If there are too few rows for this epsilon; nothing is charged then.
     """
     if metric not in METRICS:
         raise InvalidParameterError(
@@ -76,6 +90,10 @@ def evaluate_model(
         )
         read.append(rows)
         _check(served, rows, metric)
+        if not accept_noise:
+            _check_rows(rows, epsilon, confidence)
+        if note is not None:
+            note(_announced(served, rows, epsilon))
 
     with home.open_model(name, client=client, first=check) as (ledger, served):
         (table,) = read
@@ -171,6 +189,35 @@ def _check(served: ServedModel, table: Table, metric: str) -> None:
         raise InvalidParameterError(
             f"metric={metric!r} needs one row for each unit; keep one row of each."
         )
+
+
+def _check_rows(table: Table, epsilon: float, confidence: float) -> None:
+    """Refuse rows so few that noise alone fills the interval.
+
+    Every metric rests on sums to which a unit adds at most 1, with noise of scale
+    ``1 / epsilon`` or more. Public facts decide: the number of units is no secret.
+    """
+    _, units = unit_positions(table.units, len(table))
+    if not (epsilon > 0 and 0 < confidence < 1):
+        return  # named where the numbers are used
+    noise = -math.log1p(-confidence) / epsilon
+    if not noise < units / 2:
+        raise OnlyNoiseError(
+            f"{units} units at epsilon={epsilon:g} measure nothing: the noise of the "
+            f"metric alone is as wide as its range. Give at least "
+            f"{math.floor(2 * noise) + 1} units, or an epsilon above "
+            f"{2 * noise * epsilon / units:.2g}, or accept the noise (--accept-noise)."
+        )
+
+
+def _announced(served: ServedModel, table: Table, epsilon: float) -> str:
+    """Say what a measurement costs, before it is paid."""
+    answers = " (the answers of a release are free)"
+    if served.charge is not None:
+        answers = f", and {len(table)} answers at {served.charge}"
+    dataset = served.stored.dataset.name
+    cost = f"ε = {epsilon:g} for the metric{answers}"
+    return f"this costs {cost}. Dataset {dataset!r} pays."
 
 
 def _truth(served: ServedModel, table: Table) -> NDArray[Any]:

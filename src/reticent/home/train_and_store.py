@@ -206,8 +206,9 @@ def _measure(
             held_out,
             metric="r2" if number else "accuracy",
             epsilon=options.measure or 0.0,
+            accept_noise=options.accept_noise,
         )
-    except BudgetExhaustedError as error:
+    except (BudgetExhaustedError, OnlyNoiseError) as error:
         if note is not None:
             note(f"warning: the model is stored, but was not measured: {error}")
         return

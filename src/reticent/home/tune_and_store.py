@@ -70,11 +70,14 @@ class Tuning:
     runs : float or None, default=None
         With Gaussian noise, the most settings that are tried, 5 by default; else the
         number of runs on average, 10 by default.
+    verbose : bool, default=False
+        Whether to show progress where the number of runs is no secret.
     """
 
     epsilon: float = 1.0
     grid: Mapping[str, list[Any]] | None = None
     runs: float | None = None
+    verbose: bool = False
 
 
 def tune_and_store(
@@ -101,7 +104,7 @@ def tune_and_store(
     tuning : Tuning
         How to search.
     note : callable or None, default=None
-        Called with a sentence when the search begins.
+        Called with what the search will cost, before it begins, and with warnings.
 
     Returns
     -------
@@ -135,8 +138,10 @@ def tune_and_store(
         dict(tuning.grid) if tuning.grid is not None else _grid(model, options),
         price,
         runs=tuning.runs,
+        verbose=tuning.verbose,
     )
     if note is not None:
+        note(_announced(price, options, budget))
         note(f"searching on {os.fspath(data)} ...")
     rows = read_table(data, schema)
     with heard(note, accept_noise=options.accept_noise):
@@ -159,6 +164,16 @@ def tune_and_store(
             )
     store_model(account, search.best_estimator_, encoder, options, budget)
     return search
+
+
+def _announced(price: Budget, options: FitOptions, budget: Budget) -> str:
+    """Say what a search costs, before it begins."""
+    cost = str(price).removesuffix(" in total")
+    what = "and the model" if options.release else "alone: later answers cost more"
+    return (
+        f"this costs {cost}, for the search {what}. Dataset {options.dataset!r} has "
+        f"{budget}."
+    )
 
 
 def _settled_price(

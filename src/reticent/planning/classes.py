@@ -185,7 +185,7 @@ class PublicCoverMethod(_ClassRelease):
     key = "public-cover"
     title = "release: exponential mechanism on a public cover"
     estimator = "reticent.learners.PublicCoverClassifier"
-    _sizes = (20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
+    _sizes = tuple(lead * 10**power for power in range(1, 6) for lead in (2, 5, 10))
     _most_candidates = 1_000_000  # more take long to list
 
     def sketch(self, facts: Facts) -> Sketch | None:

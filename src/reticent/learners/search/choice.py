@@ -9,6 +9,7 @@ better: trials are too noisy for more.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from sklearn.base import clone
 from reticent._arrays import Floats
 from reticent._numbers import down
 from reticent.errors import InvalidParameterError
+from reticent.estimators import with_progress
 from reticent.evaluation import UNIT_STEPS
 from reticent.guarantees import (
     Budget,
@@ -125,10 +127,15 @@ def choose(
     train: NDArray[np.int64],
     held_out: NDArray[np.int64],
     source: RandomSource,
+    *,
+    verbose: bool = False,
 ) -> Choice:
-    """Try every setting of a task, and choose one."""
+    """Try every setting of a task, and choose one; show progress if `verbose`."""
     sums, certificates = [], []
-    for setting in task.settings:
+    stream = sys.stderr if verbose else None
+    for setting in with_progress(
+        task.settings, total=len(task.settings), label="trials", stream=stream
+    ):
         model, certificate = task.trained(setting, table, train, source)
         certificates.append(certificate)
         sums.append(task.goodness(model, table, held_out))

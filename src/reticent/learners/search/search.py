@@ -88,6 +88,9 @@ class PrivateSearch(MetaLearner):
         answer costs a share of the budget.
     random_state : int, RandomState instance or None, default=None
         None draws from the operating system; anything else is for experiments.
+    verbose : bool, default=False
+        Whether to show with "choose-then-fit" how many trials are done, on a terminal.
+        With "best-run" nothing is shown: the number of runs is secret.
 
     Attributes
     ----------
@@ -152,6 +155,7 @@ class PrivateSearch(MetaLearner):
     bounds: tuple[float, float] | None = None
     questions: int = 100
     random_state: Any = None
+    verbose: bool = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"])],
@@ -164,6 +168,7 @@ class PrivateSearch(MetaLearner):
         "holdout": [Interval(Real, 0, 1, closed="neither")],
         "bounds": ["array-like", None],
         "questions": [Interval(Integral, 1, None, closed="left")],
+        "verbose": ["boolean"],
     }
 
     @property
@@ -245,7 +250,7 @@ class PrivateSearch(MetaLearner):
         n_units = table.n_units
         meant = [meant_by(self.estimator, one, plan.fit, n_units) for one in tried]
         task = replace(final, settings=meant, price=plan.trial)
-        choice = choose(task, plan, table, *parts, source)
+        choice = choose(task, plan, table, *parts, source, verbose=bool(self.verbose))
         setting = tried[choice.place]
         model, fitted = final.fitted(setting, table, np.arange(table.n_units), source)
         self.certificate_ = certified(

@@ -13,13 +13,16 @@ from reticent.errors import InvalidParameterError, TooFewRecordsError
 # Another choice changes accuracy, never privacy.
 #
 # Labels: with r shards that mostly agree, the wrong label has probability about
-# exp(-eps r / 3), so a few multiples of 1/eps make the noise negligible.
-_LEAST = 0.5
+# exp(-eps r / 3), so a few multiples of 1/eps make the noise negligible; more where
+# there are more labels to be mistaken for. What a shard loses by having fewer rows
+# falls with their number, so large tables afford a few more.
 _PER_EPSILON = 10.0
-_PER_LABEL = 4.0
+_PER_LABEL = 9.0
+_PER_UNITS = 0.4
+_USUAL_UNITS = 1000
 # With fewer units than this in a shard, a vote of that kind says too little.
-_UNITS_NEEDED = {"trees": 22, "linear": 12, "other": 20}
-_BEND = 4
+_UNITS_NEEDED = {"trees": 20, "linear": 9, "other": 14}
+_BEND = 2
 # Numbers: an average of r outputs loses about a r/n of its R2 to small shards, and
 # (noise range / (r spread))^2 to noise; the sum is least at r ~ n^(1/3) (...)^(2/3).
 _PER_NOISE = {"trees": 0.8, "linear": 1.0, "other": 0.9}
@@ -107,13 +110,14 @@ def _as_asked(n_shards: Any, n_units: int) -> ShardChoice:
 
 def _automatic(n_units: int, n_labels: int, epsilon: float, kind: str) -> ShardChoice:
     per_epsilon = _PER_EPSILON + _PER_LABEL * math.log(n_labels / 2)
-    wanted = _LEAST + per_epsilon / epsilon
+    larger = _PER_UNITS * math.log(n_units / _USUAL_UNITS)
+    wanted = max(1.0, per_epsilon / epsilon + larger)
     needed = _UNITS_NEEDED[kind]
     affordable = max(1, n_units / needed)
     # The smaller of the two, and somewhat less where they are close.
-    count = max(1, round((wanted**-_BEND + affordable**-_BEND) ** (-1 / _BEND)))
-    # An odd number of shards has no ties between two labels.
-    count = count if count % 2 else max(1, count - 1)
+    between = (wanted**-_BEND + affordable**-_BEND) ** (-1 / _BEND)
+    # The nearest odd number: then two labels cannot tie.
+    count = 2 * math.floor(between / 2) + 1
     if wanted <= affordable:
         reason = (
             f"{count} shards: enough for the noise of epsilon={epsilon:g} to be "
