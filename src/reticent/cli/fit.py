@@ -28,8 +28,10 @@ from reticent.home import (
     DatasetBudget,
     FitOptions,
     Home,
+    PeriodTotal,
     Rehearsal,
     evaluation_history,
+    total_over_periods,
     train_and_store,
 )
 from reticent.ledger import NO_SPEND, Charge
@@ -247,6 +249,9 @@ def _report(
         per_client = None if client is None else client.cap().answers_left(charge)
         if per_client is not None and per_client < answers:
             lines.append(f"One client may have at most {per_client} of them.")
+    total = _over_periods(place, options.dataset, model.certificate_)
+    if total is not None:
+        lines += [total.sentence(), str(total.certificate)]
     _warn(output, place)
     lines.append(f"Serve it with: reticent serve --home {place.path}")
     found = {
@@ -260,8 +265,15 @@ def _report(
         "answers": answers,
         "answers_per_client": per_client,
         "budget": None if known is None else known.as_dict(),
+        "total": None if total is None else total.as_dict(),
     }
     output.result(found, lines)
+
+
+def _over_periods(place: Home, dataset: str, found: Any) -> PeriodTotal | None:
+    settings = place.settings()
+    with settings.open_ledger() as ledger:
+        return total_over_periods(settings, ledger, dataset, found)
 
 
 def _warn(output: Output, place: Home) -> None:
