@@ -219,17 +219,7 @@ def _report(
     if getattr(model, "expectation_", None) is not None:
         lines.insert(0, f"Expected from public facts: {model.expectation_}.")
     if options.lasting:
-        lines.append(
-            f"{options.name}: this total was charged to the dataset "
-            f"{options.dataset!r}. Its answers are free, and there is no limit to them."
-        )
-        who = model.local_reason_
-        lines.append(f"{who[0].upper()}{who[1:]}.")
-        if not model.local_:
-            lines.append(
-                "Its answers come without evidence. --local always lets the records "
-                "near a question vote."
-            )
+        lines += _about_lasting(model, options)
     elif options.releases or known is None:
         lines.append(
             f"{options.name}: released, and charged to the dataset "
@@ -268,6 +258,21 @@ def _report(
         "total": None if total is None else total.as_dict(),
     }
     output.result(found, lines)
+
+
+def _about_lasting(model: Any, options: FitOptions) -> list[str]:
+    who = model.local_reason_
+    lines = [
+        f"{options.name}: this total was charged to the dataset {options.dataset!r}. "
+        "Its answers are free, and there is no limit to them.",
+        f"{who[0].upper()}{who[1:]}.",
+    ]
+    if not model.local_:
+        lines.append(
+            "Its answers come without evidence. --local always lets the records near a "
+            "question vote."
+        )
+    return lines
 
 
 def _over_periods(place: Home, dataset: str, found: Any) -> PeriodTotal | None:
