@@ -52,6 +52,7 @@ class Stack:
     folder: Path
     ledger: str
     more: dict[str, str] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=lambda: dict(SETTINGS))
     port: int = field(default_factory=free_port)
     tls: int = field(default_factory=free_port)
     metrics_port: int = field(default_factory=free_port)
@@ -78,7 +79,7 @@ class Stack:
         given["RETICENT_LEDGER"] = self.ledger  # as the compose file asks for
         given["RETICENT_METRICS_PORT"] = str(self.metrics_port)
         given["RETICENT_PORT"] = str(self.port)
-        return {**given, **SETTINGS, **self.more}
+        return {**given, **self.given, **self.more}
 
     def placed(self, text: str) -> str:
         """Put folders in the place of volumes."""

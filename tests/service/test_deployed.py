@@ -5,11 +5,14 @@ Then people log in, and workers are killed a hundred times under load.
 """
 
 import itertools
+import json
 import os
 import random
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -23,6 +26,7 @@ from reticent.storage import load_model
 from tests.service import test_authorisation as callers
 from tests.service.clinic import MODEL_KEY, ROW
 from tests.service.deployed import deployed
+from tests.service.left_out import REPORT
 from tests.service.live_server import wait_until
 from tests.service.real_provider import log_in_at, real_provider, registered
 
@@ -45,6 +49,7 @@ from tests.service.test_replicas import (  # noqa: F401
     test_one_idempotency_key_is_charged_once_over_replicas,
     test_the_books_of_all_replicas_are_one_chain,
 )
+from tests.test_layout import ROOT
 
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 pytestmark = [
@@ -205,6 +210,25 @@ def test_a_hundred_kills_lose_no_charge_and_give_no_answer_twice(stack, running,
     broken = sum(client.broken for client in clients)
     assert broken >= KILLS // 10
     (stack.folder / "kills").write_text(f"{KILLS} {broken} {sum(answered)}")
+
+
+def test_the_service_s_own_tests_pass_behind_the_proxy(tmp_path):
+    """All of them, each with its own settings, but for what `left_out` names."""
+    report = tmp_path / "report.json"
+    words = ["-m", "pytest", "-q", "-p", "tests.service.behind_proxy", "-m", "not long"]
+    words += ["-p", "no:cacheprovider", "-p", "no:randomly", "tests/service"]
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, REPORT: str(report)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = json.loads(report.read_text())
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert told["unused"] == []  # the table names nothing that is not there
+    assert len(told["kept"]) > 200
 
 
 def test_the_matrix_was_asked_through_the_proxy(stack):

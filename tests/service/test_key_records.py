@@ -112,3 +112,18 @@ def test_keys_made_after_2038_work(postgres_url, monkeypatch):
     assert ring.recognise(text) == record
     assert record.created == 2**31 + 5
     store.close()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_an_id_that_no_key_can_have_is_not_found(kind, tmp_path, request):
+    """PostgreSQL once refused the text, and the service answered with an error."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    if kind == "postgresql":
+        url = request.getfixturevalue("postgres_url")
+    SQLLedger(url).close()
+    keys = SQLKeys(url)
+    try:
+        for key_id in ("\0", "0" * 15 + "\0", "x" * 500, ""):
+            assert keys.find(key_id) is None
+    finally:
+        keys.close()

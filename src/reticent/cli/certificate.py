@@ -19,7 +19,7 @@ from reticent.dossier import (
 )
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import Certificate, Stated, in_plain_words, recheck, repeat
-from reticent.home import Home
+from reticent.home import Home, PeriodTotal, total_over_periods
 
 certificate_app = typer.Typer(
     help="Show, compose and check certificates.", no_args_is_help=True
@@ -40,13 +40,19 @@ def show(
 ) -> None:
     """Print the derivation as a tree, each step with its rule and source.
 
+    Where a budget is given out by period, the total over all periods follows, and is
+    what --json writes.
+
     Example: reticent certificate show income --answers 200 --delta 1e-6
     """
     found, own = _find(what, home)
-    if answers != 1:
-        found = repeat(found, answers, delta=delta)
-    lines = [str(found), *_meaning(found, delta or own)]
-    Output(as_json).result(found.as_dict(), lines)
+    shown = found if answers == 1 else repeat(found, answers, delta=delta)
+    lines = [str(shown), *_meaning(shown, delta or own)]
+    total = _total(what, home, found, None if answers == 1 else answers)
+    if total is not None:
+        shown = total.certificate
+        lines += ["", total.sentence(), str(shown), *_meaning(shown, own)]
+    Output(as_json).result(shown.as_dict(), lines)
 
 
 @certificate_app.command("check")
@@ -58,10 +64,14 @@ def check(
     """Derive a certificate again from its mechanisms up, and compare."""
     found, delta = _find(what, home)
     recheck(found)
-    Output(as_json).result(
-        {"certificate": found.id, "follows": True},
-        [f"it follows: {found.headline()}", *_meaning(found, delta)],
-    )
+    lines = [f"it follows: {found.headline()}", *_meaning(found, delta)]
+    told: dict[str, Any] = {"certificate": found.id, "follows": True}
+    total = _total(what, home, found)
+    if total is not None:
+        recheck(total.certificate)
+        lines += [f"it follows: {total.certificate.headline()}", total.sentence()]
+        told["total"] = total.as_dict()
+    Output(as_json).result(told, lines)
 
 
 @certificate_app.command("sign")
@@ -127,6 +137,18 @@ def _meaning(found: Certificate[Any], delta: float) -> list[str]:
         return [in_plain_words(found, delta=delta)]
     except RuleError:
         return []
+
+
+def _total(
+    what: str, home: Path, found: Certificate[Any], answers: int | None = None
+) -> PeriodTotal | None:
+    """Return the total over all periods of a model's dataset, if it has periods."""
+    if Path(what).is_file():
+        return None
+    settings = Home(home).settings()
+    dataset = settings.load_model(what).dataset.name
+    with settings.open_ledger() as ledger:
+        return total_over_periods(settings, ledger, dataset, found, answers=answers)
 
 
 def _find(what: str, home: Path) -> tuple[Certificate[Any], float]:

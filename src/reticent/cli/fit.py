@@ -28,7 +28,9 @@ from reticent.home import (
     DatasetBudget,
     FitOptions,
     Home,
+    PeriodTotal,
     evaluation_history,
+    total_over_periods,
     train_and_store,
 )
 from reticent.ledger import NO_SPEND, Charge
@@ -216,17 +218,7 @@ def _report(
     if getattr(model, "expectation_", None) is not None:
         lines.insert(0, f"Expected from public facts: {model.expectation_}.")
     if options.lasting:
-        lines.append(
-            f"{options.name}: this total was charged to the dataset "
-            f"{options.dataset!r}. Its answers are free, and there is no limit to them."
-        )
-        who = model.local_reason_
-        lines.append(f"{who[0].upper()}{who[1:]}.")
-        if not model.local_:
-            lines.append(
-                "Its answers come without evidence. --local always lets the records "
-                "near a question vote."
-            )
+        lines += _about_lasting(model, options)
     elif options.releases or known is None:
         lines.append(
             f"{options.name}: released, and charged to the dataset "
@@ -246,6 +238,9 @@ def _report(
         per_client = None if client is None else client.cap().answers_left(charge)
         if per_client is not None and per_client < answers:
             lines.append(f"One client may have at most {per_client} of them.")
+    total = _over_periods(place, options.dataset, model.certificate_)
+    if total is not None:
+        lines += [total.sentence(), str(total.certificate)]
     _warn(output, place)
     lines.append(f"Serve it with: reticent serve --home {place.path}")
     found = {
@@ -259,8 +254,30 @@ def _report(
         "answers": answers,
         "answers_per_client": per_client,
         "budget": None if known is None else known.as_dict(),
+        "total": None if total is None else total.as_dict(),
     }
     output.result(found, lines)
+
+
+def _about_lasting(model: Any, options: FitOptions) -> list[str]:
+    who = model.local_reason_
+    lines = [
+        f"{options.name}: this total was charged to the dataset {options.dataset!r}. "
+        "Its answers are free, and there is no limit to them.",
+        f"{who[0].upper()}{who[1:]}.",
+    ]
+    if not model.local_:
+        lines.append(
+            "Its answers come without evidence. --local always lets the records near a "
+            "question vote."
+        )
+    return lines
+
+
+def _over_periods(place: Home, dataset: str, found: Any) -> PeriodTotal | None:
+    settings = place.settings()
+    with settings.open_ledger() as ledger:
+        return total_over_periods(settings, ledger, dataset, found)
 
 
 def _warn(output: Output, place: Home) -> None:

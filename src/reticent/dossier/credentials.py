@@ -68,7 +68,11 @@ def signed_certificate(facts: ModelFacts, key: Ed25519Signer) -> dict[str, Any]:
     key : Ed25519Signer
         The issuer's key.
     """
-    recheck(facts.certificate)
+    # What is signed is the total over all periods, where there are periods: a document
+    # about one answer would hide that a unit that stays pays in all of them.
+    over = facts.over_periods
+    certificate = facts.certificate if over is None else over.certificate
+    recheck(certificate)
     issuer = issuer_of(key)
     moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     subject = {
@@ -76,10 +80,10 @@ def signed_certificate(facts: ModelFacts, key: Ed25519Signer) -> dict[str, Any]:
         "model": facts.name,
         "dataset": facts.stored.dataset.name,
         "unit": facts.unit,
-        "headline": facts.certificate.headline(),
+        "headline": certificate.headline(),
         "epsilon": repr(facts.total.epsilon),
         "delta": repr(facts.total.delta),
-        "certificate": facts.certificate.to_json(),
+        "certificate": certificate.to_json(),
     }
     document = {
         "@context": [_CONTEXT],

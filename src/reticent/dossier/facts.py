@@ -21,7 +21,14 @@ from reticent.guarantees import (
     guess_in_words,
     stated,
 )
-from reticent.home import DatasetBudget, Home, Settings, evaluation_history
+from reticent.home import (
+    DatasetBudget,
+    Home,
+    PeriodTotal,
+    Settings,
+    evaluation_history,
+    total_over_periods,
+)
 from reticent.ledger import Balance, SQLLedger
 from reticent.storage import StoredModel
 
@@ -87,6 +94,8 @@ class ModelFacts:
     settings : Settings Of the home.
     balance : Balance
         The enforced cap of the dataset and what was spent of it.
+    over_periods : PeriodTotal or None
+        What a unit that stays is promised, if the budget is given out by period.
     models : tuple of str
         All models on the same dataset.
     first_charge : str or None
@@ -105,6 +114,7 @@ class ModelFacts:
     stored: StoredModel
     settings: Settings
     balance: Balance
+    over_periods: PeriodTotal | None
     models: tuple[str, ...]
     first_charge: str | None
     texts: Texts
@@ -207,11 +217,13 @@ def read_facts(
     )
     with settings.open_ledger() as ledger:
         first = _first_charge(ledger, str(balance.account))
+        over = total_over_periods(settings, ledger, dataset, stored.certificate)
     return ModelFacts(
         name=name,
         stored=stored,
         settings=settings,
         balance=balance,
+        over_periods=over,
         models=beside,
         first_charge=first,
         texts=texts or Texts(),

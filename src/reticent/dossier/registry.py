@@ -206,14 +206,15 @@ def _actors(facts: ModelFacts) -> list[str]:
 
 def _periods(facts: ModelFacts) -> str:
     """Say how a budget is given out by period; the total is what is promised."""
-    known = facts.settings.datasets[facts.stored.dataset.name]
-    if known.periods == 1:
+    known = facts.over_periods
+    if known is None:
         return ""
     return (
         f" The budget is given out in {known.periods} equal parts, one per period; "
         f"this is period {known.period}. A person who stays in the data pays in every "
-        "period, so the total over all periods is what is promised. Nothing smaller is "
-        "promised to those who are in the data for one period only."
+        "period, so the total over all periods is what is promised "
+        f"({known.certificate.headline()}). Nothing smaller is promised to those who "
+        "are in the data for one period only."
     )
 
 

@@ -122,6 +122,7 @@ from reticent.guarantees.totals import (
     Others,
     running_total,
     spent_total,
+    whole_cap,
     within_filter,
 )
 from reticent.guarantees.types import (
@@ -261,6 +262,7 @@ __all__ = [
     "step_rho",
     "subsample",
     "to_replace_one",
+    "whole_cap",
     "within_filter",
     "zcdp_composition",
     "zcdp_epsilon",

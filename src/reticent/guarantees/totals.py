@@ -329,6 +329,46 @@ def spent_total(
     return best
 
 
+def whole_cap(
+    certificate: Certificate[Any], cap: Filter, times: int, answers: int | None = None
+) -> Certificate[Any]:
+    """Return what a cap promises for some charges and for all else that it admits.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        What each of these charges is.
+    cap : Filter
+        What admits charges; it refuses these, with a `RuleError`, if they never fit.
+    times : int
+        How many of these charges there may be.
+    answers : int or None, default=None
+        How many answers there may be in all, if that is known.
+    """
+    sums = _sums((certificate,), (times,), Others())
+    pure = sums.epsilon is not None and sums.epsilon <= exact(cap.epsilon)
+    return within_filter(
+        certificate,
+        counts=(times,),
+        epsilon=cap.epsilon,
+        delta=cap.delta,
+        slack=cap.slack,
+        totals=cap.totals,
+        answers=answers,
+        # As large as the cap lets them be, so that it holds whatever they are.
+        other_epsilon=_left(cap.epsilon, sums.epsilon) if pure else None,
+        other_delta=_left(cap.slack, sums.delta),
+        other_rho=None if pure else _left(cap.rho, sums.rho),
+        other_answers=0 if answers is None else answers - times,
+    )
+
+
+def _left(limit: float, spent: Fraction | None) -> float:
+    """Return what is left of a limit, rounded down; 0 if nothing is."""
+    left = exact(limit) - (spent or 0)
+    return math.nextafter(float(left), 0.0) if left > 0 else 0.0
+
+
 def _totals(
     premises: Sequence[Certificate[Any]], cap: Filter, known: Mapping[str, Any]
 ) -> list[Certificate[Any]]:

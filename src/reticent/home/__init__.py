@@ -38,9 +38,11 @@ from reticent.home.on_disk.versions import (
 )
 from reticent.home.periods import (
     LEAST_NEW,
+    PeriodTotal,
     renew_budget,
     reset_period,
     split_budget,
+    total_over_periods,
 )
 from reticent.home.rehearsal import rehearse
 from reticent.home.served_models import (
@@ -82,6 +84,7 @@ __all__ = [
     "ModelSettings",
     "ModelVersion",
     "OidcSettings",
+    "PeriodTotal",
     "Registry",
     "Role",
     "SQLKeys",
@@ -112,6 +115,7 @@ __all__ = [
     "restore_ledger",
     "roll_back",
     "split_budget",
+    "total_over_periods",
     "train_and_store",
     "tune_and_store",
 ]

@@ -73,6 +73,8 @@ class SQLKeys:
 
     def find(self, key_id: str) -> KeyRecord | None:
         """Return a record by the key's public part."""
+        if "\0" in key_id:  # PostgreSQL takes no such text, and no key has it
+            return None
         found = self._read(select(_keys).where(_keys.c.id == key_id))
         return found[0] if found else None
 

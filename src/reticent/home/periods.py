@@ -6,6 +6,11 @@ period, so nothing smaller holds for them, and nothing smaller is printed. A per
 adds an account with a smaller cap, which every charge must fit as well. It can refuse
 more, and never less.
 
+A certificate of one answer says nothing about other periods. So where a budget has
+periods, what is shown, signed or served with it is the total (`total_over_periods`):
+what the dataset's own account promises for this model's charges and for everything else
+that is charged to it.
+
 Nothing is promised for one period alone. Such a promise would assume that nobody is in
 the data of two periods (parallel composition), and that no model of an earlier period
 answers in a later one.
@@ -14,20 +19,73 @@ answers in a later one.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
-from reticent.errors import InvalidParameterError
-from reticent.guarantees import Budget
+from reticent.errors import BudgetExhaustedError, InvalidParameterError, RuleError
+from reticent.guarantees import (
+    Budget,
+    Certificate,
+    Scope,
+    Stated,
+    stated,
+    whole_cap,
+)
 from reticent.home.home import COMMAND_LINE, Home
 from reticent.home.model_settings import BudgetSettings, DatasetSettings
 from reticent.home.on_disk.members import keyed_hash, members_key, read_members
 from reticent.home.served_models import dataset_account, period_account
 from reticent.home.settings import Settings
-from reticent.ledger import SQLLedger
+from reticent.ledger import Balance, Cap, Charge, Ledger, SQLLedger
+from reticent.prediction import spent_so_far
 from reticent.schemas import read_table
 
 #: The least share of units in a new file that no model has seen, unless told otherwise.
 LEAST_NEW = 0.1
+
+
+@dataclass(frozen=True)
+class PeriodTotal:
+    """The total over all periods, with its derivation.
+
+    Attributes
+    ----------
+    dataset : str
+        Whose budget is given out by period.
+    period, periods : int
+        Which period it is, of how many.
+    certificate : Certificate
+        What everything from the dataset promises, over all of them.
+    """
+
+    dataset: str
+    period: int
+    periods: int
+    certificate: Certificate[Any]
+
+    @property
+    def stated(self) -> Stated | None:
+        """The promise as epsilon and delta."""
+        return stated(self.certificate)
+
+    def sentence(self) -> str:
+        """Say what is promised to a unit that stays."""
+        return (
+            f"The budget of {self.dataset!r} is given out in {self.periods} periods; "
+            f"this is period {self.period}. A unit that stays in the data pays in "
+            f"every one of them. What is promised to it is the total: {self.stated}. "
+            "Nothing smaller is promised for one period alone."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what clients are told."""
+        return {
+            "certificate": self.certificate.id,
+            "promise": self.certificate.headline(),
+            "stated": None if self.stated is None else self.stated.as_dict(),
+            "period": self.period,
+            "periods": self.periods,
+        }
 
 
 def split_budget(home: Home, dataset: str, periods: int) -> DatasetSettings:
@@ -112,6 +170,46 @@ def reset_period(home: Home, ledger: SQLLedger, dataset: str) -> None:
     ledger.set_cap(period_account(dataset, known.period), cap)
 
 
+def total_over_periods(
+    settings: Settings,
+    ledger: Ledger,
+    dataset: str,
+    certificate: Certificate[Any],
+    *,
+    answers: int | None = None,
+) -> PeriodTotal | None:
+    """Return the total over all periods; None if the budget has no periods.
+
+    Parameters
+    ----------
+    settings : Settings
+        They say whether the budget is given out by period.
+    ledger : Ledger
+        Its accounts say what is enforced.
+    dataset : str
+        The dataset that is charged.
+    certificate : Certificate
+        What is charged: an answer, a session or a release.
+    answers : int or None, default=None
+        For how many answers of one period; None means as many as it admits.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a period does not admit these answers. A certificate for them would hide
+        that a unit that stays pays in other periods too.
+    BudgetExhaustedError
+        If the cap was lowered so far that it can never pay for one of them.
+    """
+    known = settings.datasets.get(dataset)
+    if known is None or known.periods == 1:
+        return None
+    balance = ledger.balance(dataset_account(dataset))
+    part = ledger.balance(period_account(dataset, known.period)).cap
+    found = _composed(balance, part, known, certificate, answers)
+    return PeriodTotal(dataset, known.period, known.periods, found)
+
+
 def _begin(
     home: Home, dataset: str, wanted: DatasetSettings, act: str
 ) -> DatasetSettings:
@@ -178,3 +276,36 @@ def _check_new(
             "is for new records: without them it would only spend more of the people "
             "who stay."
         )
+
+
+def _composed(
+    balance: Balance,
+    part: Cap,
+    known: DatasetSettings,
+    certificate: Certificate[Any],
+    answers: int | None,
+) -> Certificate[Any]:
+    cap = balance.cap
+    if not cap.allows(balance.spent):
+        # It was lowered below what is spent, so it is no longer what holds.
+        spent = spent_so_far(balance)
+        if spent is not None:
+            return spent
+    times, together = 1, None
+    if certificate.scope is Scope.ANSWER:
+        most = part.answers_left(Charge.of(certificate))
+        times = max(1, most) if answers is None else answers
+        together = times * known.periods
+        if answers is not None and answers > most:
+            raise InvalidParameterError(
+                f"answers={answers}: a period of {balance.account} admits at most "
+                f"{most} of them. Who stays in the data pays in {known.periods} "
+                f"periods, so ask for at most {most}."
+            )
+    try:
+        return whole_cap(certificate, cap.filter, times, together)
+    except RuleError:
+        raise BudgetExhaustedError(
+            f"{balance.account} may spend {cap.budget}, which can never pay for "
+            f"{certificate.headline()}. 'reticent accounts cap' changes it."
+        ) from None

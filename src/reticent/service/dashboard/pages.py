@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from reticent.guarantees import Certificate
-from reticent.home import BudgetSettings, KeyRecord, Role
+from reticent.home import BudgetSettings, KeyRecord, PeriodTotal, Role
 from reticent.service.dashboard import views
 from reticent.service.dashboard.board import Dashboard, page_for
 from reticent.service.dashboard.forms import read_form
@@ -30,6 +30,7 @@ from reticent.service.requests.problems import ProblemError, plain
 from reticent.service.service import Service
 from reticent.service.v1.admin import make_key, revoke, set_cap
 from reticent.service.v1.documents import NewKey
+from reticent.service.v1.routes import find_certificate
 
 _HERE = Path(__file__).parent
 _BUDGETS = TypeAdapter(BudgetSettings)
@@ -51,12 +52,13 @@ async def certificate_page(
     board: Dashboard, request: Request, session: Session, record: KeyRecord
 ) -> Response:
     """Show a certificate."""
-    found, delta = _certificate(board, request, record)
+    found, delta, total = await _certificate(board, request, record)
     return board.page(
         "certificate.html",
         record=record,
         csrf=session.csrf,
         certificate=views.certificate_view(found, delta=delta),
+        total=total,
     )
 
 
@@ -65,21 +67,22 @@ async def download_certificate(
     board: Dashboard, request: Request, session: Session, record: KeyRecord
 ) -> Response:
     """Send a certificate as a file, which ``reticent certificate`` can check."""
-    found, _ = _certificate(board, request, record)
+    found, _, _ = await _certificate(board, request, record)
     name = f"attachment; filename=certificate-{found.id}.json"
     content = json.dumps(found.as_dict(), indent=2)
     headers = {"content-disposition": name}
     return Response(content, 200, headers, "application/json")
 
 
-def _certificate(
+async def _certificate(
     board: Dashboard, request: Request, record: KeyRecord
-) -> tuple[Certificate[Any], float]:
-    """Return a certificate, and the delta at which it is stated."""
-    found = board.service.registry.certificates().get(request.path_params["id"])
-    if found is None or not any(record.may_ask(name) for name in found[1]):
+) -> tuple[Certificate[Any], float, PeriodTotal | None]:
+    """Return a certificate, its delta, and the total over all periods, if any."""
+    wanted = request.path_params["id"]
+    found = await asyncio.to_thread(find_certificate, board.service, record, wanted)
+    if found is None:
         raise plain(404, "there is no such certificate for this key.")
-    return found[0], board.service.registry.delta_of(found[1])
+    return found
 
 
 @page_for(admin=True)

@@ -56,8 +56,8 @@ class SignIn:
         """Ask the provider about a person again, if it is time.
 
         Their browser goes there and comes back to the page that it wants, without a
-        question if the provider still knows it. While the provider is away, what it
-        said last is believed until its time is over.
+        question if the provider still knows it. While the provider does not answer,
+        what it said last is believed until its time is over.
         """
         sessions = self._board.sessions
         before = sessions.due(request)

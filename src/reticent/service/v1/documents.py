@@ -180,6 +180,16 @@ class Prediction(_Document):
     request_id: str
 
 
+class TotalDocument(_Document):
+    """What a unit that stays is promised over all periods of a budget."""
+
+    certificate: Annotated[str, Field(description="Id of the total's certificate.")]
+    promise: str
+    stated: StatedDocument | None
+    period: int
+    periods: int
+
+
 class ModelDocument(_Document):
     """What may be known about a model."""
 
@@ -194,6 +204,10 @@ class ModelDocument(_Document):
     stated: StatedDocument | None
     loss: Loss
     columns: list[dict[str, Any]]
+    total: Annotated[
+        TotalDocument | None,
+        Field(description="Only where a budget is given out by period."),
+    ]
 
 
 class ModelList(_Document):
@@ -239,6 +253,10 @@ class CertificateDocument(_Document):
     proved: bool
     text: Annotated[str, Field(description="The derivation as a tree, for people.")]
     certificate: dict[str, Any]
+    total: Annotated[
+        TotalDocument | None,
+        Field(description="Only where a budget is given out by period."),
+    ]
 
 
 class NewKey(_Document):

@@ -11,9 +11,16 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.types import Scope
 
-from reticent.errors import InvalidParameterError, RuleError
-from reticent.guarantees import stated
-from reticent.home import KeyRecord, Role, ServedModel, client_account
+from reticent.errors import BudgetExhaustedError, InvalidParameterError, RuleError
+from reticent.guarantees import Certificate, stated
+from reticent.home import (
+    KeyRecord,
+    PeriodTotal,
+    Role,
+    ServedModel,
+    client_account,
+    total_over_periods,
+)
 from reticent.ledger import RECORDS, Balance
 from reticent.prediction import PaidAnswers
 from reticent.schemas import packed_rows
@@ -93,13 +100,17 @@ def v1_routes(service: Service, direct: DirectRoutes) -> APIRouter:
     async def models(request: Request) -> Any:
         """List the models that the key is for."""
         record = access.caller(request)
-        return {"models": [model.describe() for model in service.access.models(record)]}
+        found = service.access.models(record)
+        return await asyncio.to_thread(
+            lambda: {"models": [described(service, model) for model in found]}
+        )
 
     @router.get("/models/{name}", response_model=doc.ModelDocument, responses=ERRORS)
     async def one_model(request: Request, name: str) -> Any:
         """Describe one model."""
         record = access.caller(request)
-        return service.access.model(record, name).describe()
+        found = service.access.model(record, name)
+        return await asyncio.to_thread(described, service, found)
 
     @router.get("/budget", response_model=doc.BudgetDocument, responses=ERRORS)
     async def budget(request: Request) -> Any:
@@ -113,7 +124,7 @@ def v1_routes(service: Service, direct: DirectRoutes) -> APIRouter:
     async def certificate(request: Request, id: str) -> Any:  # noqa: A002 (its public name)
         """Show a certificate and how it was derived."""
         record = access.caller(request)
-        return certificate_of(service, record, id)
+        return await asyncio.to_thread(certificate_of, service, record, id)
 
     return router
 
@@ -200,17 +211,60 @@ def answers_left(
         return 0  # an account that cannot count this charge pays for none
 
 
+def total_of(service: Service, model: ServedModel) -> PeriodTotal | None:
+    """Return the total over all periods of a model's dataset, if it has periods."""
+    dataset = model.stored.dataset.name
+    try:
+        return total_over_periods(
+            service.settings, service.ledger, dataset, model.certificate
+        )
+    except BudgetExhaustedError:
+        return None  # its cap was lowered so far that it is never answered
+
+
+def described(service: Service, model: ServedModel) -> dict[str, Any]:
+    """Return what clients may know about a model."""
+    total = total_of(service, model)
+    return {**model.describe(), "total": None if total is None else total.as_dict()}
+
+
+def find_certificate(
+    service: Service, record: KeyRecord, wanted: str
+) -> tuple[Certificate[Any], float, PeriodTotal | None] | None:
+    """Return a certificate of a model that the key is for.
+
+    With the delta at which it is stated, and with the total over all periods of its
+    dataset, if that has periods. A total is found by its own id too.
+    """
+    registry = service.registry
+    found = registry.certificates().get(wanted)
+    names = frozenset[str]() if found is None else found[1]
+    for model in registry:
+        total = None
+        if record.may_ask(model.name) and (found is None or model.name in names):
+            total = total_of(service, model)
+        if total is None:
+            continue
+        if found is not None:
+            return found[0], registry.delta_of(names), total
+        if total.certificate.id == wanted:
+            return total.certificate, model.delta, total
+    if found is None or not any(record.may_ask(name) for name in names):
+        return None
+    return found[0], registry.delta_of(names), None
+
+
 def certificate_of(service: Service, record: KeyRecord, wanted: str) -> dict[str, Any]:
-    """Return a certificate of a model that the key is for."""
-    found = service.registry.certificates().get(wanted)
-    if found is None or not any(record.may_ask(name) for name in found[1]):
+    """Return the document of a certificate of a model that the key is for."""
+    found = find_certificate(service, record, wanted)
+    if found is None:
         raise plain(
             404,
             "there is no such certificate for this key. GET /v1/models names those of "
             "its models.",
         )
-    certificate, names = found
-    numbers = stated(certificate, delta=service.registry.delta_of(names))
+    certificate, delta, total = found
+    numbers = stated(certificate, delta=delta)
     return {
         "id": certificate.id,
         "headline": certificate.headline(),
@@ -218,6 +272,7 @@ def certificate_of(service: Service, record: KeyRecord, wanted: str) -> dict[str
         "proved": certificate.proved,
         "text": str(certificate),
         "certificate": certificate.as_dict(),
+        "total": None if total is None else total.as_dict(),
     }
 
 
