@@ -36,10 +36,8 @@ class RequestRecord(logging.LogRecord):
 
 
 _SAME: dict[str, Any] = {
-    **dict.fromkeys(
-        ("args", "exc_info", "exc_text", "stack_info", "process", "processName")
-        + ("thread", "threadName", "taskName")
-    ),
+    **dict.fromkeys("args exc_info exc_text stack_info process processName".split()),
+    **dict.fromkeys(("thread", "threadName", "taskName")),
     "name": log.name,
     "msg": "request",
     "levelname": "INFO",
