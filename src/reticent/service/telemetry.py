@@ -36,7 +36,9 @@ class RequestRecord(logging.LogRecord):
 
 
 _SAME: dict[str, Any] = {
-    **dict.fromkeys("args exc_info exc_text stack_info process processName".split()),
+    **dict.fromkeys(
+        ["args", "exc_info", "exc_text", "stack_info", "process", "processName"]
+    ),
     **dict.fromkeys(("thread", "threadName", "taskName")),
     "name": log.name,
     "msg": "request",
