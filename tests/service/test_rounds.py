@@ -15,7 +15,7 @@ from reticent.ledger import AccountId, AccountScope, Cap
 from reticent.schemas import DatePart, Numeric, PackedRows, Schema
 from reticent.service.network import Limits
 from reticent.service.network.repeats import RepeatedHead
-from reticent.service.requests.rounds import Rounds
+from reticent.service.requests.rounds import RequestRounds
 from reticent.service.v1.quick_predictions import quick_predictions
 from tests.service.clinic import TRIAGE
 from tests.service.live_server import wait_until
@@ -144,14 +144,14 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rounds")
     with pytest.MonkeyPatch.context() as patch:
         taken = []
-        begin = Rounds._asked
+        begin = RequestRounds._asked
 
         def asked(rounds, lane, repeats):
             found = begin(rounds, lane, repeats)
             taken.extend(found)
             return found
 
-        patch.setattr(Rounds, "_asked", asked)
+        patch.setattr(RequestRounds, "_asked", asked)
         for running in served(folder, Limits(), client_budget={"epsilon": 1e6}):
             running.taken = taken
             yield running

@@ -34,8 +34,8 @@ from typing import Any, TypeAlias
 from reticent.errors import LedgerError
 from reticent.ledger.operations import Operation, draw_answers
 from reticent.ledger.sql.waiters import (
-    Call,
-    Calls,
+    Called,
+    CalledForEach,
     Result,
     Then,
     ThenEach,
@@ -139,7 +139,7 @@ class GroupCommit:
 
     def call_from_loop(self, operation: Operation, then: Then) -> None:
         """Queue an operation like `submit_from_loop`; `then` is called on that loop."""
-        self._collect_from_loop(operation, Call(then, asyncio.get_running_loop()))
+        self._collect_from_loop(operation, Called(then, asyncio.get_running_loop()))
 
     def call_all_from_loop(self, operation: Operation, then: ThenEach) -> None:
         """Do what `call_from_loop` does, for an operation on many requests.
@@ -147,11 +147,11 @@ class GroupCommit:
         `then` is called for each with what it is about and its result.
         """
         loop = asyncio.get_running_loop()
-        waiter = Calls(then, loop, operation.about)
+        waiter = CalledForEach(then, loop, operation.about)
         self._collect_from_loop(operation, waiter)
 
     def _collect_from_loop(
-        self, operation: Operation, waiter: asyncio.Future[Any] | Call
+        self, operation: Operation, waiter: asyncio.Future[Any] | Called
     ) -> None:
         self.check()
         loop = waiter.get_loop()

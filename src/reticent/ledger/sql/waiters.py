@@ -16,7 +16,7 @@ Then: TypeAlias = Callable[[Result], None]
 ThenEach: TypeAlias = Callable[[Any, Result], None]
 
 
-class Call:
+class Called:
     """Who is called with a result: cheaper than a future and what awaits it."""
 
     __slots__ = ("loop", "then")
@@ -47,7 +47,7 @@ class Call:
             self.loop.call_exception_handler(what)
 
 
-class Calls(Call):
+class CalledForEach(Called):
     """Who is called with the results of many requests, one after the other."""
 
     __slots__ = ("about",)
@@ -66,7 +66,7 @@ class Calls(Call):
 
 
 #: A thread's future, a coroutine's, or somebody who is called.
-Waiter: TypeAlias = Future[Any] | asyncio.Future[Any] | Call
+Waiter: TypeAlias = Future[Any] | asyncio.Future[Any] | Called
 
 
 def wake(outcomes: list[tuple[Waiter, Result]]) -> None:
@@ -86,7 +86,7 @@ def wake(outcomes: list[tuple[Waiter, Result]]) -> None:
 def finish_all(outcomes: list[tuple[Waiter, Result]]) -> None:
     """Hand out results, on the event loop of those who wait for them."""
     for waiter, result in outcomes:
-        if isinstance(waiter, Call):
+        if isinstance(waiter, Called):
             waiter.finish(result)
         elif not waiter.done():  # it may have been cancelled meanwhile
             _finish(waiter, result)

@@ -26,7 +26,7 @@ from reticent.service.network.exchanges import (
     top_lines,
 )
 from reticent.service.network.limits import Limits
-from reticent.service.network.repeats import Repeat, Repeating, Rounds
+from reticent.service.network.repeats import Repeat, Repeating, RepeatReader
 from reticent.service.network.watch import Watch
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Connection(asyncio.Protocol):
         self._app: Any = config.loaded_app
         envelope = envelope_of(self._app)
         self._direct: Direct | None = getattr(envelope, "direct", None)
-        rounds: Rounds | None = getattr(envelope, "rounds", None)
+        rounds: RepeatReader | None = getattr(envelope, "rounds", None)
         self._repeating = None if rounds is None else Repeating(self, rounds)
         self._common = {"root_path": config.root_path, "state": app_state}
         self._keep_alive = config.timeout_keep_alive

@@ -97,7 +97,7 @@ class Tools(NamedTuple):
     direct: DirectRoutes
 
 
-class Rounds:
+class RequestRounds:
     """Reads the requests of each round, and answers them.
 
     Parameters
