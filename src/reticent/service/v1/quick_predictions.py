@@ -94,7 +94,7 @@ class QuickPredictions:
         request_id: str,
     ) -> bytes:
         """Return the body of an answer; every part of it is JSON already."""
-        shown = answers[0] if len(answers) == 1 else b",".join(filter(None, answers))
+        shown = b",".join(filter(None, answers))
         return b'%b%b%b%d%b%b,"sequence":%b,"request_id":"%b"}' % (
             self._start,
             shown,
