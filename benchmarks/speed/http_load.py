@@ -158,12 +158,13 @@ class _Client(asyncio.Protocol):
         self.over.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self.over.done():
+            return
         if self.idle is not None and self in self.idle:
             self.idle.remove(self)  # it was not needed for a while, and closed
-            self.over.set_result(None)
-        elif not self.over.done():
+        else:
             self.errors += 1
-            self.over.set_result(None)
+        self.over.set_result(None)
 
 
 async def python_load(

@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -282,10 +282,8 @@ class Statements:
             event.listen(Engine, name, lambda _: self.boundary())
         given = statements._driver
 
-        @contextlib.contextmanager
-        def watched(connection: Any) -> Iterator[Watched]:
-            with given(connection) as driver:
-                yield Watched(driver, self.boundary)
+        def watched(connection: Any) -> Watched:
+            return Watched(given(connection), self.boundary)
 
         statements._driver = watched
         send = journeys._send

@@ -8,6 +8,7 @@ import pytest
 
 from reticent.errors import (
     BudgetExhaustedError,
+    IdempotencyKeyReusedError,
     InvalidParameterError,
     ReticentError,
 )
@@ -22,7 +23,7 @@ from reticent.ledger import (
     alike,
     decisions,
 )
-from reticent.ledger.operations import charging, decide
+from reticent.ledger.operations import charging, charging_all, decide
 from reticent.ledger.state import LedgerState
 from tests.ledger.accounts_and_requests import (
     ALICE,
@@ -202,3 +203,99 @@ def test_callers_that_do_not_wait_are_called_with_receipt_or_error(ledger):
     assert answers == [(b"drawn",)] * paid
     assert len(errors) == 4 - paid
     assert nano(ledger, DATASET) == 200_000_000
+
+
+def answered_together(ledger, requests, draw, then=None):
+    """Have requests answered that came together; return what became of each."""
+    found = {}
+
+    def told(about, result):
+        found[about] = result
+        if then is not None:
+            then(about)
+
+    async def ask():
+        loop, heard = asyncio.get_running_loop(), []
+        loop.set_exception_handler(lambda _, context: heard.append(context))
+        asked = [(request, number) for number, request in enumerate(requests)]
+        ledger.answer_all(asked, draw, told)
+        while len(found) < len(requests):
+            await asyncio.sleep(0.001)
+        return heard
+
+    heard = asyncio.run(ask())
+    return [found[number] for number in range(len(requests))], heard
+
+
+def echo(pairs):
+    return [[b"for %d" % about] for about, _ in pairs]
+
+
+MIXED = [
+    asking("a", b"1", memory=MEMORY),
+    asking("used", b"old", memory=MEMORY),  # a retry
+    asking("b", b"old", memory=MEMORY),  # remembered
+    asking("used", b"other", memory=MEMORY),  # another request with the same key
+    asking("c", b"2", client=BOB, memory=MEMORY),
+    asking("d", b"3", memory=MEMORY),
+    asking("e", b"4", memory=MEMORY),  # no longer covered
+]
+
+
+def test_requests_that_came_together_are_answered_each_for_itself(ledger):
+    opened(ledger, epsilon=0.4)
+    first = ledger.charge(asking("used", b"old", memory=MEMORY))
+    ledger.settle(first, [b"before"])
+    found, _ = answered_together(ledger, MIXED, echo)
+    told = [type(x) if isinstance(x, Exception) else x.answers for x in found]
+    assert told == [
+        (b"for 0",),
+        (b"before",),
+        (b"before",),
+        IdempotencyKeyReusedError,
+        (b"for 4",),
+        (b"for 5",),
+        BudgetExhaustedError,
+    ]
+    assert all(isinstance(x, Exception) or x.outcome is Outcome.ANSWERED for x in found)
+    assert nano(ledger, DATASET) == 400_000_000
+    assert ledger.verify().answers == 4
+
+
+def test_one_caller_that_fails_does_not_silence_the_others(sqlite_url, open_ledger):
+    ledger = opened(open_ledger(sqlite_url, largest_commit=2))
+
+    def then(about):
+        if about == 1:
+            raise RuntimeError("a caller that fails")
+
+    requests = [asking(f"k{n}", b"%d" % n, memory=MEMORY) for n in range(5)]
+    found, heard = answered_together(ledger, requests, echo, then)
+    told = [receipt.answers for receipt in found]
+    assert told == [(b"for %d" % n,) for n in range(5)]
+    assert len(heard) == 1
+
+
+def test_answers_that_cannot_be_drawn_are_an_error_for_those_who_need_them(ledger):
+    opened(ledger)
+    first = ledger.charge(asking("used", b"old", memory=MEMORY))
+    ledger.settle(first, [b"before"])
+
+    def fails(pairs):
+        raise RuntimeError("a model that fails")
+
+    found, _ = answered_together(ledger, MIXED[:3], fails)
+    assert isinstance(found[0], RuntimeError)
+    assert [receipt.answers for receipt in found[1:]] == [(b"before",)] * 2
+    assert ledger.charge(MIXED[0]).outcome is Outcome.SPENT  # never drawn again
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_chain_of_requests_that_came_together_is_that_of_one_by_one(case):
+    alone, joined = a_state(), a_state()
+    expected = one_by_one(alone, CASES[case])
+    operation = charging_all([(request, None) for request in CASES[case]], echo)
+    (found,) = decide(joined, [operation])
+    assert joined.written == alone.written
+    assert list(map(facts, found)) == list(map(facts, expected))
+    assert set(operation.needs.requests) == {request.key for request in CASES[case]}

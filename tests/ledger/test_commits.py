@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from reticent.ledger import end_process
 from reticent.ledger.operations import Operation
 from reticent.ledger.sql import group_commit as commits
 from reticent.ledger.sql.group_commit import GroupCommit
+from reticent.ledger.sql.waiters import finish_all
 from reticent.ledger.state import Needs
 
 
@@ -84,18 +85,19 @@ def test_threads_just_woken_are_waited_for(recorder, monkeypatch):
     writer = GroupCommit(recorder)
     writer.close()  # its thread is gone; what follows is ours to collect
     queue = writer._waiting
-    late = threading.Timer(0.05, lambda: [queue.put([n]) for n in (2, 3)])
-    queue.put([1])
+    one, two, three = [(saying(number), Future()) for number in (1, 2, 3)]
+    late = threading.Timer(0.05, lambda: [queue.put([item]) for item in (two, three)])
+    queue.put([one])
     late.start()
-    assert writer._collect(expected=3, lasted=100.0) == ([1, 2, 3], False)
+    assert writer._collect(expected=3, lasted=100.0) == ([one, two, three], False)
     late.join()
-    queue.put([1])
-    assert writer._collect(expected=1, lasted=100.0) == ([1], False)
-    queue.put([1])
-    assert writer._collect(expected=3, lasted=0.002) == ([1], False)  # nobody came
-    queue.put([1])
+    queue.put([one])
+    assert writer._collect(expected=1, lasted=100.0) == ([one], False)
+    queue.put([one])
+    assert writer._collect(expected=3, lasted=0.002) == ([one], False)  # nobody came
+    queue.put([one])
     queue.put(None)
-    assert writer._collect(expected=3, lasted=100.0) == ([1], True)
+    assert writer._collect(expected=3, lasted=100.0) == ([one], True)
 
 
 def test_refusal_is_one_waiter_s_alone(recorder):
@@ -358,7 +360,7 @@ def test_a_commit_wakes_a_loop_once(recorder):
         dropped.cancel()
         recorder.let_go(2)
         found = await asyncio.gather(first, *waiting, return_exceptions=True)
-        woken = sum(work[0] is commits._finish_all for work in wakes)
+        woken = sum(work[0] is finish_all for work in wakes)
         return found, dropped.cancelled(), woken
 
     assert asyncio.run(many()) == ([0, 1, refusal, 3], True, 2)

@@ -65,7 +65,7 @@ def test_nobody_commits_while_the_log_is_copied(sqlite_url, open_ledger, monkeyp
         return raw()
 
     monkeypatch.setattr(store._engine, "raw_connection", copying)
-    engines.fold_log(store._kept)
+    transactions.fold_log(store._kept)
     assert found == ["database is locked"]
     # And no connection copies the log by itself.
     with store.reading() as connection:

@@ -1,6 +1,5 @@
 """Logs and metrics hold codes, counts and account names, and nothing else (row 22)."""
 
-import io
 import json
 import logging
 import re
@@ -8,31 +7,11 @@ import re
 import httpx
 import pytest
 
-from reticent.service import telemetry
 from reticent.service.gauges import show_budgets
 from tests.service.clinic import ROW, clinic, settings_for
 from tests.service.test_authorisation import TENSORS
 
 CANARIES = ["canary-x-5150", "5150.5150", "canary-key-5150", "canary-y-5150"]
-
-
-@pytest.fixture
-def lines():
-    """The service's log, as it would go to standard error."""
-    names = ("reticent.service", "uvicorn", "uvicorn.error")
-    before = {
-        name: (list(log.handlers), log.level, log.propagate)
-        for name in names
-        for log in [logging.getLogger(name)]
-    }
-    stream = io.StringIO()
-    telemetry.configure_logging(stream)
-    yield stream
-    for name, (handlers, level, propagate) in before.items():
-        log = logging.getLogger(name)
-        log.handlers[:] = handlers
-        log.setLevel(level)
-        log.propagate = propagate
 
 
 def misuse(running):

@@ -17,6 +17,7 @@ from reticent.ledger.requests import Outcome, Receipt, Request
 from reticent.ledger.state import LedgerState
 from reticent.ledger.units import Spend
 
+_new = tuple.__new__  # of a named tuple, in a third of the time
 _FIRST = (0,)
 _NONE = (None,)
 
@@ -76,15 +77,12 @@ def charge_alike(
         )
         marks: tuple[Mark, ...] = ()
         if request.memory is not None:
-            marks = (Mark(request.hashes[0], "", state.sequence + 1),)
+            marks = (_new(Mark, (request.hashes[0], "", state.sequence + 1)),)
         key = request.key
         entry = state.append(CHARGE, body, request=key, charges=text, marks=marks)
-        place, sealed, draws = entry.sequence, entry.hash, Outcome.DRAW
-        receipts.append(
-            Receipt(
-                key, draws, place, sealed, charge, shown, left, _FIRST, _NONE, _FIRST
-            )
-        )
+        place, sealed, draws = entry[0], entry[6], Outcome.DRAW
+        fields = (key, draws, place, sealed, charge, shown, left, _FIRST, _NONE, _FIRST)
+        receipts.append(_new(Receipt, fields))
     state.accounts.update(charged)
     state.touched.update(charged)
     return receipts

@@ -150,7 +150,7 @@ def settle(state: LedgerState, receipt: Receipt, answers: Sequence[bytes]) -> Re
         raise LedgerError(
             f"receipt with sequence={receipt.sequence} is not of this ledger."
         )
-    body = answer_body(answers)
+    body = answer_body(tuple(answers))
     stored = state.answers.get(entry.sequence)
     if stored is None:
         state.append(ANSWER, body, settles=entry.sequence)

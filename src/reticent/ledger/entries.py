@@ -151,7 +151,9 @@ def charge_body(
     )
 
 
-def answer_body(answers: Sequence[bytes]) -> str:
+# The same few answers occur over and over.
+@lru_cache(maxsize=1024)
+def answer_body(answers: tuple[bytes, ...]) -> str:
     """Write answers, canonical: base64 needs no escapes."""
     return '{"answers":["' + '","'.join(pack_answers(answers)) + '"]}'
 

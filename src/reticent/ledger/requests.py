@@ -263,9 +263,8 @@ class Receipt(NamedTuple):
         """Return the receipt with all of its answers."""
         key, _, sequence, sealed, charge, accounts, remaining, *_ = self
         done = Outcome.ANSWERED
-        return Receipt(
-            key, done, sequence, sealed, charge, accounts, remaining, (), answers
-        )
+        fields = (key, done, sequence, sealed, charge, accounts, remaining, ())
+        return tuple.__new__(Receipt, (*fields, answers, ()))
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, without the answers."""

@@ -21,6 +21,8 @@ from reticent.ledger.entries import (
 )
 from reticent.ledger.units import Spend
 
+_new = tuple.__new__  # of a named tuple, in a third of the time
+
 
 class Needs(NamedTuple):
     """Which part of the ledger an operation reads."""
@@ -97,7 +99,9 @@ class LedgerState:
         body = content if isinstance(content, str) else canonical(content)
         sequence = self.sequence + 1
         sealed = seal(self.hash, sequence, kind, request, settles, charges, body, marks)
-        entry = Entry(sequence, kind, request, settles, charges, body, sealed, marks)
+        entry = _new(
+            Entry, (sequence, kind, request, settles, charges, body, sealed, marks)
+        )
         self.sequence, self.hash = sequence, sealed
         self.written.append(entry)
         self.index(entry)

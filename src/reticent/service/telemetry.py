@@ -27,18 +27,31 @@ class RequestRecord(logging.LogRecord):
         What the line of each says; or the same as fields of JSON, in ASCII.
     """
 
-    # Looking for the caller, its thread and its task costs more than the line itself.
-    name, levelname, levelno = log.name, "INFO", logging.INFO
-    pathname = filename = "envelope.py"
-    module, funcName, lineno = "envelope", "request", 0  # noqa: N815 (logging's names)
-    args = exc_info = exc_text = stack_info = None
-    process = processName = thread = threadName = taskName = None  # noqa: N815
-    msecs = relativeCreated = 0.0  # noqa: N815
-
     def __init__(self, lines: Sequence[dict[str, Any] | str]) -> None:
-        self.msg = "request"
+        # Looking for the caller, its thread and its task costs more than the line.
+        # Formatters of others find what they look for.
+        self.__dict__.update(_SAME)
         self.created = time.time()
         self.lines = lines
+
+
+_SAME: dict[str, Any] = {
+    **dict.fromkeys(
+        ["args", "exc_info", "exc_text", "stack_info", "process", "processName"]
+    ),
+    **dict.fromkeys(("thread", "threadName", "taskName")),
+    "name": log.name,
+    "msg": "request",
+    "levelname": "INFO",
+    "levelno": logging.INFO,
+    "pathname": "envelope.py",
+    "filename": "envelope.py",
+    "module": "envelope",
+    "funcName": "request",
+    "lineno": 0,
+    "msecs": 0.0,
+    "relativeCreated": 0.0,
+}
 
 
 class JSONLines(logging.Formatter):

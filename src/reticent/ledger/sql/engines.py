@@ -62,25 +62,6 @@ def sqlite_settings() -> tuple[str, str]:
     return _JOURNAL, _SYNCHRONOUS
 
 
-def fold_log(connection: Connection) -> None:
-    """Copy SQLite's log into the database file, so that the log begins again.
-
-    Parameters
-    ----------
-    connection : Connection
-        One that takes the write lock when it begins, see `with_write_lock`; no
-        transaction is under way.
-    """
-    with connection.begin() as holding:
-        other = connection.engine.raw_connection()
-        try:
-            # What a reader still needs is left for the next time.
-            other.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        finally:
-            other.close()
-        holding.rollback()
-
-
 def _open_sqlite(url: URL) -> Engine:
     from sqlalchemy import create_engine, event
 

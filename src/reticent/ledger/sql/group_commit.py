@@ -26,21 +26,27 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from reticent.errors import LedgerError
 from reticent.ledger.operations import Operation, draw_answers
+from reticent.ledger.sql.waiters import (
+    Called,
+    CalledForEach,
+    Result,
+    Then,
+    ThenEach,
+    Waiter,
+    finish_all,
+    wake,
+)
 
-#: The result of one operation, or the error that is its result.
-Result: TypeAlias = Any
 Commit: TypeAlias = Callable[[Sequence[Operation]], list[Result]]
 OnFatal: TypeAlias = Callable[[BaseException], None]
 
-#: Takes the result of one operation, on the event loop of the caller.
-Then: TypeAlias = Callable[[Result], None]
 _Loop: TypeAlias = asyncio.AbstractEventLoop
 
 _EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
@@ -66,21 +72,7 @@ def end_process(error: BaseException) -> None:
     os._exit(_EXIT_CODE)
 
 
-class _Call(NamedTuple):
-    """Who is called with a result: cheaper than a future and what awaits it."""
-
-    then: Then
-    loop: asyncio.AbstractEventLoop
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        return self.loop
-
-    def cancelled(self) -> bool:
-        return False
-
-
-_Waiter: TypeAlias = Future[Any] | asyncio.Future[Any] | _Call
-_Waiting: TypeAlias = tuple[Operation, _Waiter]
+_Waiting: TypeAlias = tuple[Operation, Waiter]
 
 
 @dataclass(slots=True)
@@ -89,6 +81,7 @@ class _LoopBatch:
 
     latest: float
     waiting: list[_Waiting] = field(default_factory=list)
+    size: int = 0
     counted: int = 0
     quiet: int = 0
     parked: bool = False
@@ -146,31 +139,30 @@ class GroupCommit:
 
     def call_from_loop(self, operation: Operation, then: Then) -> None:
         """Queue an operation like `submit_from_loop`; `then` is called on that loop."""
-        self._collect_from_loop(operation, _Call(then, asyncio.get_running_loop()))
+        self._collect_from_loop(operation, Called(then, asyncio.get_running_loop()))
 
-    def call_all_from_loop(self, calls: Sequence[tuple[Operation, Then]]) -> None:
-        """Do what `call_from_loop` does, for operations that came together."""
-        self.check()
+    def call_all_from_loop(self, operation: Operation, then: ThenEach) -> None:
+        """Do what `call_from_loop` does, for an operation on many requests.
+
+        `then` is called for each with what it is about and its result.
+        """
         loop = asyncio.get_running_loop()
-        self._batch_of(loop).waiting.extend(
-            [(operation, _Call(then, loop)) for operation, then in calls]
-        )
+        waiter = CalledForEach(then, loop, operation.about)
+        self._collect_from_loop(operation, waiter)
 
     def _collect_from_loop(
-        self, operation: Operation, waiter: asyncio.Future[Any] | _Call
+        self, operation: Operation, waiter: asyncio.Future[Any] | Called
     ) -> None:
         self.check()
-        self._batch_of(waiter.get_loop()).waiting.append((operation, waiter))
-
-    def _batch_of(self, loop: _Loop) -> _LoopBatch:
-        """Return what is being collected on an event loop."""
+        loop = waiter.get_loop()
         batch = self._loop_batches.get(loop)
         if batch is None:
             batch = self._loop_batches[loop] = _LoopBatch(
                 time.monotonic() + _LONGEST_WAIT
             )
             loop.call_soon(self._hand_over_when_quiet, loop, batch)
-        return batch
+        batch.waiting.append((operation, waiter))
+        batch.size += operation.size
 
     def _hand_over_when_quiet(self, loop: _Loop, batch: _LoopBatch) -> None:
         """Queue a batch once no further operation is about to join it."""
@@ -178,7 +170,7 @@ class GroupCommit:
             batch.parked = self._committing and not batch.waited
         if batch.parked:
             return  # the writer schedules this again after its commit
-        count = len(batch.waiting)
+        count = batch.size
         batch.quiet = batch.quiet + 1 if count == batch.counted else 0
         batch.counted = count
         if (
@@ -192,7 +184,7 @@ class GroupCommit:
         try:
             self._put(batch.waiting)
         except LedgerError as error:
-            _finish_all([(waiter, error) for _, waiter in batch.waiting])
+            finish_all([(waiter, error) for _, waiter in batch.waiting])
 
     def _resume_waiting_batches(self) -> None:
         """Schedule the batches that waited for a commit to end."""
@@ -212,14 +204,14 @@ class GroupCommit:
         with self._gate:
             if self._stopped is not None:
                 raise LedgerError(self._stopped)
-            self._queued += len(items)
+            self._queued += _size(items)
             self._waiting.put(items)
 
     @property
     def pending(self) -> int:
         """How many operations wait for the next commit."""
         batches = list(self._loop_batches.values())
-        return self._queued + sum(len(batch.waiting) for batch in batches)
+        return self._queued + sum(batch.size for batch in batches)
 
     def check(self) -> None:
         """Refuse a ledger that has stopped or belongs to another process."""
@@ -273,16 +265,16 @@ class GroupCommit:
         patience = time.monotonic() + min(_LONGEST_WAIT, lasted / 2)
         while some is not None:
             batch = batch + some
-            if len(batch) >= self._largest:
+            if _size(batch) >= self._largest:
                 break
             left = patience - time.monotonic() if len(batch) < expected else 0.0
             try:
                 some = self._waiting.get(left > 0, max(left, 0.0))
             except queue.Empty:
                 break
-        batch, self._left_over = batch[: self._largest], batch[self._largest :]
+        batch, self._left_over = _split(batch, self._largest)
         with self._gate:
-            self._queued -= len(batch)
+            self._queued -= _size(batch)
             self._committing = True
         return batch, some is None
 
@@ -300,10 +292,10 @@ class GroupCommit:
             return False
         self._patient_until = None
         following = list(zip(draw_answers(operations, results), waiters, strict=True))
-        _wake([(w, step) for step, w in following if not isinstance(step, Operation)])
+        wake([(w, step) for step, w in following if not isinstance(step, Operation)])
         drawn = [(step, w) for step, w in following if isinstance(step, Operation)]
         with self._gate:
-            self._queued += len(drawn)
+            self._queued += _size(drawn)
         self._left_over = drawn + self._left_over
         return True
 
@@ -315,16 +307,16 @@ class GroupCommit:
         patient = now < self._patient_until
         kept = [item for item in batch if item[0].settles and patient]
         refused = [item for item in batch if not (item[0].settles and patient)]
-        _wake([(w, LedgerError(f"{error} {o.otherwise}")) for o, w in refused])
+        wake([(w, LedgerError(f"{error} {o.otherwise}")) for o, w in refused])
         if not kept:
             self._patient_until = None
             return
         with self._gate:
-            self._queued += len(kept)
+            self._queued += _size(kept)
         self._left_over = kept + self._left_over
         time.sleep(_PAUSE)
 
-    def _fail(self, error: BaseException, waiters: list[_Waiter]) -> None:
+    def _fail(self, error: BaseException, waiters: list[Waiter]) -> None:
         """Stop permanently: refuse new operations, report, then wake the waiters."""
         # Messages of database drivers quote keys and answers; ours do not.
         what = str(error) if isinstance(error, LedgerError) else type(error).__name__
@@ -342,10 +334,27 @@ class GroupCommit:
             while not self._waiting.empty():
                 others = others + (self._waiting.get() or [])
             waiters += [item[1] for item in others if _still_wanted(*item)]
-            _wake([(waiter, LedgerError(reason)) for waiter in waiters])
+            wake([(waiter, LedgerError(reason)) for waiter in waiters])
 
 
-def _still_wanted(operation: Operation, waiter: _Waiter) -> bool:
+def _size(items: Iterable[_Waiting]) -> int:
+    """Return how many requests operations are about."""
+    return sum([operation.size for operation, _ in items])
+
+
+def _split(
+    items: list[_Waiting], largest: int
+) -> tuple[list[_Waiting], list[_Waiting]]:
+    """Return the operations of one commit, at least one, and those after them."""
+    size = 0
+    for place, (operation, _) in enumerate(items):
+        size += operation.size
+        if place and size > largest:
+            return items[:place], items[place:]
+    return items, []
+
+
+def _still_wanted(operation: Operation, waiter: Waiter) -> bool:
     """Return whether to apply an operation; a thread can no longer cancel.
 
     Answers that are drawn are stored even if the caller has gone: it may ask again.
@@ -355,36 +364,3 @@ def _still_wanted(operation: Operation, waiter: _Waiter) -> bool:
     if waiter.running() or (operation.settles and waiter.cancelled()):
         return True
     return waiter.set_running_or_notify_cancel() or operation.settles
-
-
-def _wake(outcomes: list[tuple[_Waiter, Result]]) -> None:
-    """Hand out results; those of one event loop together, on its own thread."""
-    on_loops: dict[asyncio.AbstractEventLoop, list[tuple[_Waiter, Result]]] = {}
-    for waiter, result in outcomes:
-        if isinstance(waiter, Future):
-            if not waiter.cancelled():
-                _finish(waiter, result)
-        else:
-            on_loops.setdefault(waiter.get_loop(), []).append((waiter, result))
-    for loop, some in on_loops.items():
-        with contextlib.suppress(RuntimeError):  # closed: nobody is waiting
-            loop.call_soon_threadsafe(_finish_all, some)
-
-
-def _finish_all(outcomes: list[tuple[_Waiter, Result]]) -> None:
-    for waiter, result in outcomes:
-        if isinstance(waiter, _Call):
-            try:
-                waiter.then(result)
-            except Exception as error:  # noqa: BLE001 - the others are told as well
-                what = {"message": "a caller of the ledger failed", "exception": error}
-                waiter.loop.call_exception_handler(what)
-        elif not waiter.done():  # it may have been cancelled meanwhile
-            _finish(waiter, result)
-
-
-def _finish(waiter: Future[Any] | asyncio.Future[Any], result: Result) -> None:
-    if isinstance(result, Exception):
-        waiter.set_exception(result)
-    else:
-        waiter.set_result(result)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from reticent._clock import seconds
@@ -20,6 +19,7 @@ from reticent.ledger.operations import (
     Operation,
     changing_cap,
     charging,
+    charging_all,
     looking_up,
     opening_account,
     posting,
@@ -92,7 +92,7 @@ class SQLLedger:
             raise InvalidParameterError(f"start={start!r} must be 'full' or 'tail'.")
         seconds()  # a clock that cannot be read would stop the first charge
         self._checkpoints = _signed_checkpoints_of(checkpoints, signer)
-        self._every = checkpoint_every
+        self._every, self._largest = checkpoint_every, largest_commit
         self._store = _open(url)
         try:
             with refusing_damage():
@@ -262,12 +262,9 @@ class SQLLedger:
         then: Callable[[Any, Any], None],
     ) -> None:
         """`answer_then` for requests that came together."""
-        self._commits.call_all_from_loop(
-            [
-                (charging(request, draw, about), partial(then, about))
-                for request, about in asked
-            ]
-        )
+        for start in range(0, len(asked), self._largest):
+            some = asked[start : start + self._largest]
+            self._commits.call_all_from_loop(charging_all(some, draw), then)
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         """Yield the entries that follow sequence `after`, in order."""

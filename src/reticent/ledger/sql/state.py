@@ -11,7 +11,7 @@ from reticent.errors import LedgerError
 from reticent.ledger.accounts import Balance
 from reticent.ledger.checkpoints import Checkpoint
 from reticent.ledger.entries import Entry, Mark
-from reticent.ledger.sql import statements
+from reticent.ledger.sql import lookups, statements
 from reticent.ledger.sql.schema import (
     account_row,
     accounts,
@@ -37,7 +37,7 @@ def load(
     hash stands for the whole entry.
     """
     known = recent or {}
-    found = statements.read_rows(
+    found = lookups.read_rows(
         connection,
         needs.accounts,
         needs.requests,
@@ -65,7 +65,7 @@ def load(
     return state
 
 
-def _remember(state: LedgerState, traces: Iterable[statements.Trace]) -> set[int]:
+def _remember(state: LedgerState, traces: Iterable[lookups.Trace]) -> set[int]:
     """Note who paid to see needed queries and under which charge each was drawn.
 
     Return the charges of needed requests.
@@ -124,7 +124,7 @@ def flush(
 def checkpoint_of(connection: Connection) -> Checkpoint:
     """Read the head and every account."""
     known = identity(connection)
-    sequence, sealed = statements.read_rows(connection).head or _lost()
+    sequence, sealed = lookups.read_rows(connection).head or _lost()
     return Checkpoint(
         known.ledger, known.epoch, sequence, sealed, all_accounts(connection)
     )
@@ -161,7 +161,7 @@ def all_accounts(connection: Connection) -> dict[str, Balance]:
 
 def accounts_named(connection: Connection, names: Iterable[str]) -> dict[str, Balance]:
     """Return the named accounts that exist."""
-    rows = statements.read_rows(connection, names).accounts
+    rows = lookups.read_rows(connection, names).accounts
     return {row[0]: balance_of(row) for row in rows}
 
 

@@ -8,7 +8,6 @@ trip to the server, under a lock that all replicas share.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -30,13 +29,13 @@ CHUNK = 500
 # Rows in one INSERT of SQLite, which numbers its parameters up to 32,766.
 _MOST_ROWS = 256
 
-_HEAD = "SELECT sequence, hash FROM ledger_entries ORDER BY sequence DESC LIMIT 1"
-_ACCOUNTS = (
+#: What is read of an account.
+ACCOUNT_COLUMNS = (
     "a.name, a.cap, a.spent_epsilon, a.spent_delta, a.spent_rho, a.spent_answers, "
     "a.limit_epsilon, a.limit_delta, a.limit_rho, a.limit_answers"
 )
-_CHARGED = "SELECT NULL, NULL, NULL, sequence, NULL, NULL FROM ledger_entries"
 _ENTRIES = "sequence, kind, request, settles, charges, body, hash"
+_N_ENTRY = 7  # fields of an `Entry` before its marks
 _MARKS = "sequence, position, query, account, release"
 # The database checks once more: no row changes if a cap would be exceeded.
 _SPENT = ", ".join(f"spent_{kind} = spent_{kind} + {{{kind}}}" for kind in KINDS)
@@ -67,17 +66,6 @@ _POSTGRESQL_WRITE = f"""WITH
 _DIVISION_BY_ZERO = "22012"
 
 
-class Trace(NamedTuple):
-    """Where a query was drawn or paid for, or (`query` None) a request was charged."""
-
-    query: str | None
-    account: str | None
-    release: int | None
-    sequence: int
-    position: int | None
-    settled: int | None
-
-
 class Statement(NamedTuple):
     """A statement with its parameters."""
 
@@ -88,112 +76,13 @@ class Statement(NamedTuple):
 #: Reads what a checkpoint says besides the head: the identity, and every account.
 _SNAPSHOT = (
     Statement("SELECT ledger, epoch FROM ledger_meta"),
-    Statement(f"SELECT {_ACCOUNTS} FROM ledger_accounts a"),  # noqa: S608
+    Statement(f"SELECT {ACCOUNT_COLUMNS} FROM ledger_accounts a"),  # noqa: S608
 )
+_CHANGED = Statement("SELECT changes()")
 Snapshot: TypeAlias = list[list[tuple[Any, ...]]]
 
 #: Takes the lock that all replicas share, until the transaction ends.
 TAKE_LOCK = Statement("SELECT pg_advisory_xact_lock(hashtext('reticent.ledger'))")
-
-
-class Found(NamedTuple):
-    """What a commit reads before its operations are decided."""
-
-    head: tuple[int, str] | None
-    #: The ledger's name, and how often its budget was written off.
-    identity: tuple[str, int]
-    accounts: list[tuple[Any, ...]]
-    traces: list[Trace]
-    #: Hashes of the charges in question that have no answer yet.
-    unanswered: dict[int, str]
-
-
-def read_rows(
-    connection: Connection,
-    accounts: Iterable[str] = (),
-    requests: Iterable[str] = (),
-    queries: Iterable[str] = (),
-    charges: Iterable[int] = (),
-    *,
-    lock: bool = False,
-) -> Found:
-    """Read the head, accounts, and what is known of requests, queries and charges.
-
-    With `lock`, take the write lock first; SQLite took it when the transaction began.
-    """
-    names = list(accounts)
-    first = [TAKE_LOCK] if lock and connection.dialect.name != "sqlite" else []
-    heads = _heads(connection, names)
-    traced = _traces(connection, requests, queries, names)
-    waiting = _unanswered(connection, charges)
-    found = run(connection, [*first, *heads, *traced, *waiting])[len(first) :]
-    about_heads = [*chain.from_iterable(found[: len(heads)])]
-    about_traces = chain.from_iterable(found[len(heads) : len(heads) + len(traced)])
-    hashes = chain.from_iterable(found[len(heads) + len(traced) :])
-    return Found(
-        about_heads[0][:2] if about_heads else None,
-        about_heads[0][2:4] if about_heads else ("", 0),
-        [row[4:] for row in about_heads if row[4] is not None],
-        [*map(Trace._make, about_traces)],
-        dict(hashes),
-    )
-
-
-def _heads(connection: Connection, names: list[str]) -> list[Statement]:
-    """Ask for the last entry and the rows of named accounts, head first in each."""
-    statements = []
-    for chunk in chunks(names or [""]):
-        among, values = _among(connection, "a.name", chunk)
-        statement = (
-            f"SELECT h.sequence, h.hash, m.ledger, m.epoch, {_ACCOUNTS} "  # noqa: S608
-            f"FROM ({_HEAD}) h CROSS JOIN ledger_meta m "
-            f"LEFT JOIN ledger_accounts a ON {among}"
-        )
-        statements.append(Statement(statement, values))
-    return statements
-
-
-def _traces(
-    connection: Connection,
-    requests: Iterable[str],
-    queries: Iterable[str],
-    accounts: Iterable[str],
-) -> list[Statement]:
-    """Ask what is known of requests and queries, but not who else paid to see them."""
-    statements, payers, used = [], ["", *accounts], list(requests)
-    for chunk in chunks(queries):
-        by_query, asked = _among(connection, "m.query", chunk)
-        by_account, paid = _among(connection, "m.account", payers)
-        statement = (
-            "SELECT m.query, m.account, m.release, m.sequence, m.position, "  # noqa: S608
-            "e.sequence FROM ledger_marks m "
-            "LEFT JOIN ledger_entries e ON e.settles = m.sequence "
-            f"WHERE {by_query} AND {by_account}"
-        )
-        some, used = used[:CHUNK], used[CHUNK:]
-        keys: list[Any] = []
-        if some:
-            by_key, keys = _among(connection, "request", some)
-            statement += f" UNION ALL {_CHARGED} WHERE {by_key}"
-        statements.append(Statement(statement, asked + paid + keys))
-    for some in chunks(used):
-        by_key, keys = _among(connection, "request", some)
-        statements.append(Statement(f"{_CHARGED} WHERE {by_key}", keys))
-    return statements
-
-
-def _unanswered(connection: Connection, charges: Iterable[int]) -> list[Statement]:
-    """Ask for the hashes of those charges that have no answer yet."""
-    statements = []
-    for chunk in chunks(charges):
-        among, values = _among(connection, "e.sequence", chunk)
-        statement = (
-            "SELECT e.sequence, e.hash FROM ledger_entries e "  # noqa: S608
-            "LEFT JOIN ledger_entries a ON a.settles = e.sequence "
-            f"WHERE a.sequence IS NULL AND {among}"
-        )
-        statements.append(Statement(statement, values))
-    return statements
 
 
 def entries_after(
@@ -253,18 +142,16 @@ def _write_sqlite(
         connection,
         "ledger_entries",
         _ENTRIES,
-        [
-            (e.sequence, e.kind, e.request, e.settles, e.charges, e.body, e.hash)
-            for e in entries
-        ],
+        [entry[:_N_ENTRY] for entry in entries],
     )
     _insert(connection, "ledger_marks", _MARKS, _mark_rows(entries))
     if not spends:
         return True
-    changes = [(*cost, name) for name, cost in spends]
-    with _driver(connection) as driver:
-        changed: int = driver.executemany(_SQLITE_SPEND, changes).rowcount
-    return changed == len(spends)
+    changed = [
+        run(connection, [Statement(_SQLITE_SPEND, (*cost, name)), _CHANGED])[1][0][0]
+        for name, cost in spends
+    ]
+    return changed == [1] * len(spends)
 
 
 def _write_postgresql(
@@ -324,7 +211,9 @@ def _insert(
 ) -> None:
     """Insert rows in statements whose widths are powers of two, so few texts occur.
 
-    A statement per row would release the interpreter's lock each time.
+    A statement per row would release the interpreter's lock each time. A row that
+    cannot be inserted ends the transaction; otherwise SQLite would copy each page
+    before it is changed, in order to undo this statement alone.
     """
     start = 0
     while start < len(rows):
@@ -337,27 +226,10 @@ def _insert(
 @lru_cache
 def _insertion(table: str, columns: str, width: int) -> str:
     places = "(" + ", ".join("?" for _ in columns.split(",")) + ")"
-    return f"INSERT INTO {table} ({columns}) VALUES {', '.join([places] * width)}"  # noqa: S608
-
-
-def _among(
-    connection: Connection, column: str, values: list[Any]
-) -> tuple[str, list[Any]]:
-    """Return a condition that a column is one of some values, and its parameters.
-
-    Drivers prepare each text once, so there should be few of them: lists are padded to
-    a power of two by repeating a value.
-    """
-    if connection.dialect.name != "sqlite":
-        kind = "bigint" if isinstance(values[0], int) else "text"
-        return f"{column} = ANY(%s::{kind}[])", [array_literal(values)]
-    width = 1 << (len(values) - 1).bit_length()
-    return _places(column, width), values + values[:1] * (width - len(values))
-
-
-@lru_cache
-def _places(column: str, width: int) -> str:
-    return f"{column} IN ({', '.join('?' * width)})"
+    return (
+        f"INSERT OR ROLLBACK INTO {table} ({columns}) "  # noqa: S608
+        f"VALUES {', '.join([places] * width)}"
+    )
 
 
 def _rows(
@@ -370,25 +242,22 @@ def _rows(
 def run(
     connection: Connection, statements: Sequence[Statement]
 ) -> list[list[tuple[Any, ...]]]:
-    """Run statements in order, on PostgreSQL in one round trip; return rows of each."""
-    with _driver(connection) as driver:
-        if connection.dialect.name == "sqlite":
+    """Run statements in order, on PostgreSQL in one round trip; return rows of each.
+
+    On the driver's own connection, in the same transaction. Its rows are plain tuples.
+    SQLAlchemy's work around a statement takes longer than most of our statements.
+    """
+    dialect, driver = connection.dialect, _driver(connection)
+    try:
+        if dialect.name == "sqlite":
             return [driver.execute(*statement).fetchall() for statement in statements]
         from reticent.ledger.sql.pipeline import run_pipelined
 
         prepared = connection.info.setdefault(_PREPARED, {})
         return run_pipelined(driver, statements, prepared)
-
-
-@contextmanager
-def _driver(connection: Connection) -> Iterator[Any]:
-    """Give the driver's own connection, in the same transaction.
-
-    Its rows are plain tuples. SQLAlchemy's work around a statement takes longer than
-    most of our statements.
-    """
-    dialect = connection.dialect
-    try:
-        yield connection.connection.driver_connection
     except dialect.loaded_dbapi.Error as error:
         raise DBAPIError(None, None, error, hide_parameters=True) from None
+
+
+def _driver(connection: Connection) -> Any:
+    return connection.connection.driver_connection

@@ -19,7 +19,6 @@ from reticent.ledger.operations import Operation, decide, goes_on
 from reticent.ledger.sql import statements, transactions
 from reticent.ledger.sql.engines import (
     describe_database_error,
-    fold_log,
     is_transient,
     open_engine,
     with_write_lock,
@@ -180,7 +179,7 @@ class Store:
         if self._kept.dialect.name != "sqlite":
             return
         try:
-            fold_log(self._kept)
+            transactions.fold_log(self._kept)
         except DBAPIError as error:
             self._drop_kept()
             if not is_transient(error, committing=False):
@@ -194,6 +193,7 @@ class Store:
         try:
             if self._kept is None:
                 self._kept = with_write_lock(self._engine.connect())
+                transactions.prepare(self._kept)
             return self._run_alone(self._kept, work, progress)
         except DBAPIError as error:
             raise _translated(error) from None

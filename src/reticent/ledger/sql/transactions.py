@@ -15,36 +15,54 @@ from reticent.ledger.sql.engines import LOCK_TIMEOUT, is_transient
 from reticent.ledger.sql.statements import Statement, run
 
 _BEGIN, _COMMIT = Statement("BEGIN IMMEDIATE"), Statement("COMMIT")
+_ROLLBACK = Statement("ROLLBACK")
 _AT_ONCE = Statement("PRAGMA busy_timeout = 0")
-_PATIENTLY = Statement(f"PRAGMA busy_timeout = {1000 * LOCK_TIMEOUT}")
 # Seconds from one attempt to take SQLite's lock to the next: the first, and the most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0002, 0.002
 
 
-def begin(connection: Connection) -> None:
-    """Begin; on SQLite, take the write lock. PostgreSQL begins with a statement.
+def prepare(connection: Connection) -> None:
+    """Make a connection one that `begin` is called with, and nothing else begins.
 
     SQLite itself looks for its lock less and less often, up to every tenth of a second,
-    and another process holds it for a few milliseconds: so we look ourselves.
+    and another process holds it for a few milliseconds: so `begin` looks itself.
     """
+    if connection.dialect.name == "sqlite":
+        run(connection, [_AT_ONCE])
+
+
+def begin(connection: Connection) -> None:
+    """Begin; on SQLite, take the write lock. PostgreSQL begins with a statement."""
     if connection.dialect.name != "sqlite":
         return
     until, pause = time.monotonic() + LOCK_TIMEOUT, _FIRST_PAUSE
-    run(connection, [_AT_ONCE])
+    while True:
+        try:
+            run(connection, [_BEGIN])
+        except DBAPIError as error:
+            busy = is_transient(error, committing=False)
+            if not busy or time.monotonic() > until:
+                raise
+        else:
+            return
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def fold_log(connection: Connection) -> None:
+    """Copy SQLite's log into the database file, so that the log begins again.
+
+    Nobody can commit meanwhile: `connection`, on which no transaction is under way,
+    holds the write lock.
+    """
+    begin(connection)
+    other = connection.engine.raw_connection()
     try:
-        while True:
-            try:
-                run(connection, [_BEGIN])
-            except DBAPIError as error:
-                busy = is_transient(error, committing=False)
-                if not busy or time.monotonic() > until:
-                    raise
-            else:
-                return
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        # What a reader still needs is left for the next time.
+        other.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
     finally:
-        run(connection, [_PATIENTLY])
+        other.close()
+    run(connection, [_ROLLBACK])
 
 
 def commit(connection: Connection) -> None:

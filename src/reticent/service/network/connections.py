@@ -26,7 +26,7 @@ from reticent.service.network.exchanges import (
     top_lines,
 )
 from reticent.service.network.limits import Limits
-from reticent.service.network.repeats import Repeat, Repeating, Rounds
+from reticent.service.network.repeats import Repeat, Repeating, RepeatReader
 from reticent.service.network.watch import Watch
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 # at once, its own bytes under way would make it lose the answer.
 _LINGER_SECONDS, _LINGER_BYTES = 2.0, 2**20
 _UNREAD = 2**16
-
-
 _watches: WeakKeyDictionary[ServerState, Watch] = WeakKeyDictionary()
 
 
@@ -70,7 +68,7 @@ class Connection(asyncio.Protocol):
         self._app: Any = config.loaded_app
         envelope = envelope_of(self._app)
         self._direct: Direct | None = getattr(envelope, "direct", None)
-        rounds: Rounds | None = getattr(envelope, "rounds", None)
+        rounds: RepeatReader | None = getattr(envelope, "rounds", None)
         self._repeating = None if rounds is None else Repeating(self, rounds)
         self._common = {"root_path": config.root_path, "state": app_state}
         self._keep_alive = config.timeout_keep_alive
@@ -91,8 +89,7 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._refused: int | None = None
         self._last = False  # no further request is taken
-        self._part, self._ended = 0, False
-        self._amid = False  # inside a request
+        self._part, self._ended, self._amid = 0, False, False
         self._begin()
 
     def _begin(self) -> None:
@@ -149,9 +146,7 @@ class Connection(asyncio.Protocol):
             self._refused = 431
         begun = self._unstarted
         if begun is not None and (begun.whole or self._refused is None):
-            if self._repeating is not None and between and begun.whole:
-                self._repeating.learn(data, begun)
-            self._begin_with(begun)
+            self._begin_with(begun, data if between else b"")
         if self._refused is not None:
             self._refuse(self._refused)
             return
@@ -313,9 +308,8 @@ class Connection(asyncio.Protocol):
     @property
     def idle(self) -> bool:
         """Whether nothing is being answered, and the next request may begin."""
-        return (
-            self._current is None and self.between and not (self._last or self.stalled)
-        )
+        free = self._current is None and self.between
+        return free and not (self._last or self.stalled)
 
     def begin(self, repeat: Repeat | None) -> None:
         """Note a request that is answered without being parsed, or is no longer."""
@@ -359,13 +353,15 @@ class Connection(asyncio.Protocol):
             self._deadline = math.inf
         self._begin_with(exchange)
 
-    def _begin_with(self, exchange: Exchange) -> None:
+    def _begin_with(self, exchange: Exchange, data: bytes = b"") -> None:
         self._unstarted = None
         work: Coroutine[Any, Any, None] | bool = False
         if self._direct is not None and exchange.whole:
             work = self._direct(exchange)
         if work is not True:
             self.keep(work or exchange.run(self._app))
+        elif data and self._repeating is not None:
+            self._repeating.learn(data, exchange)
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something that the server waits for before it stops."""

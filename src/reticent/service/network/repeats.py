@@ -213,7 +213,7 @@ class Repeat:
         connection.answered(self)
 
 
-class Rounds(Protocol):
+class RepeatReader(Protocol):
     """What reads requests that arrive at the same time together."""
 
     def way(self, scope: dict[str, Any]) -> Any | None:
@@ -232,13 +232,13 @@ class Repeating:
     ----------
     connection : Connection
         The connection.
-    rounds : Rounds
+    rounds : RepeatReader
         What reads such requests.
     """
 
     __slots__ = ("_head", "_held", "_rounds", "_tries", "connection")
 
-    def __init__(self, connection: Connection, rounds: Rounds) -> None:
+    def __init__(self, connection: Connection, rounds: RepeatReader) -> None:
         self.connection, self._rounds = connection, rounds
         self._head: RepeatedHead | None = None
         self._tries = _TRIES

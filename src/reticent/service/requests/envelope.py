@@ -16,7 +16,7 @@ from reticent.service.requests.bodies import again, bounded, read_body
 from reticent.service.requests.direct_routes import DirectAnswer, DirectRoutes
 from reticent.service.requests.limits import Gate
 from reticent.service.requests.problems import ProblemError, failed, response_to
-from reticent.service.requests.rounds import Lane, Rounds, Tools
+from reticent.service.requests.rounds import Lane, RequestRounds, Tools
 from reticent.service.telemetry import Metrics, RequestRecord
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ class Envelope:
         #: Reads requests that arrive together; none where each gets a span of its own.
         self.rounds = None if traces is not None else self._rounds()
 
-    def _rounds(self) -> Rounds:
-        return Rounds(
+    def _rounds(self) -> RequestRounds:
+        return RequestRounds(
             Tools(self._access, self._gate, self._direct.answering, self._direct),
             reply=self._reply,
             note=self._note_in_lane,

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from reticent._ids import random_name
+from reticent.errors import ReticentError
 from reticent.home import KeyRecord, ServedModel, client_account, request_key
 from reticent.ledger import Outcome, Receipt, Request
 from reticent.prediction import PaidAnswers
@@ -96,7 +97,7 @@ class Tools(NamedTuple):
     direct: DirectRoutes
 
 
-class Rounds:
+class RequestRounds:
     """Reads the requests of each round, and answers them.
 
     Parameters
@@ -175,15 +176,15 @@ class Rounds:
             if record is None:
                 return None
             model = way.route.model(record, *way.names)
-        except ProblemError:
-            return None
-        lane = way.lane
-        if lane is None or lane.model is not model or lane.record != record:
-            make = way.route.quick
-            quick = make(model) if make and answers_singly(model) else None
-            if quick is None:
-                return None
-            lane = way.lane = Lane(way, model, record, quick)
+            lane = way.lane
+            if lane is None or lane.model is not model or lane.record != record:
+                make = way.route.quick
+                quick = make(model) if make and answers_singly(model) else None
+                if quick is None:
+                    return None
+                lane = way.lane = Lane(way, model, record, quick)
+        except (ProblemError, ReticentError):
+            return None  # it is said the usual way
         return lane
 
     def _asked(self, lane: Lane, repeats: list[Repeat]) -> list[tuple[Request, Repeat]]:
@@ -198,13 +199,14 @@ class Rounds:
             rows = read(body)
             if rows is None:
                 continue
+            name = None if given is None else given.decode("ascii")
             try:
                 self._access.take_turn(lane.record)
-            except ProblemError:
+                key = request_key(lane.client, name)
+                # A key that we made occurs once; one that the client chose may return.
+                request = filled(key, rows.queries(), record=name is not None)
+            except (ProblemError, ReticentError):
                 continue
-            key = request_key(lane.client, None if given is None else given.decode())
-            # A key that we made occurs once; one that the client chose may come back.
-            request = filled(key, rows.queries(), record=given is not None)
             repeat.lane, repeat.table, repeat.request = lane, rows, request
             repeat.request_id = random_name()[:16]
             asked.append((request, repeat))

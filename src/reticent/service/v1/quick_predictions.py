@@ -94,7 +94,7 @@ class QuickPredictions:
         request_id: str,
     ) -> bytes:
         """Return the body of an answer; every part of it is JSON already."""
-        shown = answers[0] if len(answers) == 1 else b",".join(filter(None, answers))
+        shown = b",".join(filter(None, answers))
         return b'%b%b%b%d%b%b,"sequence":%b,"request_id":"%b"}' % (
             self._start,
             shown,
@@ -110,11 +110,9 @@ class QuickPredictions:
 def quick_predictions(model: ServedModel, most: int) -> QuickPredictions | None:
     """Return what reads a model's rows quickly, None if its schema does not allow that.
 
-    A dictionary confuses True, 1 and 1.0, so all levels must be text.
+    Columns that are computed from others need a closer look.
     """
-    schema = model.stored.schema
-    lookups = schema.layout.category.lookups
-    if schema.readings or not all(lookup.kind is str for lookup in lookups):
+    if model.stored.schema.readings:
         return None
     try:
         return QuickPredictions(model, most)
@@ -123,14 +121,17 @@ def quick_predictions(model: ServedModel, most: int) -> QuickPredictions | None:
 
 
 def _decoder(schema: Schema) -> Callable[[bytes], Any]:
-    """Return what reads bodies with nothing but complete rows of ordinary values."""
+    """Return what reads bodies with nothing but complete rows of ordinary values.
+
+    A level must be of its column's kind: a dictionary would take 1 and 1.0 for True.
+    """
     layout = schema.layout
     names = {
         f"c{place}": name
         for place, name in enumerate((*layout.numeric.names, *layout.category.names))
     }
-    kinds = [int | float] * len(layout.numeric.names)
-    kinds += [str] * len(layout.category.names)
+    kinds: list[Any] = [int | float] * len(layout.numeric.names)
+    kinds += [lookup.kind for lookup in layout.category.lookups]
     row = msgspec.defstruct(
         "Row",
         list(zip(names, kinds, strict=True)),
