@@ -30,7 +30,7 @@ _VISIBLE = re.compile(rb"[!-~]+")
 
 
 class RepeatedHead:
-    """The head of a request, but for the length of its body and its idempotency key.
+    """The head of a request, without the length of its body and its idempotency key.
 
     Parameters
     ----------

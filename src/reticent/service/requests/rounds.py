@@ -213,7 +213,7 @@ class RequestRounds:
         return asked
 
     def _found(self, repeat: Repeat, found: Receipt | Exception) -> None:
-        """Answer a request, or go on with what became of it."""
+        """Answer a request, or continue with what became of it."""
         lane: Lane = repeat.lane
         if isinstance(found, Exception):
             self._late(repeat, found)
