@@ -199,7 +199,13 @@ def _charge_releases(settings: Settings) -> None:
             charge_release(ledger, model)
 
 
-in_process.clinic = clinic  # before any test imports it
+def pytest_addhooks() -> None:
+    """Replace `clinic` before any test imports it, if this is used as a plugin.
+
+    Importing this module changes nothing: looking for examples in docstrings imports
+    every module.
+    """
+    in_process.clinic = clinic
 
 
 @pytest.hookimpl(tryfirst=True)

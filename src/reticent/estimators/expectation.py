@@ -27,8 +27,9 @@ REFUSED = 0.1
 #: models of tables, of linear ones with Gaussian noise, and of linear ones without a
 #: delta for each root of a column.
 TABLE, LINEAR, PURE_LINEAR = 10.0, 20.0, 100.0
-# Releases that keep a smaller share of what a model without noise has are warned of.
-_WARNED_RELEASE = 0.7
+# Noise that leaves less of what a model without noise has is warned of; noise that
+# leaves more than the second share never is, however little there is to learn.
+_MUCH_NOISE, _LITTLE_NOISE = 0.7, 0.9
 # Points at which the integral over rows is evaluated.
 _STEPS = 200
 # A smaller R2 is told as this one.
@@ -95,7 +96,9 @@ class ReleaseExpectation:
 
     def warn(self, epsilon: float) -> None:
         """Warn if a release will be near chance."""
-        if self.kept >= _WARNED_RELEASE:
+        above_chance = (self.best - self.chance) / (1 - self.chance)
+        least = _MUCH_NOISE if above_chance >= WARNED else _LITTLE_NOISE
+        if self.kept >= least:
             return
         kind = OnlyNoiseWarning if self.kept < REFUSED else NearChanceWarning
         warnings.warn(
