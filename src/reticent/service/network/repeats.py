@@ -46,7 +46,7 @@ class RepeatedHead:
 
     Guarantee
     ---------
-    A parser makes of a request that this head fits the same as of the first one, but
+    A parser makes of a request that this head fits the same as of the first one, except
     for these two values: all other bytes are equal, and the values are plain text
     between the same bytes.
     """
