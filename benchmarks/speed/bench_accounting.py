@@ -8,6 +8,9 @@ peer takes for the same job.
   epsilons are printed; ours must not be larger.
 - `one ledger charge`: one more step charged to a ledger in memory, over dp_accounting's
   accountants, which compose all steps again to answer whether it fits.
+- `counted answers`: what an answer of bounded range costs an account that counts
+  answers (G25: one value iteration when it opens, then one more of a count), its part
+  of the opening included, and how many answers that gains over counting rho.
 - `one ledger draw`: a charge and a draw of discrete Gaussian noise, over an OpenDP
   privacy filter that does the same, for the first answers and after many.
 
@@ -32,6 +35,7 @@ from dp_accounting.pld import privacy_loss_distribution
 
 from reticent.guarantees import (
     ZCDP,
+    BoundedRange,
     Budget,
     PureDP,
     ReplaceOne,
@@ -48,6 +52,7 @@ from reticent.ledger import (
     Request,
 )
 from reticent.mechanisms import SystemSource, draw_discrete_gaussian
+from reticent.prediction.budgets import cap_for
 
 DELTA = 1e-6
 STEP = 0.05
@@ -93,10 +98,10 @@ def _flip(epsilon: float) -> float:
     return 2 / (1 + math.exp(epsilon))
 
 
-def charger(guarantee: Any) -> Callable[[], None]:
+def charger(guarantee: Any, cap: Cap | None = None) -> Callable[[], None]:
     """Return what charges one step with this guarantee to a ledger in memory."""
     ledger, account = MemoryLedger(), AccountId(AccountScope.DATASET, "benchmark")
-    ledger.open_account(account, Cap.within(Budget(1e3, DELTA)))
+    ledger.open_account(account, cap or Cap.within(Budget(1e3, DELTA)))
     charge, keys = Charge.of(claimed(guarantee)), count()
 
     def once() -> None:
@@ -133,6 +138,32 @@ def charging(steps: int) -> dict[str, float]:
         "microseconds": 1e6 * mine,
         "microseconds of dp_accounting's RDP accountant": 1e6 * other,
         "times_faster": other / mine,
+    }
+
+
+def counted(step: float) -> dict[str, float]:
+    """Measure answers of bounded range: all that a budget allows, one by one."""
+    budget, certificate = Budget(1.0, DELTA), claimed(BoundedRange(step))
+    charge = Charge.of(certificate)
+    began = time.process_time()
+    cap = cap_for(budget, charge, certificate)
+    opening = time.process_time() - began
+    answers = cap.answers_left(charge)
+
+    def each(cap: Cap) -> float:
+        once, most = charger(BoundedRange(step), cap), cap.answers_left(charge)
+        return seconds(lambda: [once() for _ in range(most)], 1) / most
+
+    by_rho = cap_for(budget, charge)
+    counting, adding = each(cap), each(by_rho)
+    return {
+        "answers": answers,
+        "answers by rho": by_rho.answers_left(charge),
+        "opening, milliseconds": 1e3 * opening,
+        "microseconds": 1e6 * counting,
+        "microseconds with its part of the opening": 1e6
+        * (counting + opening / answers),
+        "over a charge of rho": (counting + opening / answers) / adding,
     }
 
 
@@ -178,6 +209,7 @@ def main(arguments: list[str]) -> int:
         "versions": {name: version(name) for name in ("dp-accounting", "opendp")},
         "total of many answers": totals(100 if quick else 1_000),
         "one ledger charge": charging(10_000 if quick else 100_000),
+        "counted answers": counted(0.01 if quick else 0.003),
         "one ledger draw": guarded(1_000 if quick else 10_000),
     }
     print(json.dumps(result, indent=2))

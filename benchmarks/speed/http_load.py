@@ -46,7 +46,7 @@ def load(
     port: int,
     key: str,
     row: dict[str, Any],
-    seconds: float,
+    seconds: int,
     path: str = PREDICT,
     connections: int = CONCURRENCY,
 ) -> dict[str, float]:
@@ -94,11 +94,11 @@ def _run(work: Coroutine[Any, Any, dict[str, float]]) -> dict[str, float]:
         return runner.run(work)
 
 
-def wrk(url: str, script: str, seconds: float, connections: int) -> dict[str, float]:
+def wrk(url: str, script: str, seconds: int, connections: int) -> dict[str, float]:
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
         file.write(script)
         file.flush()
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "-s", file.name]
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", file.name]
         done = subprocess.run(
             [*command, url], capture_output=True, text=True, check=True
         )

@@ -83,23 +83,33 @@ def cells(
     questions: Sequence[int] = QUESTIONS,
     names: Sequence[str] = DATA,
 ) -> Iterator[Cell]:
-    """Yield what is to be measured: our own methods first, at the total of one.
+    """Yield what is to be measured, what matters most first.
 
-    `only` is dataset/method/total. A part that is left out is all; a method is chosen
-    by how its name begins.
+    That is our own methods at the total of one, then a first seed of all others, our
+    own at the other totals, and the other seeds. `only` is dataset/method/total. A part
+    that is left out is all; a method is chosen by how its name begins.
     """
     wanted = [*only.split("/"), "", "", ""][:3]
     first = [name for name in methods if name.startswith(FIRST)]
     rest = [name for name in methods if name not in first]
-    for totals, group in ((TOTALS[:1], first), (TOTALS[1:], first), (TOTALS, rest)):
+    every, one, few = range(seeds), range(1), range(1, min(3, seeds))
+    stages = (
+        (first, every, TOTALS[:1]),
+        (rest, one, TOTALS),
+        (first, range(min(3, seeds)), TOTALS[1:]),
+        (rest, few, TOTALS),
+        (first, range(3, seeds), TOTALS[1:]),
+        (rest, range(3, seeds), TOTALS),
+    )
+    for group, numbers, totals in stages:
         asked = [t for t in totals if not wanted[2] or float(wanted[2]) == t]
         for name, method in product(names, group):
             if wanted[0] not in ("", name) or not method.startswith(wanted[1]):
                 continue
             if methods[method].suits(name):
-                most = min(seeds, SEEDS.get(name, seeds))
+                some = [seed for seed in numbers if seed < SEEDS.get(name, seeds)]
                 # Some rivals fit once for all totals, so totals come after the seed.
-                for seed, total, count in product(range(most), asked, questions):
+                for seed, total, count in product(some, asked, questions):
                     yield Cell(name, method, total, count, seed)
 
 
@@ -139,9 +149,9 @@ def run(
         found = methods[cell.method].score(cell, rows)
         record = {
             **asdict(cell),
+            "asked": sum(map(len, rows.sessions(cell.questions, cell.seed))),
             **found,
             "train": len(rows.train),
-            "asked": sum(map(len, rows.sessions(cell.questions, cell.seed))),
             "seconds": round(time.process_time() - began, 1),
         }
         # Read again: two parts may run beside each other.
