@@ -324,10 +324,12 @@ def test_what_the_page_on_throughput_calls_met_is_met():
     ratios = {name for name in missed if name.endswith(("/ bare", "/ floor"))}
     assert len(ratios) == 8
     assert missed - ratios == {
-        "postgresql, 1 workers: p99_ms at 60 % of the top",
+        "sqlite: p99_ms at 60 % of the top",
+        "sqlite, 2 workers: p99_ms at 200/s",
+        "sqlite, 2 workers: p99_ms at 60 % of the top",
         "postgresql, 2 workers: p99_ms at 60 % of the top",
-        "sqlite, long ledger: rate, long / empty",
-        "postgresql, long ledger: rate, long / empty",
+        "sqlite, long ledger: start, processor seconds",
+        "postgresql, long ledger: start, processor seconds",
     }
 
 
