@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 
-import numpy as np
 import pytest
 
 from benchmarks import headline, local_speed, page, peers
@@ -20,7 +19,7 @@ from benchmarks.__main__ import (
 )
 from benchmarks.parts import FIRST, RESULTS, Part, json_in, parts, run_part
 from benchmarks.report import FACTOR, Run, accuracies_of, compared, ratios_of
-from benchmarks.studies import equal_terms, lasting
+from benchmarks.studies import equal_terms
 from tests.test_layout import ROOT
 
 PRINTED = {
@@ -366,50 +365,3 @@ def test_the_page_on_growing_has_the_measured_costs():
     assert f"a commit takes {1e3 * fixed:.1f} ms and {1e3 * each:.2f} ms for" in page
     bears = round(256 / (2 * (fixed + 256 * each)), -2)
     assert f"{bears:,.0f} with the costs above" in page
-
-
-class Counted:
-    """A rival that counts how often it is measured."""
-
-    def __init__(self):
-        self.measured = []
-
-    def suits(self, name):
-        return name != "california"
-
-    def score(self, cell, rows):
-        self.measured.append(cell)
-        return {"score": cell.total + cell.seed}
-
-
-def test_the_study_of_lasting_answers_chooses_cells():
-    methods = lasting.rivals()
-    some = list(lasting.cells(methods, seeds=2, only="covtype/lasting/1"))
-    assert {cell.data for cell in some} == {"covtype"}
-    assert {cell.total for cell in some} == {1.0}
-    assert {cell.method for cell in some} == {
-        "lasting, replace-one",
-        "lasting, zero-out",
-    }
-    assert len(some) == 2 * 2 * len(lasting.QUESTIONS)
-    every = list(lasting.cells(methods, seeds=1))
-    assert {cell.data for cell in every} == set(lasting.DATA)
-    pate = {cell.data for cell in every if cell.method.startswith("PATE")}
-    assert "california" not in pate
-
-
-def test_the_study_of_lasting_answers_goes_on_where_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr(lasting.Rows, "train", np.arange(3))
-    monkeypatch.setattr(lasting.Rows, "sessions", lambda *_: [np.arange(5)])
-    path, rival = tmp_path / "lasting.json", Counted()
-    methods = {"counted": rival}
-    wanted = list(lasting.cells(methods, seeds=2, only="adult", questions=(100, 1000)))
-    lasting.run(wanted[:5], methods, path)
-    lasting.run(wanted, methods, path)
-    assert rival.measured == wanted
-    assert [lasting.key_of(each) for each in lasting.read(path)] == wanted
-    lasting.run(wanted[:1], methods, path, again=True)
-    assert len(rival.measured) == len(wanted) + 1
-    assert len(lasting.read(path)) == len(wanted)
-    shown = lasting.table(lasting.read(path))
-    assert "| adult | 0.5 | counted | 1.0000 (0.5000) | 1.0000 (0.5000) | - |" in shown

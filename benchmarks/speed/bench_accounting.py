@@ -209,7 +209,7 @@ def main(arguments: list[str]) -> int:
         "versions": {name: version(name) for name in ("dp-accounting", "opendp")},
         "total of many answers": totals(100 if quick else 1_000),
         "one ledger charge": charging(10_000 if quick else 100_000),
-        "counted answers": counted(0.01 if quick else 0.003),
+        "counted answers": counted(0.05 if quick else 0.02),
         "one ledger draw": guarded(1_000 if quick else 10_000),
     }
     print(json.dumps(result, indent=2))

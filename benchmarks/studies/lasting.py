@@ -16,6 +16,7 @@ Every measurement is kept at once, so a run that stops goes on where it was.
 
     python -m benchmarks.studies.lasting [--seeds 5] [--only covtype/lasting/1]
                                          [--questions 100,1000] [--again] [--table]
+    python -m benchmarks.studies.lasting_table      puts the table on its page
 """
 
 from __future__ import annotations
@@ -31,8 +32,6 @@ from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from benchmarks import peers
 from benchmarks.studies.lasting_by_hand import IndividualNeighbours, Pate, Peer
@@ -165,38 +164,6 @@ def run(
         )
 
 
-def table(records: list[Record]) -> str:
-    """Return means over seeds, with standard errors, as a Markdown table."""
-    scores: dict[tuple[str, float, str], dict[int, list[float]]] = {}
-    for record in records:
-        place = (record["data"], record["total"], record["method"])
-        found = scores.setdefault(place, {})
-        found.setdefault(record["questions"], []).append(record["score"])
-    lines = [
-        "| data | total | method | "
-        + " | ".join(f"{count:,} questions" for count in QUESTIONS)
-        + " |",
-        "|---" * (3 + len(QUESTIONS)) + "|",
-    ]
-    order = {name: place for place, name in enumerate(DATA)}
-    for name, total, method in sorted(
-        scores, key=lambda place: (order.get(place[0], len(order)), place[1])
-    ):
-        found = scores[name, total, method]
-        means = [shown_score(found.get(count, [])) for count in QUESTIONS]
-        lines.append(f"| {name} | {total:g} | {method} | {' | '.join(means)} |")
-    return "\n".join(lines)
-
-
-def shown_score(values: list[float]) -> str:
-    if not values:
-        return "-"
-    if len(values) == 1:
-        return f"{values[0]:.4f}"
-    error = np.std(values, ddof=1) / np.sqrt(len(values))
-    return f"{np.mean(values):.4f} ({error:.4f})"
-
-
 def main() -> None:
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -207,6 +174,8 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only print the table")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
+    from benchmarks.studies import lasting_table
+
     if not given.table:
         if not peers.PYTHON.exists():
             print(f"left out: {peers.SKIPPED}", file=sys.stderr)
@@ -214,7 +183,7 @@ def main() -> None:
         counts = [int(count) for count in given.questions.split(",")]
         wanted = cells(methods, seeds=given.seeds, only=given.only, questions=counts)
         run(list(wanted), methods, given.out, again=given.again)
-    print(table(read(given.out)))
+    print(lasting_table.table(read(given.out)))
 
 
 if __name__ == "__main__":
