@@ -217,9 +217,12 @@ def draw(records: list[Record]) -> None:
     names = [name for name in NAMES if name in results.sizes]
     figure, axes = plt.subplots(2, 4, figsize=(13, 6), layout="constrained")
     marks = {}
+    # One look in all panels, whoever is missing in one of them.
+    everybody = sorted({who for name in names for who in results.methods(name)})
+    looks = {who: place for place, who in enumerate(everybody)}
     for axis, name in zip(axes.flat, names, strict=False):
         low = []
-        for place, who in enumerate(results.methods(name)):
+        for who in results.methods(name):
             found = {e: results.best(name, who, e) for e in EPSILONS}
             shown = {e: each for e, each in found.items() if each}
             if who == PLAIN:
@@ -229,8 +232,8 @@ def draw(records: list[Record]) -> None:
                 list(shown),
                 [each["mean"] for each in shown.values()],
                 yerr=[2 * each["standard_error"] for each in shown.values()],
-                marker="o*Dsv^xP"[place % 8],
-                color="black" if who == OURS else f"C{place}",
+                marker="o*Dsv^xPh>"[looks[who] % 10],
+                color="black" if who == OURS else f"C{looks[who] % 10}",
                 capsize=2,
             )
             low += [each["mean"] for each in shown.values()]
