@@ -334,7 +334,9 @@ def test_answers_come_in_order_to_those_who_read_late(place):
             made.sendall(8 * page)
             sent += 8
             wait_until(
-                lambda: server_side.stalled or state.total_requests == before + sent
+                lambda whole=before + sent: (
+                    server_side.stalled or state.total_requests == whole
+                )
             )
         wait_until(lambda: server_side._current is None)
         waiting = len(server_side._waiting)
