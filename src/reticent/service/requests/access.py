@@ -120,7 +120,9 @@ class Access:
 
     def caller(self, request: Request) -> KeyRecord:
         """Return whose key a request carries; the gate has recognised it."""
-        record: KeyRecord = request.scope["reticent.caller"]
+        record: KeyRecord | None = request.scope.get("reticent.caller")
+        if record is None:
+            raise plain(401)
         return record
 
     async def recognised(self, key: str) -> KeyRecord:
