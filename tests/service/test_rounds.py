@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import random
-import weakref
 from itertools import pairwise
 from types import SimpleNamespace
 
 import httptools
 import pytest
 
-from reticent.home import open_registry
 from reticent.ledger import AccountId, AccountScope, Cap
 from reticent.schemas import DatePart, Numeric, PackedRows, Schema
 from reticent.service.network import Limits
@@ -305,28 +302,6 @@ def test_limits_hold_for_repeated_requests(tmp_path):
         with connection(place.url) as made:
             made.sendall(asked)
             assert answers(made, 1)[0][0] in (429, 503)
-
-
-def test_a_model_that_was_replaced_is_let_go(tmp_path):
-    body = json.dumps({"rows": [ROW]}).encode()
-    with limited(tmp_path) as place:
-        registry, keys = place.service.registry, [place.key, place.running.key("other")]
-
-        def ask(key):
-            with connection(place.url) as made:
-                for _ in range(4):
-                    made.sendall(request(PREDICT, body, x_api_key=key))
-                    assert answers(made, 1)[0][0] == 200
-
-        for key in keys:
-            ask(key)
-        old = weakref.ref(registry.models["triage"])
-        loaded = weakref.ref(old().stored)
-        registry.models = open_registry(place.service.settings).models
-        ask(keys[0])  # the other one never comes back
-        gc.collect()
-        assert old() is None
-        assert loaded() is None
 
 
 def test_a_schema_with_computed_columns_needs_a_closer_look(place):
