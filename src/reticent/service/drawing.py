@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -80,7 +80,8 @@ class Drawing:
                 future.set_result(own)
 
 
-class _Together(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Together:
     """Draws by one model. Nobody keeps it, so a model that was replaced is let go."""
 
     compute: Compute
