@@ -17,6 +17,7 @@ from reticent.ledger import (
     AccountScope,
     Cap,
     Charge,
+    Checkpoint,
     MemoryLedger,
     Outcome,
     RequestForm,
@@ -25,6 +26,7 @@ from reticent.ledger import (
 )
 from reticent.ledger.operations import charging, charging_all, decide
 from reticent.ledger.state import LedgerState
+from reticent.signing import HMACSigner
 from tests.ledger.accounts_and_requests import (
     ALICE,
     BOB,
@@ -288,6 +290,28 @@ def test_answers_that_cannot_be_drawn_are_an_error_for_those_who_need_them(ledge
     assert isinstance(found[0], RuntimeError)
     assert [receipt.answers for receipt in found[1:]] == [(b"before",)] * 2
     assert ledger.charge(MIXED[0]).outcome is Outcome.SPENT  # never drawn again
+
+
+def test_a_checkpoint_covers_what_is_seen_beside_answers_that_cannot_be_drawn(
+    sql_url, open_ledger, tmp_path
+):
+    (tmp_path / "elsewhere").mkdir()
+    place, key = tmp_path / "elsewhere" / "checkpoint.json", b"k" * 32
+    ledger = opened(open_ledger(sql_url, checkpoints=place, signer=key))
+    first = ledger.charge(asking("used", b"old", memory=MEMORY))
+    ledger.settle(first, [b"before"])
+
+    def fails(pairs):
+        raise RuntimeError("a model that fails")
+
+    # Bob pays to see what Alice asked, in one commit with what is never drawn.
+    seen = asking("b", b"old", client=BOB, memory=MEMORY)
+    asked = [seen, asking("c", b"new", client=BOB, memory=MEMORY)]
+    found, _ = answered_together(ledger, asked, fails)
+    assert found[0].answers == (b"before",)
+    assert isinstance(found[1], RuntimeError)
+    signed = Checkpoint.from_bytes(place.read_bytes(), HMACSigner(key))
+    assert signed.reached.sequence >= found[0].sequence
 
 
 @pytest.mark.parametrize("case", CASES)

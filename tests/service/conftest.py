@@ -15,7 +15,7 @@ __all__ = ["browser", "postgres_server", "postgres_url", "shared_browser"]
 @pytest.fixture
 def lines():
     """The service's log, as it would go to standard error."""
-    names = ("reticent.service", "uvicorn", "uvicorn.error")
+    names = ("reticent.service", "uvicorn", "uvicorn.error", "asyncio")
     before = {
         name: (list(log.handlers), log.level, log.propagate)
         for name in names

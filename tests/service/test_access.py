@@ -145,3 +145,39 @@ def test_a_record_is_not_trusted_longer_if_it_cannot_be_read_again(keys, monkeyp
         assert access.seen(headers) is None
 
     asyncio.run(in_use())
+
+
+class LateKeys(SlowKeys):
+    """Reads at once, and answers when it is let go."""
+
+    def find(self, key_id):
+        found = MemoryKeys.find(self, key_id)
+        super().find(key_id)
+        return found
+
+
+def test_who_comes_later_does_not_share_a_lookup_that_is_too_old():
+    now, keys = [0.0], LateKeys()
+    keyring = Keyring(keys, b"p" * 32, clock=lambda: now[0])
+    access = Access(keyring, Registry({}, "replace-one"), RateLimit(0, 1))
+    key, record = keyring.create("a")
+
+    async def three():
+        first = asyncio.ensure_future(access.recognised(key))
+        while not keys.asked:
+            await asyncio.sleep(0.001)
+        soon = asyncio.ensure_future(access.recognised(key))
+        await asyncio.sleep(0)
+        keys.replace(
+            keyring._sealed(replace(record, revoked=True))
+        )  # by another worker
+        now[0] = 2.0
+        late = asyncio.ensure_future(access.recognised(key))
+        await asyncio.sleep(0)
+        keys.gate.set()
+        return await asyncio.gather(first, soon, late, return_exceptions=True)
+
+    first, _, late = asyncio.run(three())
+    assert first == record  # its reading began after it came
+    assert isinstance(late, ProblemError)
+    assert late.status == 401

@@ -2,7 +2,10 @@
 
 import itertools
 
+import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from reticent.home import Role
 from tests.service.clinic import ROW, clinic, settings_for, store
@@ -111,6 +114,29 @@ def keys(running):
 @pytest.mark.parametrize("caller", CALLERS)
 @pytest.mark.parametrize("route", MATRIX, ids=" ".join)
 def test_routes_answer_each_caller_as_specified(running, keys, route, caller, header):
+    check(running, keys, route, caller, header, running.http.request)
+
+
+@pytest.fixture(scope="module")
+def mounted(running):
+    """Sends requests to the application under a prefix, inside of another one."""
+    transport = httpx.ASGITransport(
+        Starlette(routes=[Mount("/api", app=running.app)]), raise_app_exceptions=False
+    )
+    base = "http://clinic.test/api"
+    client = httpx.AsyncClient(transport=transport, base_url=base)
+    yield lambda *told, **more: running.http.run(client.request(*told, **more))
+    running.http.run(client.aclose())
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+@pytest.mark.parametrize("route", MATRIX, ids=" ".join)
+def test_a_prefix_changes_nothing(running, keys, route, caller, mounted):
+    """Under a prefix, lists of keys and accounts were once shown to everybody."""
+    check(running, keys, route, caller, "authorization", mounted)
+
+
+def check(running, keys, route, caller, header, send):
     method, path = route
     wanted, settings = MATRIX[route]
     model = running.service.registry.models["triage"]
@@ -121,7 +147,7 @@ def test_routes_answer_each_caller_as_specified(running, keys, route, caller, he
     key = keys[caller]
     value = f"Bearer {key}" if header == "authorization" else key
     headers = {} if key is None else {header: value}
-    answer = running.http.request(method, path, headers=headers, **settings)
+    answer = send(method, path, headers=headers, **settings)
     assert answer.status_code == wanted[caller]
     if answer.status_code == 401:
         assert answer.headers["www-authenticate"] == "Bearer"

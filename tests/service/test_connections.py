@@ -15,7 +15,7 @@ import uvicorn
 from reticent.service.network import Connection, Limits
 from tests.service.clinic import ROW, clinic, settings_for
 from tests.service.live_server import free_port, wait_until, wait_until_ready
-from tests.service.raw_client import answers, connection, request, rest
+from tests.service.raw_client import PATIENCE, answers, connection, request, rest
 
 PREDICT = "/v1/models/triage/predict"
 BODY = json.dumps({"rows": [ROW]}).encode()
@@ -317,6 +317,35 @@ def test_too_many_requests_that_wait_are_refused(place):
     assert ask(place) == 200
 
 
+def test_answers_come_in_order_to_those_who_read_late(place):
+    page = request("/openapi.json", method="GET", length=None)
+    state = place.server.server_state
+    with socket.socket() as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        made.settimeout(PATIENCE)
+        made.connect(address(place))
+        wait_until(lambda: server_side_of(made, place) is not None)
+        server_side = server_side_of(made, place)
+        sent, before = 0, state.total_requests
+        while not server_side._waiting:
+            if server_side.stalled:  # behind the last page: begin again
+                answers(made, sent)
+                sent, before = 0, state.total_requests
+            made.sendall(8 * page)
+            sent += 8
+            wait_until(
+                lambda whole=before + sent: (
+                    server_side.stalled or state.total_requests == whole
+                )
+            )
+        wait_until(lambda: server_side._current is None)
+        waiting = len(server_side._waiting)
+        made.sendall(request("/v2", method="GET", length=None))
+        wait_until(lambda: len(server_side._waiting) > waiting or server_side._current)
+        found = [json.loads(body) for _, body in answers(made, sent + 1)]
+    assert ["openapi" in each for each in found] == [True] * sent + [False]
+
+
 def test_a_server_on_the_plain_loop_stops_when_it_has_answered(tmp_path):
     for place in served(tmp_path, Limits(), "asyncio"):
         with connection(place.url) as idle, connection(place.url) as made:
@@ -325,6 +354,14 @@ def test_a_server_on_the_plain_loop_stops_when_it_has_answered(tmp_path):
             place.server.should_exit = True
             assert rest(idle) == b""
             assert rest(made) == b""
+
+
+def server_side_of(made, place):
+    """Return the server's object for a connection."""
+    for each in list(place.server.server_state.connections):
+        if each.transport.get_extra_info("peername") == made.getsockname():
+            return each
+    return None
 
 
 def address(place):

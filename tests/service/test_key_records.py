@@ -37,7 +37,8 @@ def test_revocation_cannot_be_edited_away():
 
 def test_keys_expire(monkeypatch):
     now, clock = [10**9], [0.0]
-    monkeypatch.setattr(api_keys, "seconds", lambda: now[0])
+    monkeypatch.setattr(api_keys, "seconds", lambda: int(now[0]))
+    monkeypatch.setattr(api_keys, "milliseconds", lambda: int(1000 * now[0]))
     ring = Keyring(MemoryKeys(), b"p" * 32, cache_seconds=60, clock=lambda: clock[0])
     text, record = ring.create("ward-7", days=2)
     assert record.as_dict()["expires"] == 10**9 + 2 * 86_400
@@ -47,12 +48,52 @@ def test_keys_expire(monkeypatch):
     assert ring.cached(text) == record
     clock[0] = 1.5  # no longer than until it expires
     assert ring.cached(text) is None
+    now[0] = record.expires - 0.25  # not until the end of a second that has begun
+    assert ring.recognise(text) == record
+    clock[0] = 1.8
+    assert ring.cached(text) is None
     now[0] = record.expires
     assert ring.recognise(text) is None
     assert ring.current(record.id) is None
     assert ring.records() == [record]
     with pytest.raises(ValueError, match="days"):
         ring.create("ward-7", days=0)
+
+
+class Interrupted(MemoryKeys):
+    """Something happens after a record was read, before it is used."""
+
+    then = None
+
+    def find(self, key_id):
+        found, then, self.then = super().find(key_id), self.then, None
+        if then is not None:
+            then()
+        return found
+
+
+def test_a_key_revoked_while_its_record_is_read_is_refused_at_once():
+    ring = Keyring(store := Interrupted(), b"p" * 32)
+    text, record = ring.create("ward-7")
+    store.then = lambda: ring.revoke(record.id)
+    assert ring.recognise(text) is None
+    assert ring.cached(text) is None
+
+
+def test_a_record_that_was_read_slowly_is_not_trusted_for_longer():
+    now = [100.0]
+    ring = Keyring(store := Interrupted(), b"p" * 32, clock=lambda: now[0])
+    text, record = ring.create("ward-7")
+
+    def slow():
+        Keyring(store, b"p" * 32).revoke(record.id)  # by another worker
+        now[0] += 0.75
+
+    store.then = slow
+    assert ring.recognise(text) == record
+    assert ring.cached(text) == record
+    now[0] += 0.5  # more than a second after it was read
+    assert ring.cached(text) is None
 
 
 def old_keys(url, ring, *records):

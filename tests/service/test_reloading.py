@@ -1,10 +1,14 @@
 """A running service sees new, replaced and removed models, and loses no request."""
 
+import gc
+import json
 import shutil
 import threading
+import weakref
 
 import pytest
 
+from reticent.service.network import Limits
 from reticent.service.reloading import Reloading, marks_of
 from reticent.storage import Dataset, save_model
 from tests.service.clinic import (
@@ -24,6 +28,8 @@ from tests.service.live_server import (
     wait_until,
     written,
 )
+from tests.service.raw_client import answers, connection, request
+from tests.service.test_connections import served
 
 
 def replace(path, epsilon, schema=TRIAGE, kind="triage"):
@@ -184,3 +190,33 @@ def test_no_request_is_lost_while_models_are_replaced(tmp_path):
 
         kept = ledger.balance(client_account("ward-7")).as_dict()["spent"]["epsilon"]
     assert kept == pytest.approx(spent)
+
+
+def test_a_model_that_was_replaced_is_let_go(tmp_path):
+    row = {"age": 41, "dose": 1.5, "ward": "b", "smokes": True, "floor": 2}
+    body = json.dumps({"rows": [row]}).encode()
+    for place in served(tmp_path, Limits(), reload_seconds=0):
+        service, keys = place.service, [place.key, place.running.key("other")]
+        looking = Reloading(
+            service, lambda now=service.settings: now, marks_of(service.settings)
+        )
+
+        def asked(key, url=place.url):
+            with connection(url) as made:
+                for _ in range(4):
+                    path = "/v1/models/triage/predict"
+                    made.sendall(request(path, body, x_api_key=key))
+                    assert answers(made, 1)[0][0] == 200
+
+        for key in keys:
+            asked(key)
+        old = weakref.ref(service.registry.models["triage"])
+        loaded = weakref.ref(old().stored)
+        replace(tmp_path / "triage", epsilon=0.25)
+        assert looking.look() == ["triage"]
+        asked(keys[0])  # the other one never comes back
+        wait_until(
+            lambda old=old, loaded=loaded: (
+                gc.collect() >= 0 and old() is None and loaded() is None
+            )
+        )

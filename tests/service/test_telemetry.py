@@ -1,11 +1,14 @@
 """Logs and metrics hold codes, counts and account names, and nothing else (row 22)."""
 
+import asyncio
+import gc
 import json
 import logging
 import re
 
 import httpx
 import pytest
+import uvloop
 
 from reticent.service.gauges import show_budgets
 from tests.service.clinic import ROW, clinic, settings_for
@@ -124,6 +127,33 @@ def test_exceptions_and_arguments_stay_out_of_the_log(lines):
     assert told[0]["error"] == "ValueError"
     assert told[0]["event"] == "it failed with %s"
     assert "canary" not in lines.getvalue()
+
+
+@pytest.mark.parametrize("make", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_what_fails_outside_of_a_request_stays_out_of_the_log(lines, capfd, make):
+    """Event loops log a callback that fails with its arguments and the message."""
+
+    def fails(sent):
+        raise ValueError(sent)
+
+    async def forgotten():
+        raise ValueError("canary")
+
+    loop = make()
+    loop.call_soon(fails, "canary")
+    loop.call_exception_handler({"message": "told", "exception": ValueError("canary")})
+    task = loop.create_task(forgotten())
+    loop.call_later(0.05, loop.stop)
+    loop.run_forever()
+    del task
+    gc.collect()
+    loop.close()
+    found = [json.loads(line) for line in lines.getvalue().splitlines()]
+    assert [line["error"] for line in found] == ["ValueError"] * 3
+    assert found[0]["level"] == "error"
+    assert any("test_telemetry.py" in place for place in found[1]["where"])
+    assert "canary" not in lines.getvalue()
+    assert "canary" not in "".join(capfd.readouterr())
 
 
 def test_metrics_have_a_listener_of_their_own(tmp_path):

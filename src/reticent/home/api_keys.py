@@ -10,13 +10,14 @@ import logging
 import math
 import re
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
 
-from reticent._clock import seconds
+from reticent._clock import milliseconds, seconds
 from reticent._numbers import whole
 from reticent._text import checked_name
 from reticent.errors import InvalidParameterError
@@ -180,6 +181,7 @@ class Keyring:
         self._cache_seconds = cache_seconds
         self._clock = clock
         self._known: dict[str, tuple[float, KeyRecord, bytes]] = {}
+        self._revocations, self._lock = 0, threading.Lock()
         store.take_over(self._sealed)
 
     def create(
@@ -242,6 +244,7 @@ class Keyring:
         form = _FORM.fullmatch(key)
         if form is None:
             return None
+        revocations, begun = self._revocations, self._clock()
         record = self.store.find(form[1])
         # The same work is done for keys that do not exist.
         wanted = record if record is not None else _NOBODY
@@ -249,10 +252,16 @@ class Keyring:
         if record is None or not (right and self._holds(record)):
             self._known.pop(form[1], None)
             return None
-        left = math.inf if record.expires is None else record.expires - seconds()
-        until = self._clock() + min(self._cache_seconds, left)
-        self._known[form[1]] = (until, record, self._quick(key))
-        return record
+        left = math.inf
+        if record.expires is not None:
+            left = record.expires - milliseconds() / 1000
+        # From when it was read: another worker may have revoked it since.
+        until = begun + min(self._cache_seconds, left)
+        with self._lock:
+            if revocations == self._revocations:
+                self._known[form[1]] = (until, record, self._quick(key))
+                return record
+        return self.recognise(key)  # a key was revoked meanwhile, perhaps this one
 
     def revoke(self, key_id: str) -> bool:
         """Revoke a key, at once in this process; return whether there is one."""
@@ -260,7 +269,9 @@ class Keyring:
         done = record is not None and self.store.replace(
             self._sealed(replace(record, revoked=True))
         )
-        self._known.pop(key_id, None)
+        with self._lock:
+            self._revocations += 1
+            self._known.pop(key_id, None)
         return done
 
     def current(self, key_id: str) -> KeyRecord | None:

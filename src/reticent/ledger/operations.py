@@ -313,4 +313,5 @@ def _following(operation: Operation, result: Any, drawn: Mapping[int, Any]) -> A
             results[index] = found
         else:
             answers[index] = found
-    return settling_all(results, answers) if answers else results
+    # Even if nothing was drawn: a checkpoint has to cover what the others are told.
+    return settling_all(results, answers)

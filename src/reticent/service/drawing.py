@@ -41,24 +41,16 @@ class Drawing:
     """
 
     def __init__(self) -> None:
-        self._draws: dict[Compute, Draw] = {}
         self._waiting: dict[Compute, list[tuple[Table, asyncio.Future[list[bytes]]]]]
         self._waiting = {}
 
     def together(self, compute: Compute) -> Draw:
         """Return what draws for requests that were charged together.
 
-        It is the same object for the same `compute`: the ledger groups requests by it.
-        What each request is about is an `Asked`.
+        It is equal for the same `compute`: the ledger groups requests by it. What each
+        request is about is an `Asked`.
         """
-        draw = self._draws.get(compute)
-        if draw is None:
-
-            def draw(asked: Sequence[tuple[Asked, Receipt]]) -> list[list[bytes]]:
-                return _drawn(compute, asked)
-
-            self._draws[compute] = draw
-        return draw
+        return _Together(compute)
 
     async def answers(self, compute: Compute, rows: Table | PackedRows) -> list[bytes]:
         """Return one answer per row, for requests that are not charged together."""
@@ -86,6 +78,16 @@ class Drawing:
         for (_, future), own in zip(queue, answers, strict=True):
             if not future.done():  # a request that was cancelled
                 future.set_result(own)
+
+
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """Draws by one model. Nobody keeps it, so a model that was replaced is let go."""
+
+    compute: Compute
+
+    def __call__(self, asked: Sequence[tuple[Asked, Receipt]]) -> list[list[bytes]]:
+        return _drawn(self.compute, asked)
 
 
 def _drawn(

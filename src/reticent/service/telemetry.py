@@ -7,7 +7,9 @@ import logging
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
 from typing import Any, TextIO
 from wsgiref.simple_server import WSGIServer
 
@@ -16,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_serv
 
 log = logging.getLogger("reticent.service")
 _encode = msgspec.json.encode
+_LOOP = "asyncio"  # the logger of event loops
 
 
 class RequestRecord(logging.LogRecord):
@@ -68,13 +71,14 @@ class JSONLines(logging.Formatter):
         line: dict[str, Any] = {
             "time": self._time(int(record.created)),
             "level": record.levelname.lower(),
-            "event": record.msg if isinstance(record.msg, str) else "log",
+            "event": _event(record),
         }
         fields = getattr(record, "fields", None)
         if isinstance(fields, dict):
             line.update(fields)
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
+            line["where"] = places_of(record.exc_info[2])
         return json.dumps(line, default=str, separators=(",", ":"))
 
     def _of_requests(self, record: RequestRecord) -> Iterator[str]:
@@ -104,11 +108,26 @@ class JSONLines(logging.Formatter):
         return text
 
 
+def _event(record: logging.LogRecord) -> str:
+    if record.name == _LOOP:
+        # Its messages quote callbacks with their arguments, tasks and errors.
+        return "event loop"
+    return record.msg if isinstance(record.msg, str) else "log"
+
+
+def places_of(trace: TracebackType | None) -> list[str]:
+    """Return the last lines of code that an error passed, without its message."""
+    frames = traceback.extract_tb(trace)
+    where = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
+    return where[-6:]
+
+
 def configure_logging(stream: TextIO | None = None) -> None:
     """Send the service's log, as JSON lines, to a stream; standard error by default.
 
     uvicorn's own loggers go the same way: their messages are fixed sentences, and
-    their arguments, which may quote addresses and queries, are left out.
+    their arguments, which may quote addresses and queries, are left out. Of what fails
+    on the event loop, outside of a request, the type and place are logged.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JSONLines())
@@ -117,6 +136,7 @@ def configure_logging(stream: TextIO | None = None) -> None:
         ("reticent.home", logging.INFO),
         ("uvicorn", logging.WARNING),
         ("uvicorn.error", logging.WARNING),
+        (_LOOP, logging.WARNING),
     ):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]

@@ -231,7 +231,7 @@ class Connection(asyncio.Protocol):
         exchange = self._receiving = Exchange(
             self, scope, keep_alive=self._parser.should_keep_alive()
         )
-        if self._current is None:
+        if self._current is None and not self._waiting:
             # Most requests are one part: begin when all of that part is read.
             self._current = self._unstarted = exchange
             self._deadline = self.loop.time() + self.limits.body_seconds

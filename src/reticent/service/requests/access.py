@@ -120,7 +120,9 @@ class Access:
 
     def caller(self, request: Request) -> KeyRecord:
         """Return whose key a request carries; the gate has recognised it."""
-        record: KeyRecord = request.scope["reticent.caller"]
+        record: KeyRecord | None = request.scope.get("reticent.caller")
+        if record is None:
+            raise plain(401)
         return record
 
     async def recognised(self, key: str) -> KeyRecord:
@@ -132,13 +134,14 @@ class Access:
         if len(key) > _LONGEST_KEY or not key.isascii():
             raise plain(401)
         lookup = self._looking.get(key)
-        if lookup is None:
-            lookup = self._look_up(key)
-        # If one request is cancelled, the others still get the answer.
-        record = await asyncio.shield(lookup)
-        if record is None:
-            raise plain(401)
-        return record
+        if lookup is not None:
+            # If one request is cancelled, the others still get the answer.
+            record = await asyncio.shield(lookup)
+            if record is None or self.keyring.cached(key) is not None:
+                return _valid(record)
+            # It took longer than a record may be trusted.
+            lookup = self._looking.get(key)
+        return _valid(await asyncio.shield(lookup or self._look_up(key)))
 
     def _look_up(self, key: str) -> asyncio.Future[KeyRecord | None]:
         mark = self._mark(key)
@@ -188,6 +191,12 @@ class Access:
     def models(self, record: KeyRecord) -> list[ServedModel]:
         """Return the models that the key is for."""
         return [model for model in self._registry if record.may_ask(model.name)]
+
+
+def _valid(record: KeyRecord | None) -> KeyRecord:
+    if record is None:
+        raise plain(401)
+    return record
 
 
 def require_admin(record: KeyRecord) -> None:

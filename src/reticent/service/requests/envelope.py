@@ -160,7 +160,7 @@ class Envelope:
             return
         request_id, outcome = _begin(scope)
         sender = _Sender(send, request_id)
-        path: str = scope["path"]
+        path = _route_path(scope)
         try:
             if path.startswith(_KEYED):
                 await self._with_key(path, scope, receive, sender)
@@ -340,6 +340,18 @@ class Envelope:
             "status": status,
             **outcome,
         }
+
+
+def _route_path(scope: Scope) -> str:
+    """Return the path that the router compares: without the prefix of a proxy.
+
+    Who needs a key must not depend on where the application is mounted.
+    """
+    path: str = scope["path"]
+    prefix: str = scope.get("root_path", "")
+    if path == prefix or path.startswith(f"{prefix}/"):
+        return path[len(prefix) :]
+    return path
 
 
 def _good_headers(request_id: str) -> bytes:

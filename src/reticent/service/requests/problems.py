@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +30,7 @@ from reticent.errors import (
     ReticentError,
     RuleError,
 )
+from reticent.service.telemetry import places_of
 
 log = logging.getLogger("reticent.service")
 
@@ -292,11 +292,9 @@ def failed(scope: Mapping[str, Any], error: Exception) -> Response:
 
     The error's message may hold what was sent, so it goes nowhere.
     """
-    frames = traceback.extract_tb(error.__traceback__)
-    where = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
     fields = {
         "error": type(error).__name__,
-        "where": where[-6:],
+        "where": places_of(error.__traceback__),
         "request_id": scope.get("reticent.request_id", ""),
     }
     log.error("failure", extra={"fields": fields})

@@ -178,6 +178,8 @@ class RequestRounds:
             model = way.route.model(record, *way.names)
             lane = way.lane
             if lane is None or lane.model is not model or lane.record != record:
+                if lane is not None and lane.model is not model:
+                    self._let_go(lane.model)
                 make = way.route.quick
                 quick = make(model) if make and answers_singly(model) else None
                 if quick is None:
@@ -186,6 +188,12 @@ class RequestRounds:
         except (ProblemError, ReticentError):
             return None  # it is said the usual way
         return lane
+
+    def _let_go(self, model: ServedModel) -> None:
+        """Forget a model that was replaced: some keys never come back."""
+        for way in self._ways.values():
+            if way.lane is not None and way.lane.model is model:
+                way.lane = None
 
     def _asked(self, lane: Lane, repeats: list[Repeat]) -> list[tuple[Request, Repeat]]:
         """Read the rows of requests; leave out those that go the usual way."""

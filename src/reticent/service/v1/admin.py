@@ -1,6 +1,7 @@
 """``/v1/admin``: keys and caps, for admins.
 
-The envelope has refused everybody else before a route is reached.
+The envelope has refused everybody else before a route is reached; every route checks
+that once more.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 
 from reticent.errors import InvalidParameterError
 from reticent.home import BudgetSettings, KeyRecord, Role, cap_of, client_account
 from reticent.ledger import AccountId, AccountScope, Balance
+from reticent.service.requests.access import require_admin
 from reticent.service.requests.problems import ProblemError, plain
 from reticent.service.requests.strict_routes import StrictRoute
 from reticent.service.service import Service
@@ -26,8 +28,15 @@ _TAKEN = "The client has an account with another cap."
 
 def admin_routes(service: Service) -> APIRouter:
     """Return the routes of ``/v1/admin``."""
+
+    async def admins_only(request: Request) -> None:
+        require_admin(service.access.caller(request))
+
     router = APIRouter(
-        prefix="/v1/admin", tags=["administration"], route_class=StrictRoute
+        prefix="/v1/admin",
+        tags=["administration"],
+        route_class=StrictRoute,
+        dependencies=[Depends(admins_only)],
     )
 
     @router.post(
