@@ -16,7 +16,7 @@ from reticent.schemas import DatePart, Numeric, PackedRows, Schema
 from reticent.service.network import Limits
 from reticent.service.network.repeats import RepeatedHead
 from reticent.service.requests.rounds import RequestRounds
-from reticent.service.v1.quick_predictions import quick_predictions
+from reticent.service.v1.quick_predictions import QuickPredictions, quick_predictions
 from tests.service.clinic import TRIAGE
 from tests.service.live_server import wait_until
 from tests.service.raw_client import answers, connection, request
@@ -214,6 +214,27 @@ def test_repeated_requests_are_read_in_rounds(place):
             assert status == 200
             assert json.loads(told)["charge"]["answers"] == 1
     assert len(place.taken) > before  # not those whose key was looked up meanwhile
+    assert place.service.gate.inside == 0
+
+
+@pytest.mark.parametrize(("step", "status"), [("rows", 200), ("body", 500)])
+def test_a_fault_of_ours_leaves_nobody_waiting(place, monkeypatch, step, status):
+    def fails(*_):
+        raise ZeroDivisionError("a secret")
+
+    body = json.dumps({"rows": [ROW]}).encode()
+    asked = request(PREDICT, body, x_api_key=place.key)
+    with connection(place.url) as made:
+        for _ in range(2):  # the second is read in a round
+            made.sendall(asked)
+            assert answers(made, 1)[0][0] == 200
+        with monkeypatch.context() as patch:
+            patch.setattr(QuickPredictions, step, fails)
+            made.sendall(asked)
+            ((found, told),) = answers(made, 1)
+            assert (found, b"secret" in told) == (status, False)
+        made.sendall(asked)
+        assert answers(made, 1)[0][0] == 200
     assert place.service.gate.inside == 0
 
 

@@ -155,8 +155,14 @@ class RequestRounds:
             if not repeat.gone:
                 ways.setdefault(repeat.head.way, []).append(repeat)
         for way, repeats in ways.items():
-            lane = self._lane(way, repeats[0])
-            asked = [] if lane is None else self._asked(lane, repeats)
+            try:
+                lane = self._lane(way, repeats[0])
+                asked = [] if lane is None else self._asked(lane, repeats)
+            except Exception:  # noqa: BLE001
+                # A fault of ours; nothing is charged. The usual way says what fails.
+                lane, asked = None, []
+                for repeat in repeats:
+                    repeat.lane = None
             if lane is not None and asked:
                 self._gate.enter(lane.client, len(asked))
                 self._answering.answer_all(lane.model, asked, self._found)
@@ -234,11 +240,15 @@ class RequestRounds:
                 lambda late: self._late(repeat, late),
             )
         else:
-            self._gate.leave(lane.client)
             cost, answers = found.accounts.get(lane.payer), found.answers
             paid = 0 if cost is None else cost.answers
             left, sequence, name = found.answers_left, found.sequence, repeat.request_id
-            body = lane.quick.body(answers, paid, left, sequence, name)
+            try:
+                body = lane.quick.body(answers, paid, left, sequence, name)
+            except Exception as error:  # noqa: BLE001
+                self._late(repeat, error)
+                return
+            self._gate.leave(lane.client)
             repeat.reply_when_read(200, self._headers(name), body)
             lane.requests += 1
             lane.drawn += repeat.drawn
