@@ -31,16 +31,20 @@ from reticent.guarantees import (
     step_rho,
     whole_cap,
     within_filter,
+    zcdp_epsilon,
 )
 from reticent.home import (
     FitOptions,
+    Home,
     MemoryKeys,
     Role,
+    dataset_account,
     renew_budget,
     split_budget,
     total_over_periods,
     train_and_store,
 )
+from reticent.ledger import Charge, Request
 from reticent.service import create_app
 from reticent.service.v1.admin import make_key
 from reticent.service.v1.documents import NewKey
@@ -131,6 +135,55 @@ def test_a_cap_that_never_pays_has_no_total(home):
     lowered(home, 0.25)
     with pytest.raises(BudgetExhaustedError, match="can never pay"):
         total_of(home)
+
+
+def test_a_cap_below_releases_and_deltas_is_not_the_total(tmp_path, monkeypatch):
+    """One charge has no epsilon, another has a delta: the sum of rhos says enough."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    home = Home.at(tmp_path / "home")
+    data = rows(tmp_path / "first.csv", 0, 100)
+    options = FitOptions(**GIVEN, budget=TOTAL, delta=1e-6, learner="linear")
+    train_and_store(home, data, SCHEMA, options)
+    split_budget(home, "clinic", PERIODS)
+    settings = home.settings()
+    with settings.open_ledger() as ledger:
+        for loss in (ZCDP(0.02), ApproxDP(0.1, 1e-9)):
+            ledger.charge(
+                Request(
+                    key=f"/test/{loss}".replace(" ", ""),
+                    accounts=(dataset_account("clinic"),),
+                    charge=Charge.of(of_answer(loss, Scope.MODEL)),
+                    queries=(b"a release",),
+                )
+            )
+    promised = zcdp_epsilon(0.02, 1e-6)  # of the first charge alone
+    assert total_of(home).certificate.guarantee == ApproxDP(TOTAL, 1e-6)
+    lowered(home, EACH)
+    assert promised > EACH
+    found = total_of(home).certificate
+    recheck(found)
+    assert found.guarantee.epsilon >= promised
+    assert found.guarantee.epsilon < TOTAL
+
+
+def test_a_lasting_model_has_the_total_of_a_budget_that_was_split_later(
+    tmp_path, monkeypatch
+):
+    """Its own delta is beyond what the cap keeps for deltas: it was paid as rho."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    home = Home.at(tmp_path / "home")
+    options = FitOptions(**GIVEN, budget=TOTAL, delta=1e-6, lasting=True)
+    train_and_store(home, rows(tmp_path / "first.csv", 0, 100), SCHEMA, options)
+    assert total_of(home) is None
+    split_budget(home, "clinic", PERIODS)
+    found = total_of(home).certificate
+    recheck(found)
+    assert found.guarantee == ApproxDP(TOTAL, 1e-6)
+    own = home.settings().load_model("model").certificate
+    assert own.guarantee.delta == 1e-6
+    assert own.premises[0] in found.walk()
+    lowered(home, EACH / 2)
+    assert total_of(home).certificate.guarantee.epsilon > EACH / 2
 
 
 def lowered(home, epsilon):

@@ -19,6 +19,7 @@ answers in a later one.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from reticent.guarantees import (
     stated,
     whole_cap,
 )
+from reticent.home.accounts import total_forms
 from reticent.home.home import COMMAND_LINE, Home
 from reticent.home.model_settings import BudgetSettings, DatasetSettings
 from reticent.home.on_disk.members import keyed_hash, members_key, read_members
@@ -289,8 +291,12 @@ def _composed(
     if not cap.allows(balance.spent):
         # It was lowered below what is spent, so it is no longer what holds.
         spent = spent_so_far(balance)
-        if spent is not None:
-            return spent
+        if spent is None:
+            raise BudgetExhaustedError(
+                f"{balance.account} has spent more than {cap.budget}, and nobody knows "
+                "how much. 'reticent accounts cap' raises the cap again."
+            )
+        return spent
     times, together = 1, None
     if certificate.scope is Scope.ANSWER:
         most = part.answers_left(Charge.of(certificate))
@@ -302,10 +308,13 @@ def _composed(
                 f"{most} of them. Who stays in the data pays in {known.periods} "
                 f"periods, so ask for at most {most}."
             )
-    try:
-        return whole_cap(certificate, cap.filter, times, together)
-    except RuleError:
-        raise BudgetExhaustedError(
-            f"{balance.account} may spend {cap.budget}, which can never pay for "
-            f"{certificate.headline()}. 'reticent accounts cap' changes it."
-        ) from None
+    forms = [certificate]
+    if certificate.scope is Scope.INTERFACE:
+        forms = total_forms(certificate)  # the account was charged in one of them
+    for form in forms:
+        with suppress(RuleError):
+            return whole_cap(form, cap.filter, times, together)
+    raise BudgetExhaustedError(
+        f"{balance.account} may spend {cap.budget}, which can never pay for "
+        f"{certificate.headline()}. 'reticent accounts cap' changes it."
+    )

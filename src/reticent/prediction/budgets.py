@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
@@ -13,6 +14,7 @@ from reticent.errors import (
     AccountOpenError,
     BudgetExhaustedError,
     InvalidParameterError,
+    RuleError,
 )
 from reticent.guarantees import (
     QUICK_METHODS,
@@ -215,7 +217,10 @@ def total_of(
         rest = rest.minus(spent)
     others = _unnamed(rest, cap) if rest != NO_SPEND else None
     if not counts and others is not None:
-        return spent_total({_recorded(others, own): 1}, cap.filter)
+        record = _recorded(others, own)
+        counted = isinstance(record.guarantee, ApproxDP)
+        deltas = Others() if counted else Others(delta=others.delta)
+        return spent_total({record: 1}, cap.filter, deltas)
     return spent_total(counts, cap.filter, others)
 
 
@@ -235,20 +240,21 @@ def spent_so_far(balance: Balance) -> Certificate[Any] | None:
         return None
     sums = _unnamed(balance.spent, cap)
     relation = ZeroOut(1) if cap.relation == ZeroOut.name else ReplaceOne(1)
-    losses: list[Any] = []
+    # What was charged in one way, and the deltas that go with it.
+    losses: list[tuple[Any, Others]] = []
     if sums.epsilon is not None:
-        losses.append(
-            ApproxDP(sums.epsilon, sums.delta) if sums.delta else PureDP(sums.epsilon)
-        )
-    if sums.rho is not None and not sums.delta:
-        losses.append(ZCDP(sums.rho))
+        loss: Any = PureDP(sums.epsilon)
+        if sums.delta:
+            loss = ApproxDP(sums.epsilon, sums.delta)
+        losses.append((loss, Others()))
+    if sums.rho is not None:
+        losses.append((ZCDP(sums.rho), Others(delta=sums.delta)))
     statement = "the ledger's record of what was charged"
-    totals = [
-        spent_total(
-            {claim(loss, relation, Scope.INTERFACE, statement=statement): 1}, cap.filter
-        )
-        for loss in losses
-    ]
+    totals = []
+    for loss, deltas in losses:
+        charged = claim(loss, relation, Scope.INTERFACE, statement=statement)
+        with suppress(RuleError):  # no level is above so large a sum of rhos
+            totals.append(spent_total({charged: 1}, cap.filter, deltas))
     return min(totals, key=lambda total: epsilon_delta(total.guarantee), default=None)
 
 
