@@ -10,6 +10,7 @@ from reticent._numbers import exact
 from reticent.cli.main import main
 from reticent.dossier import read_facts, signed_certificate, verified_certificate
 from reticent.dossier.credentials import issuing_key
+from reticent.dossier.edpb import edpb_section
 from reticent.errors import (
     BudgetExhaustedError,
     CertificateError,
@@ -184,6 +185,34 @@ def test_a_lasting_model_has_the_total_of_a_budget_that_was_split_later(
     assert own.premises[0] in found.walk()
     lowered(home, EACH / 2)
     assert total_of(home).certificate.guarantee.epsilon > EACH / 2
+
+
+def test_a_budget_for_zeroing_a_unit_is_not_told_as_two_facts(
+    tmp_path, monkeypatch, capsys
+):
+    """Two facts about a unit are further apart than one of them and nothing."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    home = Home(tmp_path / "home")
+    data, schema = rows(tmp_path / "first.csv", 0, 100), tmp_path / "schema.json"
+    SCHEMA.write(schema)
+    words = ["fit", data, "--schema", schema, "--dataset", "clinic", "--lasting"]
+    words += ["--relation", "zero-out", "--epsilon", EACH, "--budget", TOTAL]
+    told = [run(home, capsys, *words, "--delta", 1e-6, "--accept-noise")]
+    told.append(run(home, capsys, "accounts", "split", "clinic", "--periods", 2))
+    for words in (
+        ("certificate", "show", "model"),
+        ("models", "show", "model"),
+        ("ledger", "show"),
+        ("accounts", "cap", "dataset:clinic", "--epsilon", 2),
+    ):
+        told.append(run(home, capsys, *words))
+    facts = read_facts(home, "model")
+    told.append(facts.plain)
+    for each in told:
+        assert "contributed at all" in each
+        assert "likely facts" not in each
+    (field,) = [f for f in edpb_section(facts).fields if f.id == "singling-out"]
+    assert field.answer.startswith("Whether one value of the column 'who' contributed")
 
 
 def lowered(home, epsilon):

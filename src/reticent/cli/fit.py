@@ -233,7 +233,8 @@ def _report(
         lines.append(
             f"A budget of {known.cap.budget}{chosen} covers {counted(answers, more)}."
         )
-        lines.append(guess_in_words(known.cap.budget, about=about))
+        relation = known.cap.relation
+        lines.append(guess_in_words(known.cap.budget, about=about, relation=relation))
         client = place.settings().client_budget
         per_client = None if client is None else client.cap().answers_left(charge)
         if per_client is not None and per_client < answers:

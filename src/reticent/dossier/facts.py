@@ -162,7 +162,8 @@ class ModelFacts:
     @property
     def plain(self) -> str:
         """What the total means to those whom it protects."""
-        return guess_in_words(self.total, about=self.unit)
+        relation = self.balance.cap.relation
+        return guess_in_words(self.total, about=self.unit, relation=relation)
 
     @property
     def software(self) -> str:

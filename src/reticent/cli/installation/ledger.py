@@ -27,6 +27,7 @@ from reticent.ledger import (
     DELTA_UNITS,
     EPSILON_UNITS,
     MAX_UNITS,
+    RECORDS,
     RHO_UNITS,
     AccountId,
     AccountScope,
@@ -64,8 +65,11 @@ def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
         rows.append(_row(balance, total))
     lines = ["nothing has been spent yet."]
     if balances:
-        widest = max((b.cap.budget for b in balances), key=lambda b: b.epsilon)
-        lines = [*aligned(rows), "", in_plain_words(widest)]
+        # Records of questions are counted in accounts too; they cost no privacy.
+        caps = [b.cap for b in balances if b.cap.relation != RECORDS]
+        widest = max(caps, key=lambda cap: cap.budget.epsilon)
+        meant = in_plain_words(widest.budget, relation=widest.relation)
+        lines = [*aligned(rows), "", meant]
     Output(as_json).result({"accounts": found}, lines)
 
 
@@ -261,7 +265,10 @@ def cap(
             reset_period(place, ledger, wanted.name)
     Output(as_json).result(
         changed.as_dict(),
-        [f"{account} may spend {changed.cap.budget}.", guess_in_words(budget)],
+        [
+            f"{account} may spend {changed.cap.budget}.",
+            guess_in_words(budget, relation=known.relation),
+        ],
     )
 
 

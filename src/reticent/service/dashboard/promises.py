@@ -11,6 +11,7 @@ from reticent.guarantees import (
     Certificate,
     Guarantee,
     PureDP,
+    ReplaceOne,
     best_guess,
     guess_in_words,
     stated,
@@ -36,15 +37,18 @@ def promise_of_cap(cap: Cap, who: str = "one person") -> dict[str, str]:
     epsilon = units_to_float(cap.epsilon or 0, EPSILON_UNITS)
     delta = units_to_float(cap.delta or 0, DELTA_UNITS)
     promise = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
-    return {"numbers": str(stated(promise)), **_in_words(promise, who)}
+    return {"numbers": str(stated(promise)), **_in_words(promise, who, cap.relation)}
 
 
-def _in_words(promise: Guarantee | Certificate[Any], who: str) -> dict[str, str]:
+def _in_words(
+    promise: Guarantee | Certificate[Any], who: str, relation: str = ReplaceOne.name
+) -> dict[str, str]:
     times = math.ceil(up(100 * best_guess(promise)))
     short = f"a guess is right at most {times} times in 100"
     if times >= 100:
         short = "this limit alone protects hardly anything"
-    return {"sentence": guess_in_words(promise, about=who), "short": short}
+    sentence = guess_in_words(promise, about=who, relation=relation)
+    return {"sentence": sentence, "short": short}
 
 
 def promise_of(
