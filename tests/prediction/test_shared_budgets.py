@@ -11,10 +11,12 @@ from reticent import Budget, BudgetExhaustedError
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import (
     ZCDP,
+    AddRemove,
     ApproxDP,
     PureDP,
     ReplaceOne,
     Scope,
+    ZeroOut,
     bounded_range,
     claim,
     recheck,
@@ -269,6 +271,17 @@ def test_deltas_of_others_stay_in_the_total_when_the_cap_is_lowered_below_them(l
         recheck(total)
         assert 4e-8 < total.guarantee.delta < 1e-6
         assert total.guarantee.epsilon > zcdp_epsilon(0.02, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [ReplaceOne(1), ZeroOut(1), AddRemove(), ZeroOut(3, 3), ReplaceOne(2, 2)],
+)
+def test_a_total_is_about_the_neighbours_of_its_account(relation):
+    charge = Charge.of(claim(PureDP(0.5), relation, Scope.MODEL, statement="test"))
+    cap = Cap.within(Budget(4.0), relation=charge.relation)
+    found = spent_so_far(Balance(DATA, cap, cap.cost(charge, 2)))
+    assert (found.guarantee, found.relation) == (PureDP(1.0), relation)
 
 
 def test_a_large_sum_of_rhos_leaves_the_sum_of_epsilons():

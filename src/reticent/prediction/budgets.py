@@ -20,6 +20,7 @@ from reticent.guarantees import (
     QUICK_METHODS,
     TOTALS_OF_DELTA,
     ZCDP,
+    AddRemove,
     ApproxDP,
     BoundedRange,
     Budget,
@@ -239,7 +240,7 @@ def spent_so_far(balance: Balance) -> Certificate[Any] | None:
     if balance.spent == NO_SPEND or cap.method is Method.COUNT:
         return None
     sums = _unnamed(balance.spent, cap)
-    relation = ZeroOut(1) if cap.relation == ZeroOut.name else ReplaceOne(1)
+    relation = _neighbours(cap.relation)
     # What was charged in one way, and the deltas that go with it.
     losses: list[tuple[Any, Others]] = []
     if sums.epsilon is not None:
@@ -256,6 +257,15 @@ def spent_so_far(balance: Balance) -> Certificate[Any] | None:
         with suppress(RuleError):  # no level is above so large a sum of rhos
             totals.append(spent_total({charged: 1}, cap.filter, deltas))
     return min(totals, key=lambda total: epsilon_delta(total.guarantee), default=None)
+
+
+def _neighbours(relation: str) -> ReplaceOne | AddRemove | ZeroOut:
+    """Return the relation of an account, which does not record the number of units."""
+    name, _, several = relation.partition("/")
+    group = int(several or 1)
+    if name == AddRemove.name:
+        return AddRemove(group)
+    return ZeroOut(group, group) if name == ZeroOut.name else ReplaceOne(group, group)
 
 
 def _counted_total(
