@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from fractions import Fraction
 
 import pytest
@@ -27,6 +28,7 @@ from reticent.guarantees import (
     PureDP,
     ReplaceOne,
     Scope,
+    best_guess,
     claim,
     recheck,
     step_rho,
@@ -47,6 +49,7 @@ from reticent.home import (
 )
 from reticent.ledger import Charge, Request
 from reticent.service import create_app
+from reticent.service.dashboard.promises import promise_of_account
 from reticent.service.v1.admin import make_key
 from reticent.service.v1.documents import NewKey
 from tests.cli.test_periods import EACH, GIVEN, PERIODS, SCHEMA, TOTAL, ask, home, rows
@@ -129,6 +132,28 @@ def test_a_cap_below_what_is_spent_is_not_the_total(home):
     found = total_of(home)
     assert found.certificate.guarantee.epsilon >= PER_PERIOD * EACH
     recheck(found.certificate)
+
+
+@pytest.mark.parametrize("periods", [1, PERIODS])
+def test_nothing_says_that_a_cap_below_what_is_spent_holds(home, capsys, periods):
+    if periods > 1:
+        split_budget(home, "clinic", periods)
+    assert ask(home, PER_PERIOD) == PER_PERIOD
+    reached = PER_PERIOD * EACH
+    lowered(home, 0.75)
+    promised = f"at most {math.ceil(100 * best_guess(PureDP(reached)))} times"
+    false = f"at most {math.ceil(100 * best_guess(PureDP(0.75)))} times"
+    told = [capsys.readouterr().out]
+    told.append(run(home, capsys, "models", "show", "model"))
+    facts = read_facts(home, "model")
+    document = signed_certificate(facts, issuing_key(home))
+    assert float(verified_certificate(json.dumps(document))["epsilon"]) == reached
+    with home.settings().open_ledger() as ledger:
+        account = promise_of_account(ledger.balance(dataset_account("clinic")))
+    for each in (*told, facts.plain, account["sentence"]):
+        assert promised in each
+        assert false not in each
+    assert "ε = 0.75" in account["numbers"]  # of which nothing is left
 
 
 def test_a_cap_that_never_pays_has_no_total(home):

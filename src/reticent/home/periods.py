@@ -39,7 +39,7 @@ from reticent.home.on_disk.members import keyed_hash, members_key, read_members
 from reticent.home.served_models import dataset_account, period_account
 from reticent.home.settings import Settings
 from reticent.ledger import Balance, Cap, Charge, Ledger, SQLLedger
-from reticent.prediction import spent_so_far
+from reticent.prediction import promised_by, spent_so_far
 from reticent.schemas import read_table
 
 #: The least share of units in a new file that no model has seen, unless told otherwise.
@@ -291,12 +291,9 @@ def _composed(
     if not cap.allows(balance.spent):
         # It was lowered below what is spent, so it is no longer what holds.
         spent = spent_so_far(balance)
-        if spent is None:
-            raise BudgetExhaustedError(
-                f"{balance.account} has spent more than {cap.budget}, and nobody knows "
-                "how much. 'reticent accounts cap' raises the cap again."
-            )
-        return spent
+        if spent is not None:
+            return spent
+        promised_by(balance)  # says that nobody knows
     times, together = 1, None
     if certificate.scope is Scope.ANSWER:
         most = part.answers_left(Charge.of(certificate))

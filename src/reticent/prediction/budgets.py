@@ -259,6 +259,34 @@ def spent_so_far(balance: Balance) -> Certificate[Any] | None:
     return min(totals, key=lambda total: epsilon_delta(total.guarantee), default=None)
 
 
+def promised_by(balance: Balance) -> Budget:
+    """Return what everything that is charged to an account stays within.
+
+    That is its cap; but if the cap was lowered below what is spent, it is what is
+    spent.
+
+    Parameters
+    ----------
+    balance : Balance
+        The account.
+
+    Raises
+    ------
+    BudgetExhaustedError
+        If more than the cap is spent, and nobody knows how much.
+    """
+    cap = balance.cap
+    if cap.allows(balance.spent):
+        return cap.budget
+    total = spent_so_far(balance)
+    if total is None:
+        raise BudgetExhaustedError(
+            f"{balance.account} has spent more than {cap.budget}, and nobody knows how "
+            "much. 'reticent accounts cap' raises the cap again."
+        )
+    return Budget(*epsilon_delta(total.guarantee))
+
+
 def _neighbours(relation: str) -> ReplaceOne | AddRemove | ZeroOut:
     """Return the relation of an account, which does not record the number of units."""
     name, _, several = relation.partition("/")

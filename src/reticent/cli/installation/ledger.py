@@ -39,7 +39,7 @@ from reticent.ledger import (
     newest_first,
     units_to_float,
 )
-from reticent.prediction import spent_so_far
+from reticent.prediction import promised_by, spent_so_far
 
 ledger_app = typer.Typer(
     help="Show what was spent, verify the chain, keep copies, or write it off.",
@@ -66,9 +66,10 @@ def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
     lines = ["nothing has been spent yet."]
     if balances:
         # Records of questions are counted in accounts too; they cost no privacy.
-        caps = [b.cap for b in balances if b.cap.relation != RECORDS]
-        widest = max(caps, key=lambda cap: cap.budget.epsilon)
-        meant = in_plain_words(widest.budget, relation=widest.relation)
+        known = [b for b in balances if b.cap.relation != RECORDS]
+        widest = max(known, key=lambda balance: promised_by(balance).epsilon)
+        relation = widest.cap.relation
+        meant = in_plain_words(promised_by(widest), relation=relation)
         lines = [*aligned(rows), "", meant]
     Output(as_json).result({"accounts": found}, lines)
 
@@ -267,7 +268,7 @@ def cap(
         changed.as_dict(),
         [
             f"{account} may spend {changed.cap.budget}.",
-            guess_in_words(budget, relation=known.relation),
+            guess_in_words(promised_by(changed), relation=known.relation),
         ],
     )
 

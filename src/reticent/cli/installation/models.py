@@ -21,6 +21,7 @@ from reticent.home import (
     remove_model,
     roll_back,
 )
+from reticent.prediction import promised_by
 from reticent.storage import write_onnx
 
 models_app = typer.Typer(
@@ -75,7 +76,7 @@ def show(name: Name, home: HomeOption = HOME, as_json: AsJson = False) -> None:
     if left is not None:
         lines.append(f"answers left: {left}, within {balance.cap.budget}")
         relation = balance.cap.relation
-        meant = in_plain_words(balance.cap.budget, about=about, relation=relation)
+        meant = in_plain_words(promised_by(balance), about=about, relation=relation)
         lines.append(meant)
     lines += ["", *described(schema)]
     found = {
