@@ -27,6 +27,7 @@ from reticent.hypotheses import FiniteClass
 from reticent.learners import (
     ExponentialMechanismClassifier,
     HighConfidence,
+    OutputPerturbationClassifier,
     PerfectlyGeneralizingClassifier,
     Resampled,
     Subsampled,
@@ -267,6 +268,16 @@ class TestHighConfidence:
         model = HighConfidence(base(), epsilon=3.0, selection="exponential").fit(X, y)
         assert model.certificate_.guarantee == PureDP(3.0)
         recheck(model.certificate_)
+
+    def test_the_model_that_is_kept_carries_the_price_of_the_choice(self):
+        """By itself it promises 1-DP to the units of one part; the choice is 3-DP."""
+        X, y = np.linspace(0, 1, 60)[:, None], np.arange(60) % 2
+        learner = OutputPerturbationClassifier(1.0, classes=[0, 1])
+        model = HighConfidence(learner, 0.5, epsilon=3.0).fit(X, y)
+        kept = model.learner_
+        assert kept.certificate_ is model.certificate_
+        assert kept.certificate_.guarantee == PureDP(3.0)
+        assert (kept.n_units_, kept.certificate_.relation) == (60, ReplaceOne(60))
 
     def test_bad_models_are_left_out(self):
         # A learner that fails half of the time; the chosen one hardly ever does.
