@@ -395,6 +395,18 @@ class TestResampled:
         assert_private(table, promised.epsilon, promised.delta, domain=DOMAIN)
         recheck(model.certificate_)
 
+    def test_what_the_model_promises_by_itself_is_not_kept(self):
+        """It is about units drawn once each; a unit may be drawn several times."""
+        X, y = arrays([DOMAIN[0]] * 3 + [DOMAIN[1]])
+        model = Resampled(self.perfect()).fit(X, y)
+        assert model.learner_.certificate_ is model.certificate_
+        assert not hasattr(model.learner_, "privacy_certificate_")
+        # With a large epsilon the resample really moves by more than that promise.
+        loud = self.perfect(10.0)
+        own = loud.fit(X, y).privacy_certificate_.guarantee.epsilon
+        table = laws(lambda data: self.law(data, loud), 4, DOMAIN)
+        assert rejects(assert_private, table, own, domain=DOMAIN)
+
     def test_an_exponent_too_large_is_caught(self):
         greedy = self.perfect(40.0)
         table = laws(lambda data: self.law(data, greedy), 3, DOMAIN)
