@@ -133,7 +133,7 @@ def guess_in_words(
         The relation of a promise that does not name its own, as accounts have it.
     """
     name, _, several = relation.partition("/")
-    group = int(several or 1)
+    group = int(several) if several.isdecimal() else 1
     if isinstance(promise, Certificate):
         name, group = promise.relation.name, getattr(promise.relation, "group", 1)
     if group > 1:

@@ -290,7 +290,7 @@ def promised_by(balance: Balance) -> Budget:
 def _neighbours(relation: str) -> ReplaceOne | AddRemove | ZeroOut:
     """Return the relation of an account, which does not record the number of units."""
     name, _, several = relation.partition("/")
-    group = int(several or 1)
+    group = int(several) if several.isdecimal() else 1
     if name == AddRemove.name:
         return AddRemove(group)
     return ZeroOut(group, group) if name == ZeroOut.name else ReplaceOne(group, group)
