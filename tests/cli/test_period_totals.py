@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from fractions import Fraction
 
 import pytest
@@ -10,6 +11,7 @@ from reticent._numbers import exact
 from reticent.cli.main import main
 from reticent.dossier import read_facts, signed_certificate, verified_certificate
 from reticent.dossier.credentials import issuing_key
+from reticent.dossier.edpb import edpb_section
 from reticent.errors import (
     BudgetExhaustedError,
     CertificateError,
@@ -26,22 +28,28 @@ from reticent.guarantees import (
     PureDP,
     ReplaceOne,
     Scope,
+    best_guess,
     claim,
     recheck,
     step_rho,
     whole_cap,
     within_filter,
+    zcdp_epsilon,
 )
 from reticent.home import (
     FitOptions,
+    Home,
     MemoryKeys,
     Role,
+    dataset_account,
     renew_budget,
     split_budget,
     total_over_periods,
     train_and_store,
 )
+from reticent.ledger import Charge, Request
 from reticent.service import create_app
+from reticent.service.dashboard.promises import promise_of_account
 from reticent.service.v1.admin import make_key
 from reticent.service.v1.documents import NewKey
 from tests.cli.test_periods import EACH, GIVEN, PERIODS, SCHEMA, TOTAL, ask, home, rows
@@ -126,11 +134,110 @@ def test_a_cap_below_what_is_spent_is_not_the_total(home):
     recheck(found.certificate)
 
 
+@pytest.mark.parametrize("periods", [1, PERIODS])
+def test_nothing_says_that_a_cap_below_what_is_spent_holds(home, capsys, periods):
+    if periods > 1:
+        split_budget(home, "clinic", periods)
+    assert ask(home, PER_PERIOD) == PER_PERIOD
+    reached = PER_PERIOD * EACH
+    lowered(home, 0.75)
+    promised = f"at most {math.ceil(100 * best_guess(PureDP(reached)))} times"
+    false = f"at most {math.ceil(100 * best_guess(PureDP(0.75)))} times"
+    told = [capsys.readouterr().out]
+    told.append(run(home, capsys, "models", "show", "model"))
+    facts = read_facts(home, "model")
+    document = signed_certificate(facts, issuing_key(home))
+    assert float(verified_certificate(json.dumps(document))["epsilon"]) == reached
+    with home.settings().open_ledger() as ledger:
+        account = promise_of_account(ledger.balance(dataset_account("clinic")))
+    for each in (*told, facts.plain, account["sentence"]):
+        assert promised in each
+        assert false not in each
+    assert "ε = 0.75" in account["numbers"]  # of which nothing is left
+
+
 def test_a_cap_that_never_pays_has_no_total(home):
     split_budget(home, "clinic", PERIODS)
     lowered(home, 0.25)
     with pytest.raises(BudgetExhaustedError, match="can never pay"):
         total_of(home)
+
+
+def test_a_cap_below_releases_and_deltas_is_not_the_total(tmp_path, monkeypatch):
+    """One charge has no epsilon, another has a delta: the sum of rhos says enough."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    home = Home.at(tmp_path / "home")
+    data = rows(tmp_path / "first.csv", 0, 100)
+    options = FitOptions(**GIVEN, budget=TOTAL, delta=1e-6, learner="linear")
+    train_and_store(home, data, SCHEMA, options)
+    split_budget(home, "clinic", PERIODS)
+    settings = home.settings()
+    with settings.open_ledger() as ledger:
+        for loss in (ZCDP(0.02), ApproxDP(0.1, 1e-9)):
+            ledger.charge(
+                Request(
+                    key=f"/test/{loss}".replace(" ", ""),
+                    accounts=(dataset_account("clinic"),),
+                    charge=Charge.of(of_answer(loss, Scope.MODEL)),
+                    queries=(b"a release",),
+                )
+            )
+    promised = zcdp_epsilon(0.02, 1e-6)  # of the first charge alone
+    assert total_of(home).certificate.guarantee == ApproxDP(TOTAL, 1e-6)
+    lowered(home, EACH)
+    assert promised > EACH
+    found = total_of(home).certificate
+    recheck(found)
+    assert found.guarantee.epsilon >= promised
+    assert found.guarantee.epsilon < TOTAL
+
+
+def test_a_lasting_model_has_the_total_of_a_budget_that_was_split_later(
+    tmp_path, monkeypatch
+):
+    """Its own delta is beyond what the cap keeps for deltas: it was paid as rho."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    home = Home.at(tmp_path / "home")
+    options = FitOptions(**GIVEN, budget=TOTAL, delta=1e-6, lasting=True)
+    train_and_store(home, rows(tmp_path / "first.csv", 0, 100), SCHEMA, options)
+    assert total_of(home) is None
+    split_budget(home, "clinic", PERIODS)
+    found = total_of(home).certificate
+    recheck(found)
+    assert found.guarantee == ApproxDP(TOTAL, 1e-6)
+    own = home.settings().load_model("model").certificate
+    assert own.guarantee.delta == 1e-6
+    assert own.premises[0] in found.walk()
+    lowered(home, EACH / 2)
+    assert total_of(home).certificate.guarantee.epsilon > EACH / 2
+
+
+def test_a_budget_for_zeroing_a_unit_is_not_told_as_two_facts(
+    tmp_path, monkeypatch, capsys
+):
+    """Two facts about a unit are further apart than one of them and nothing."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    home = Home(tmp_path / "home")
+    data, schema = rows(tmp_path / "first.csv", 0, 100), tmp_path / "schema.json"
+    SCHEMA.write(schema)
+    words = ["fit", data, "--schema", schema, "--dataset", "clinic", "--lasting"]
+    words += ["--relation", "zero-out", "--epsilon", EACH, "--budget", TOTAL]
+    told = [run(home, capsys, *words, "--delta", 1e-6, "--accept-noise")]
+    told.append(run(home, capsys, "accounts", "split", "clinic", "--periods", 2))
+    for words in (
+        ("certificate", "show", "model"),
+        ("models", "show", "model"),
+        ("ledger", "show"),
+        ("accounts", "cap", "dataset:clinic", "--epsilon", 2),
+    ):
+        told.append(run(home, capsys, *words))
+    facts = read_facts(home, "model")
+    told.append(facts.plain)
+    for each in told:
+        assert "contributed at all" in each
+        assert "likely facts" not in each
+    (field,) = [f for f in edpb_section(facts).fields if f.id == "singling-out"]
+    assert field.answer.startswith("Whether one value of the column 'who' contributed")
 
 
 def lowered(home, epsilon):

@@ -11,6 +11,7 @@ import pytest
 from reticent.errors import RuleError
 from reticent.guarantees import (
     ZCDP,
+    AddRemove,
     ApproxDP,
     BoundedRange,
     Budget,
@@ -19,6 +20,7 @@ from reticent.guarantees import (
     ReplaceOne,
     Scope,
     Sensitivity,
+    ZeroOut,
     best_guess,
     claim,
     in_plain_words,
@@ -87,6 +89,36 @@ def test_a_promise_about_a_group_is_not_told_as_one_about_a_person():
     many = claim(PureDP(1.0), ReplaceOne(9, group=3), Scope.MODEL, statement="a test")
     assert "3 units together" in in_plain_words(many, about="one person")
     assert "one person" not in in_plain_words(many, about="one person")
+
+
+def laplace(shift, scale=1.0):
+    """The law of a sum with Laplace noise, on a fine grid."""
+    mass = np.exp(-np.abs(np.linspace(-60, 60, 240_001) - shift) / scale)
+    return mass / mass.sum()
+
+
+def test_leaving_a_unit_out_is_not_told_as_two_facts_about_it():
+    """A unit adds 1, -1 or nothing to a sum with Laplace noise of scale 1.
+
+    Zeroing it is 1-DP. Two facts about it are guessed right more often than 1-DP says.
+    """
+    one, other, nothing = laplace(1.0), laplace(-1.0), laplace(0.0)
+    promised = best_guess(PureDP(1.0))
+    assert right_guesses(one, nothing) <= promised
+    assert right_guesses(one, other) > promised + 0.05
+    for relation in (ZeroOut(9), AddRemove()):
+        own = claim(PureDP(1.0), relation, Scope.MODEL, statement="a test")
+        said = in_plain_words(own, about="one person")
+        assert "facts" not in said
+        assert "whether one person contributed at all" in said
+        budget = in_plain_words(Budget(1.0), about="one person", relation=relation.name)
+        assert budget == said
+    several = in_plain_words(Budget(1.0), relation="zero-out/3")
+    assert "whether 3 units together contributed" in several
+    replaced = claim(PureDP(1.0), ReplaceOne(9), Scope.MODEL, statement="a test")
+    assert "two equally likely facts" in in_plain_words(replaced)
+    # What a certificate says itself counts.
+    assert in_plain_words(replaced, relation="zero-out") == in_plain_words(replaced)
 
 
 def test_what_is_no_privacy_promise_is_refused():

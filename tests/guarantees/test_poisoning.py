@@ -11,11 +11,15 @@ from scipy.stats import norm
 from reticent.errors import RuleError
 from reticent.guarantees import (
     ZCDP,
+    AddRemove,
     ApproxDP,
     BoundedRange,
     GaussianDP,
     PureDP,
+    Scope,
+    ZeroOut,
     chance_after_poisoning,
+    claim,
     group,
     poisoned_units,
 )
@@ -61,6 +65,21 @@ def test_a_bound_for_one_unit_is_false_for_two():
     chances = soft_vote(np.array([[2, 7], [4, 5]]), 0.7).probabilities[:, 1]
     assert chance_after_poisoning(certificate, chances[0], 1) > chances[1]
     assert chance_after_poisoning(certificate, chances[0], 2) <= chances[1]
+
+
+@pytest.mark.parametrize("relation", [ZeroOut(500), AddRemove()], ids=str)
+def test_replacing_a_unit_is_two_steps_where_neighbours_lack_one(relation):
+    """The sign of a sum of 1 and -1 with Gaussian noise: a replaced unit moves it by 2.
+
+    Leaving a unit out moves it by 1.
+    """
+    sigma, clean = 10.0, 20
+    own = claim(GaussianDP(1 / sigma), relation, Scope.ANSWER, statement="a test")
+    chances = norm.cdf((clean - 2 * np.arange(11)) / sigma)
+    for poisoned, chance in enumerate(chances):
+        found = chance_after_poisoning(own, chances[0], poisoned)
+        assert chance * (1 - 1e-9) <= found <= chance * (1 + 1e-12)
+    assert poisoned_units(own, chances[0]) in (9, 10)
 
 
 @pytest.mark.parametrize("kind", [PureDP(0.2), ApproxDP(0.2, 1e-4), GaussianDP(0.2)])

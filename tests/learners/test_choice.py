@@ -192,8 +192,49 @@ def test_misuse_is_explained():
         with pytest.raises(InvalidParameterError, match="choose-then-fit"):
             search.fit(ROWS, YES)
     zeroed = PrivateTabularClassifier(classes=[False, True], relation="zero-out")
-    with pytest.raises(RuleError):
+    with pytest.raises(InvalidParameterError, match="replacing one unit"):
         PrivateSearch(zeroed, {}, BUDGET).fit(ROWS, YES)
+
+
+@pytest.mark.parametrize(
+    ("learner", "budget"),
+    [
+        (GRADIENT, BUDGET),
+        (PrivateTabularClassifier(classes=[False, True]), BUDGET),
+        (ObjectivePerturbationClassifier(classes=[False, True]), Budget(2.0)),
+    ],
+    ids=["linear", "table", "best run"],
+)
+def test_no_setting_is_about_other_neighbours_than_the_certificate(learner, budget):
+    """Half the noise is enough for zeroing a unit, and too little for replacing one.
+
+    The trial that stands for all of them in the certificate is that of what was given.
+    """
+    grid = {"relation": ["replace-one", "zero-out"]}
+    for _ in range(3):  # a best run may draw only settings of the right relation
+        with pytest.raises(InvalidParameterError, match="replacing one unit"):
+            PrivateSearch(learner, grid, budget, runs=2).fit(ROWS, YES)
+    # Where the relation is the same in all settings, nothing is refused.
+    same = PrivateSearch(learner, {"relation": ["replace-one"]}, budget, runs=2)
+    assert same.fit(ROWS, YES).certificate_.relation == ReplaceOne(400)
+
+
+def test_a_run_that_is_about_other_neighbours_is_refused_whatever_its_parameters_say():
+    class Silent(NoisyGradientClassifier):
+        """Says nothing about its relation."""
+
+        def get_params(self, deep=True):
+            return {
+                k: v for k, v in super().get_params(deep).items() if k != "relation"
+            }
+
+        def fit(self, X, y, units=None):
+            self.relation = "zero-out"
+            return super().fit(X, y, units)
+
+    search = PrivateSearch(Silent(classes=[False, True], steps=5), {}, BUDGET)
+    with pytest.raises(InvalidParameterError, match="replacing one unit"):
+        search.fit(ROWS, YES)
 
 
 def test_settings_of_two_kinds_are_refused():

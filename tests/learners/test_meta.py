@@ -27,6 +27,7 @@ from reticent.hypotheses import FiniteClass
 from reticent.learners import (
     ExponentialMechanismClassifier,
     HighConfidence,
+    OutputPerturbationClassifier,
     PerfectlyGeneralizingClassifier,
     Resampled,
     Subsampled,
@@ -268,6 +269,16 @@ class TestHighConfidence:
         assert model.certificate_.guarantee == PureDP(3.0)
         recheck(model.certificate_)
 
+    def test_the_model_that_is_kept_carries_the_price_of_the_choice(self):
+        """By itself it promises 1-DP to the units of one part; the choice is 3-DP."""
+        X, y = np.linspace(0, 1, 60)[:, None], np.arange(60) % 2
+        learner = OutputPerturbationClassifier(1.0, classes=[0, 1])
+        model = HighConfidence(learner, 0.5, epsilon=3.0).fit(X, y)
+        kept = model.learner_
+        assert kept.certificate_ is model.certificate_
+        assert kept.certificate_.guarantee == PureDP(3.0)
+        assert (kept.n_units_, kept.certificate_.relation) == (60, ReplaceOne(60))
+
     def test_bad_models_are_left_out(self):
         # A learner that fails half of the time; the chosen one hardly ever does.
         class Moody(OrderSensitive):
@@ -383,6 +394,18 @@ class TestResampled:
         assert promised.delta == pytest.approx(0.02 / 0.98)
         assert_private(table, promised.epsilon, promised.delta, domain=DOMAIN)
         recheck(model.certificate_)
+
+    def test_what_the_model_promises_by_itself_is_not_kept(self):
+        """It is about units drawn once each; a unit may be drawn several times."""
+        X, y = arrays([DOMAIN[0]] * 3 + [DOMAIN[1]])
+        model = Resampled(self.perfect()).fit(X, y)
+        assert model.learner_.certificate_ is model.certificate_
+        assert not hasattr(model.learner_, "privacy_certificate_")
+        # With a large epsilon the resample really moves by more than that promise.
+        loud = self.perfect(10.0)
+        own = loud.fit(X, y).privacy_certificate_.guarantee.epsilon
+        table = laws(lambda data: self.law(data, loud), 4, DOMAIN)
+        assert rejects(assert_private, table, own, domain=DOMAIN)
 
     def test_an_exponent_too_large_is_caught(self):
         greedy = self.perfect(40.0)

@@ -44,6 +44,17 @@ def test_a_round_beyond_the_cap_is_left_out_and_costs_nothing():
     assert watched.admit(np.array([0]), np.array([0.0]), price).all()
 
 
+@pytest.mark.parametrize("square", [np.nan, np.inf])
+def test_a_cost_that_is_no_number_is_never_free(square):
+    """As a whole number it would be far below zero, and every cap above it."""
+    watched = UnitFilter(2, 1.0)
+    price, squares = watched.price(1.0, 1), np.array([square, 0.5])
+    both = np.array([0, 1])
+    assert watched.affords(both, squares, price, 0.0).tolist() == [False, True]
+    assert watched.admit(slice(None), squares, price).tolist() == [False, True]
+    assert watched.spent[0] == 0
+
+
 def test_state_goes_on_where_it_was():
     first = UnitFilter(4, 1.0)
     first.admit(slice(None), np.full(4, 0.2499), first.price(1.0, 2))

@@ -11,19 +11,23 @@ from reticent import Budget, BudgetExhaustedError
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import (
     ZCDP,
+    AddRemove,
     ApproxDP,
     PureDP,
     ReplaceOne,
     Scope,
+    ZeroOut,
     bounded_range,
     claim,
     recheck,
     repeat,
     rho_within,
+    zcdp_epsilon,
 )
 from reticent.ledger import (
     AccountId,
     AccountScope,
+    Balance,
     Cap,
     Charge,
     MemoryLedger,
@@ -35,6 +39,7 @@ from reticent.prediction import (
     PredictionInterface,
     PrivateAveragingRegressor,
     PrivateVotingClassifier,
+    spent_so_far,
 )
 from tests.prediction.stated import stated as stated_over
 
@@ -249,6 +254,42 @@ def test_accounts_of_older_versions_go_on(ledger):
     noisy = stated(ZCDP(0.001))
     PredictionInterface(noisy, Budget(4.0, 1e-6), ledger, dataset="zcdp").predict(X[:1])
     ledger.verify()
+
+
+def test_deltas_of_others_stay_in_the_total_when_the_cap_is_lowered_below_them(ledger):
+    """One of the others has no epsilon, so that only the sum of rhos is known."""
+    ledger.open_account(DATA, Cap.within(Budget(4.0, 1e-6)))
+    for place, loss in enumerate((ZCDP(0.02), ApproxDP(0.1, 4e-8))):
+        charge = Charge.of(claim(loss, ReplaceOne(9), Scope.MODEL, statement="test"))
+        ledger.charge(
+            Request(key=f"k{place}", accounts=(DATA,), charge=charge, queries=(b"m",))
+        )
+    interface = PredictionInterface(SMALL, Budget(4.0, 1e-6), ledger)
+    assert interface.spent().guarantee.delta == 1e-6
+    ledger.set_cap(DATA, Cap.within(Budget(4.0, 1e-9)))
+    for total in (interface.spent(), spent_so_far(ledger.balance(DATA))):
+        recheck(total)
+        assert 4e-8 < total.guarantee.delta < 1e-6
+        assert total.guarantee.epsilon > zcdp_epsilon(0.02, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [ReplaceOne(1), ZeroOut(1), AddRemove(), ZeroOut(3, 3), ReplaceOne(2, 2)],
+)
+def test_a_total_is_about_the_neighbours_of_its_account(relation):
+    charge = Charge.of(claim(PureDP(0.5), relation, Scope.MODEL, statement="test"))
+    cap = Cap.within(Budget(4.0), relation=charge.relation)
+    found = spent_so_far(Balance(DATA, cap, cap.cost(charge, 2)))
+    assert (found.guarantee, found.relation) == (PureDP(1.0), relation)
+
+
+def test_a_large_sum_of_rhos_leaves_the_sum_of_epsilons():
+    cap, charge = Cap.within(Budget(200.0, 1e-6)), PureDP(100.0)
+    cost = cap.cost(
+        Charge.of(claim(charge, ReplaceOne(9), Scope.MODEL, statement="test")), 1
+    )
+    assert spent_so_far(Balance(DATA, cap, cost)).guarantee == charge
 
 
 def test_written_off_budgets_are_not_called_unspent(tmp_path):

@@ -34,6 +34,7 @@ from reticent.home import (
     train_and_store,
 )
 from reticent.ledger import NO_SPEND, Charge
+from reticent.prediction import promised_by
 from reticent.schemas import Schema
 
 Release = Annotated[
@@ -233,7 +234,8 @@ def _report(
         lines.append(
             f"A budget of {known.cap.budget}{chosen} covers {counted(answers, more)}."
         )
-        lines.append(guess_in_words(known.cap.budget, about=about))
+        relation = known.cap.relation
+        lines.append(guess_in_words(promised_by(known), about=about, relation=relation))
         client = place.settings().client_budget
         per_client = None if client is None else client.cap().answers_left(charge)
         if per_client is not None and per_client < answers:

@@ -8,7 +8,7 @@ from typing import Any
 from reticent.dossier import words
 from reticent.dossier.facts import ModelFacts
 from reticent.dossier.fields import Field, Section
-from reticent.guarantees import best_guess
+from reticent.guarantees import ReplaceOne, best_guess
 
 _ABOUT = (
     "EDPB Opinion 28/2024 calls a model anonymous only if two likelihoods are "
@@ -44,6 +44,10 @@ def _bounds(facts: ModelFacts) -> tuple[Field, ...]:
             + " ".join(words.protections(facts))
         )
     times = math.ceil(100 * best_guess(facts.total))
+    between = f"Between two equally likely facts about {facts.unit}"
+    if facts.balance.cap.relation != ReplaceOne.name:
+        # Two facts are further apart than one of them and nothing.
+        between = f"Whether {facts.unit} contributed at all, both equally likely"
     queries = (
         f"All answers to all clients together stay within {facts.total}. {facts.plain}"
     )
@@ -71,7 +75,7 @@ def _bounds(facts: ModelFacts) -> tuple[Field, ...]:
         Field(
             "singling-out",
             "Can a person be singled out, linked or inferred about?",
-            f"Between two equally likely facts about {facts.unit}, nobody guesses "
+            f"{between}, nobody guesses "
             f"right more than {times} times in 100 from what is released. What is true "
             "of people in general can be learned, also about those who are not in "
             "the data.",

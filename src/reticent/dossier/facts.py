@@ -30,6 +30,7 @@ from reticent.home import (
     total_over_periods,
 )
 from reticent.ledger import Balance, SQLLedger
+from reticent.prediction import promised_by
 from reticent.storage import StoredModel
 
 _LARGEST = 20_000  # characters of one text
@@ -139,8 +140,11 @@ class ModelFacts:
 
     @property
     def total(self) -> Budget:
-        """What everything from this dataset may cost together: the enforced cap."""
-        return self.balance.cap.budget
+        """What everything from this dataset may cost together: the enforced cap.
+
+        What it has cost already, if the cap was lowered below that.
+        """
+        return promised_by(self.balance)
 
     @property
     def stated(self) -> Stated | None:
@@ -162,7 +166,8 @@ class ModelFacts:
     @property
     def plain(self) -> str:
         """What the total means to those whom it protects."""
-        return guess_in_words(self.total, about=self.unit)
+        relation = self.balance.cap.relation
+        return guess_in_words(self.total, about=self.unit, relation=relation)
 
     @property
     def software(self) -> str:

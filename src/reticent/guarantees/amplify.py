@@ -133,7 +133,8 @@ def chance_after_poisoning(
     -------
     float
         The answer is at least this probable on the poisoned data; rounded down. The
-        clean data is a neighbour of the poisoned data in a group of that size.
+        clean data is a neighbour of the poisoned data in a group of that size; of
+        twice that size if neighbours lack a unit instead of having another one.
 
     Guarantee
     ---------
@@ -155,7 +156,9 @@ def chance_after_poisoning(
         raise RuleError(f"chance={chance!r} must be a probability.")
     if units == 0 or chance == 0:
         return chance
-    promise = group(certificate, size=units).guarantee
+    # Where neighbours lack a unit, replacing one takes two steps.
+    steps = units if isinstance(certificate.relation, ReplaceOne) else 2 * units
+    promise = group(certificate, size=steps).guarantee
     if isinstance(promise, ZCDP):
         raise RuleError(
             f"poisoning needs (epsilon, delta)- or Gaussian DP; got {promise}. Convert "

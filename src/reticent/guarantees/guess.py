@@ -10,6 +10,7 @@ from reticent.errors import RuleError
 from reticent.guarantees.budget import Budget
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.stated import stated
+from reticent.guarantees.subject import ReplaceOne
 from reticent.guarantees.types import (
     ZCDP,
     ApproxDP,
@@ -78,6 +79,7 @@ def in_plain_words(
     *,
     about: str = "one unit",
     delta: float = 0.0,
+    relation: str = ReplaceOne.name,
 ) -> str:
     """Say epsilon and delta, and in one sentence what they mean to one person.
 
@@ -90,6 +92,8 @@ def in_plain_words(
         person of each row, or "one row" where it does not.
     delta : float, default=0.0
         The delta where the promise leaves the choice, see `stated`.
+    relation : str, default="replace-one"
+        As for `guess_in_words`.
 
     Guarantee
     ---------
@@ -102,14 +106,22 @@ def in_plain_words(
 two equally likely facts about one person, guesses right at most 55 times in 100. A \
 coin is right 50 times.
     """
-    sentence = guess_in_words(promise, about=about)  # refuses what is not privacy
+    # Refuses what is not privacy.
+    sentence = guess_in_words(promise, about=about, relation=relation)
     return f"{stated(promise, delta=delta)}. {sentence}"
 
 
 def guess_in_words(
-    promise: Guarantee | Budget | Certificate[Any], *, about: str = "one unit"
+    promise: Guarantee | Budget | Certificate[Any],
+    *,
+    about: str = "one unit",
+    relation: str = ReplaceOne.name,
 ) -> str:
     """Say in one sentence what a promise means to those whom it protects.
+
+    Two facts about a unit are two datasets in which it is replaced. If a unit is left
+    out of one dataset instead, the promise is about whether it contributed: two facts
+    about it are further apart than that.
 
     Parameters
     ----------
@@ -117,17 +129,20 @@ def guess_in_words(
         What bounds the privacy loss.
     about : str, default="one unit"
         Who or what is protected.
+    relation : str, default="replace-one"
+        The relation of a promise that does not name its own, as accounts have it.
     """
-    group = 1
+    name, _, several = relation.partition("/")
+    group = int(several) if several.isdecimal() else 1
     if isinstance(promise, Certificate):
-        group = getattr(promise.relation, "group", 1)
+        name, group = promise.relation.name, getattr(promise.relation, "group", 1)
     if group > 1:
         about = f"{group} units together"
     times = math.ceil(up(100 * best_guess(promise)))
-    who = (
-        "Whoever knows everything about everyone else, and has to choose between two "
-        f"equally likely facts about {about},"
-    )
+    task = f"choose between two equally likely facts about {about}"
+    if name != ReplaceOne.name:
+        task = f"say whether {about} contributed at all, both equally likely"
+    who = f"Whoever knows everything about everyone else, and has to {task},"
     if times >= 100:
         return (
             f"{who} may guess right more than 99 times in 100: this limit alone "

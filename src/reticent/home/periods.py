@@ -19,6 +19,7 @@ answers in a later one.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,13 +32,14 @@ from reticent.guarantees import (
     stated,
     whole_cap,
 )
+from reticent.home.accounts import total_forms
 from reticent.home.home import COMMAND_LINE, Home
 from reticent.home.model_settings import BudgetSettings, DatasetSettings
 from reticent.home.on_disk.members import keyed_hash, members_key, read_members
 from reticent.home.served_models import dataset_account, period_account
 from reticent.home.settings import Settings
 from reticent.ledger import Balance, Cap, Charge, Ledger, SQLLedger
-from reticent.prediction import spent_so_far
+from reticent.prediction import promised_by, spent_so_far
 from reticent.schemas import read_table
 
 #: The least share of units in a new file that no model has seen, unless told otherwise.
@@ -291,6 +293,7 @@ def _composed(
         spent = spent_so_far(balance)
         if spent is not None:
             return spent
+        promised_by(balance)  # says that nobody knows
     times, together = 1, None
     if certificate.scope is Scope.ANSWER:
         most = part.answers_left(Charge.of(certificate))
@@ -302,10 +305,13 @@ def _composed(
                 f"{most} of them. Who stays in the data pays in {known.periods} "
                 f"periods, so ask for at most {most}."
             )
-    try:
-        return whole_cap(certificate, cap.filter, times, together)
-    except RuleError:
-        raise BudgetExhaustedError(
-            f"{balance.account} may spend {cap.budget}, which can never pay for "
-            f"{certificate.headline()}. 'reticent accounts cap' changes it."
-        ) from None
+    forms = [certificate]
+    if certificate.scope is Scope.INTERFACE:
+        forms = total_forms(certificate)  # the account was charged in one of them
+    for form in forms:
+        with suppress(RuleError):
+            return whole_cap(form, cap.filter, times, together)
+    raise BudgetExhaustedError(
+        f"{balance.account} may spend {cap.budget}, which can never pay for "
+        f"{certificate.headline()}. 'reticent accounts cap' changes it."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ from reticent.home.model_choice import (
 from reticent.home.on_disk.members import write_members
 from reticent.home.rehearsal import rehearse
 from reticent.home.served_models import paying_accounts
-from reticent.ledger import Cap, Charge
+from reticent.ledger import Cap, Charge, Request
 from reticent.schemas import (
     Encoder,
     NumericTarget,
@@ -297,19 +298,27 @@ def store_model(
             account.check(model.certificate_, budget)
         opened = account.open(budget, Charge.of(model.certificate_).relation)
     path = home.models / f".{options.name}.unpaid" if options.paid_once else final
-    save_model(
-        path,
-        model,
-        encoder.schema,
-        signing_key=home.signing_key(),
-        encoder=encoder,
-        dataset=options.dataset,
-        # Accounts with a delta add up zCDP, which Gaussian noise is best described by.
-        concentrated=options.releases
+    # Accounts with a delta add up zCDP, which Gaussian noise is best described by.
+    concentrated = (
+        options.releases
         and bool(opened.cap.rho)
-        and hasattr(model, "zcdp_certificate_"),
-        replace=True,
+        and hasattr(model, "zcdp_certificate_")
     )
+    try:
+        save_model(
+            path,
+            model,
+            encoder.schema,
+            signing_key=home.signing_key(),
+            encoder=encoder,
+            dataset=options.dataset,
+            concentrated=concentrated,
+            replace=True,
+        )
+    except ReticentError:
+        if options.releases:
+            _charge_anyway(account, model, concentrated=concentrated)
+        raise
     if options.paid_once:
         try:
             with account.ledger() as ledger:
@@ -322,3 +331,23 @@ def store_model(
         path.rename(final)
     home.register(options.name, final)
     return final
+
+
+def _charge_anyway(account: DatasetBudget, model: Any, *, concentrated: bool) -> None:
+    """Charge a release that cannot be stored.
+
+    Whether it can may depend on the private answers that it was made of, as with a
+    student that was taught one label only. Whoever tried again until it can would learn
+    that for nothing.
+    """
+    certificate = model.zcdp_certificate_ if concentrated else model.certificate_
+    accounts = paying_accounts(account.home.settings(), account.dataset)
+    with account.ledger() as ledger:
+        ledger.charge(
+            Request(
+                key=f"/release/unstored/{secrets.token_hex(16)}",
+                accounts=accounts,
+                charge=Charge.of(certificate),
+                queries=(b"a model that cannot be stored",),
+            )
+        )

@@ -128,6 +128,6 @@ def _price(scale: float, weight: int, cap: float) -> float:
 
 
 def _steps(squares: NDArray[np.float64], price: float) -> NDArray[np.int64]:
-    """Return costs in whole steps, rounded up."""
-    steps = np.minimum(np.ceil(squares * price * _SLACK), FULL + 1.0)
+    """Return costs in whole steps, rounded up; what is no number is beyond all caps."""
+    steps = np.fmin(np.ceil(squares * price * _SLACK), FULL + 1.0)
     return np.asarray(steps.astype(np.int64))

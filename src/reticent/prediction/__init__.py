@@ -20,7 +20,7 @@ from reticent.prediction.averaging_regressor import (
     PrivateAveragingRegressor,
 )
 from reticent.prediction.bounded_answers import BoundedAnswers
-from reticent.prediction.budgets import spent_so_far
+from reticent.prediction.budgets import promised_by, spent_so_far
 from reticent.prediction.consensus import (
     ConsensusInterface,
     ShardConsensus,
@@ -155,6 +155,7 @@ __all__ = [
     "over_shards",
     "plan_for_privacy",
     "plan_relabeling",
+    "promised_by",
     "relabeling_excess",
     "selection_excess",
     "shards_for_consensus",

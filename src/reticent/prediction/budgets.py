@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
@@ -13,11 +14,13 @@ from reticent.errors import (
     AccountOpenError,
     BudgetExhaustedError,
     InvalidParameterError,
+    RuleError,
 )
 from reticent.guarantees import (
     QUICK_METHODS,
     TOTALS_OF_DELTA,
     ZCDP,
+    AddRemove,
     ApproxDP,
     BoundedRange,
     Budget,
@@ -215,7 +218,10 @@ def total_of(
         rest = rest.minus(spent)
     others = _unnamed(rest, cap) if rest != NO_SPEND else None
     if not counts and others is not None:
-        return spent_total({_recorded(others, own): 1}, cap.filter)
+        record = _recorded(others, own)
+        counted = isinstance(record.guarantee, ApproxDP)
+        deltas = Others() if counted else Others(delta=others.delta)
+        return spent_total({record: 1}, cap.filter, deltas)
     return spent_total(counts, cap.filter, others)
 
 
@@ -234,22 +240,60 @@ def spent_so_far(balance: Balance) -> Certificate[Any] | None:
     if balance.spent == NO_SPEND or cap.method is Method.COUNT:
         return None
     sums = _unnamed(balance.spent, cap)
-    relation = ZeroOut(1) if cap.relation == ZeroOut.name else ReplaceOne(1)
-    losses: list[Any] = []
+    relation = _neighbours(cap.relation)
+    # What was charged in one way, and the deltas that go with it.
+    losses: list[tuple[Any, Others]] = []
     if sums.epsilon is not None:
-        losses.append(
-            ApproxDP(sums.epsilon, sums.delta) if sums.delta else PureDP(sums.epsilon)
-        )
-    if sums.rho is not None and not sums.delta:
-        losses.append(ZCDP(sums.rho))
+        loss: Any = PureDP(sums.epsilon)
+        if sums.delta:
+            loss = ApproxDP(sums.epsilon, sums.delta)
+        losses.append((loss, Others()))
+    if sums.rho is not None:
+        losses.append((ZCDP(sums.rho), Others(delta=sums.delta)))
     statement = "the ledger's record of what was charged"
-    totals = [
-        spent_total(
-            {claim(loss, relation, Scope.INTERFACE, statement=statement): 1}, cap.filter
-        )
-        for loss in losses
-    ]
+    totals = []
+    for loss, deltas in losses:
+        charged = claim(loss, relation, Scope.INTERFACE, statement=statement)
+        with suppress(RuleError):  # no level is above so large a sum of rhos
+            totals.append(spent_total({charged: 1}, cap.filter, deltas))
     return min(totals, key=lambda total: epsilon_delta(total.guarantee), default=None)
+
+
+def promised_by(balance: Balance) -> Budget:
+    """Return what everything that is charged to an account stays within.
+
+    That is its cap; but if the cap was lowered below what is spent, it is what is
+    spent.
+
+    Parameters
+    ----------
+    balance : Balance
+        The account.
+
+    Raises
+    ------
+    BudgetExhaustedError
+        If more than the cap is spent, and nobody knows how much.
+    """
+    cap = balance.cap
+    if cap.allows(balance.spent):
+        return cap.budget
+    total = spent_so_far(balance)
+    if total is None:
+        raise BudgetExhaustedError(
+            f"{balance.account} has spent more than {cap.budget}, and nobody knows how "
+            "much. 'reticent accounts cap' raises the cap again."
+        )
+    return Budget(*epsilon_delta(total.guarantee))
+
+
+def _neighbours(relation: str) -> ReplaceOne | AddRemove | ZeroOut:
+    """Return the relation of an account, which does not record the number of units."""
+    name, _, several = relation.partition("/")
+    group = int(several) if several.isdecimal() else 1
+    if name == AddRemove.name:
+        return AddRemove(group)
+    return ZeroOut(group, group) if name == ZeroOut.name else ReplaceOne(group, group)
 
 
 def _counted_total(

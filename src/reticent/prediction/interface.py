@@ -226,7 +226,7 @@ class PredictionInterface:
         told = "no limit" if left == math.inf else f"{left:,.0f}"
         return box(
             paragraph(f"Answers under {self.budget}", strong=True),
-            paragraph(guess_in_words(self.budget)),
+            paragraph(guess_in_words(self.budget, relation=self.charge.relation)),
             table(
                 ("", ""),
                 (

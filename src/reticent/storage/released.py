@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import numpy as np
@@ -181,8 +182,28 @@ class StudentKind(ReleasedClassifierKind):
                 "must be a LogisticRegression that was taught every label. Label more "
                 "public rows, or raise epsilon."
             )
-        facts = {"classes": fitted.classes_.tolist(), "n_units": int(fitted.n_units_)}
+        facts = {
+            "classes": fitted.classes_.tolist(),
+            "identity": getattr(fitted, "identity_", secrets.token_hex(16)),
+            "n_units": int(fitted.n_units_),
+        }
         return Packed(facts, _arrays(student, encoder))
+
+    def unpack(
+        self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
+    ) -> Any:
+        """Put it together; earlier versions kept no identity of a fit.
+
+        Students are the one kind of release that two fits often make alike: both were
+        taught the same labels. By its identity the second is another model, and is
+        charged too.
+        """
+        facts = dict(packed.parameters)
+        known = {"identity_": read.identity(facts)} if "identity" in facts else {}
+        facts.pop("identity", None)
+        found = super().unpack(Packed(facts, packed.arrays), encoder, certificate)
+        found.__dict__.update(known)
+        return found
 
     def _model(self, fitted: dict[str, Any]) -> StudentClassifier:
         model = StudentClassifier(None, None)

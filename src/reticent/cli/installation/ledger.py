@@ -27,6 +27,7 @@ from reticent.ledger import (
     DELTA_UNITS,
     EPSILON_UNITS,
     MAX_UNITS,
+    RECORDS,
     RHO_UNITS,
     AccountId,
     AccountScope,
@@ -38,7 +39,7 @@ from reticent.ledger import (
     newest_first,
     units_to_float,
 )
-from reticent.prediction import spent_so_far
+from reticent.prediction import promised_by, spent_so_far
 
 ledger_app = typer.Typer(
     help="Show what was spent, verify the chain, keep copies, or write it off.",
@@ -64,8 +65,12 @@ def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
         rows.append(_row(balance, total))
     lines = ["nothing has been spent yet."]
     if balances:
-        widest = max((b.cap.budget for b in balances), key=lambda b: b.epsilon)
-        lines = [*aligned(rows), "", in_plain_words(widest)]
+        # Records of questions are counted in accounts too; they cost no privacy.
+        known = [b for b in balances if b.cap.relation != RECORDS]
+        widest = max(known, key=lambda balance: promised_by(balance).epsilon)
+        relation = widest.cap.relation
+        meant = in_plain_words(promised_by(widest), relation=relation)
+        lines = [*aligned(rows), "", meant]
     Output(as_json).result({"accounts": found}, lines)
 
 
@@ -261,7 +266,10 @@ def cap(
             reset_period(place, ledger, wanted.name)
     Output(as_json).result(
         changed.as_dict(),
-        [f"{account} may spend {changed.cap.budget}.", guess_in_words(budget)],
+        [
+            f"{account} may spend {changed.cap.budget}.",
+            guess_in_words(promised_by(changed), relation=known.relation),
+        ],
     )
 
 

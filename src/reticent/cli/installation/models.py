@@ -21,6 +21,7 @@ from reticent.home import (
     remove_model,
     roll_back,
 )
+from reticent.prediction import promised_by
 from reticent.storage import write_onnx
 
 models_app = typer.Typer(
@@ -74,7 +75,9 @@ def show(name: Name, home: HomeOption = HOME, as_json: AsJson = False) -> None:
     ]
     if left is not None:
         lines.append(f"answers left: {left}, within {balance.cap.budget}")
-        lines.append(in_plain_words(balance.cap.budget, about=about))
+        relation = balance.cap.relation
+        meant = in_plain_words(promised_by(balance), about=about, relation=relation)
+        lines.append(meant)
     lines += ["", *described(schema)]
     found = {
         **version.as_dict(),

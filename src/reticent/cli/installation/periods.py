@@ -15,6 +15,7 @@ from reticent.home import (
     LEAST_NEW,
     DatasetSettings,
     Home,
+    dataset_account,
     renew_budget,
     split_budget,
 )
@@ -35,8 +36,9 @@ def split(
 
     Example: reticent accounts split data --periods 4
     """
-    told = split_budget(Home.existing(home), dataset, periods)
-    _tell(dataset, told, as_json=as_json)
+    place = Home.existing(home)
+    told = split_budget(place, dataset, periods)
+    _tell(place, dataset, told, as_json=as_json)
 
 
 @accounts_app.command("renew")
@@ -56,11 +58,14 @@ def renew(
 
     Example: reticent accounts renew data patients-2027.csv
     """
-    told = renew_budget(Home.existing(home), dataset, data, least=least)
-    _tell(dataset, told, as_json=as_json)
+    place = Home.existing(home)
+    told = renew_budget(place, dataset, data, least=least)
+    _tell(place, dataset, told, as_json=as_json)
 
 
-def _tell(dataset: str, told: DatasetSettings, *, as_json: bool) -> None:
+def _tell(place: Home, dataset: str, told: DatasetSettings, *, as_json: bool) -> None:
+    with place.settings().open_ledger(reading=True) as ledger:
+        relation = ledger.balance(dataset_account(dataset)).cap.relation
     total = Budget(told.epsilon, told.delta)
     part = Budget(told.part().epsilon, told.part().delta)
     Output(as_json).result(
@@ -75,6 +80,6 @@ def _tell(dataset: str, told: DatasetSettings, *, as_json: bool) -> None:
             f"period {told.period} of {told.periods} of {dataset}: epsilon "
             f"{part.epsilon:g} and delta {part.delta:g} may be spent in it.",
             f"A person who stays in the data pays in every period: {total}.",
-            in_plain_words(total),
+            in_plain_words(total, relation=relation),
         ],
     )

@@ -64,6 +64,8 @@ class MetaLearner(UnweightedEstimator):
     only the released model, `learner_`, depends on the data.
     """
 
+    certificate_: Certificate[Any]
+
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Return the released model's predictions; costs nothing more."""
         check_is_fitted(self)
@@ -123,6 +125,16 @@ class MetaLearner(UnweightedEstimator):
             seed = int(source.words(1)[0] >> np.uint64(33))
             model.set_params(random_state=seed)
         return model.fit(X, y) if units is None else model.fit(X, y, units=units)
+
+    def _with_certificate(self, model: Any, n_units: int) -> Any:
+        """Return a model that carries the certificate of all that led to it."""
+        # What it cost alone, in whatever form, is no longer what it costs.
+        for name, value in list(vars(model).items()):
+            if isinstance(value, Certificate):
+                delattr(model, name)
+        model.certificate_ = self.certificate_
+        model.n_units_ = n_units  # what the certificate is about
+        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -181,7 +181,8 @@ class HighConfidence(MetaLearner):
             labels_from_data=labels,
             seeded=source.seeded,
         )
-        self.learner_ = models[int(law.draw(source)[0])]
+        chosen = models[int(law.draw(source)[0])]
+        self.learner_ = self._with_certificate(chosen, table.n_units)
         self.n_models_ = n_models
         self.n_units_ = table.n_units
         return self

@@ -239,16 +239,18 @@ class Resampled(MetaLearner):
         n = table.n_units
         source = noise_source(self.random_state)
         chosen = source.below(np.full(n, n, dtype=np.uint64)).astype(np.int64)
-        self.learner_ = self._fitted(table, chosen, source)
-        perfect = released(self.learner_, getattr(self.learner_, "certificate_", None))
+        model = self._fitted(table, chosen, source)
+        perfect = released(model, getattr(model, "certificate_", None))
         if not isinstance(perfect.guarantee, PerfectGeneralization):
             raise InvalidParameterError(
                 f"Resampled needs a perfectly generalizing learner; "
-                f"{type(self.learner_).__name__} promises {perfect.guarantee}. Use "
+                f"{type(model).__name__} promises {perfect.guarantee}. Use "
                 "PerfectlyGeneralizingClassifier, or the learner by itself."
             )
         self.certificate_ = resampled_learner(
             resample_perfect(perfect), labels_from_data=labels, seeded=source.seeded
         )
+        # What the model promises by itself is about units that were drawn once.
+        self.learner_ = self._with_certificate(model, n)
         self.n_units_ = n
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
@@ -110,6 +111,8 @@ class StudentClassifier(ClassifierMixin, UnweightedEstimator):
         The teacher's settings; public.
     classes_, n_units_
         Labels and number of units.
+    identity_ : str
+        Names this fit; another fit that was taught the same labels has another one.
 
     Guarantee
     ---------
@@ -225,6 +228,8 @@ class StudentClassifier(ClassifierMixin, UnweightedEstimator):
             self.zcdp_certificate_ = student_of_answers(
                 found.concentrated, asked=found.asked
             )
+        # Two fits may teach the same labels, and each of them is to be paid for.
+        self.identity_ = secrets.token_hex(16)
         self.classes_ = teacher.classes_
         self.n_units_ = teacher.n_units_
         self.teacher_ = _settings(teacher)

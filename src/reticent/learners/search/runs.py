@@ -23,6 +23,7 @@ from reticent.guarantees import (
     Certificate,
     GaussianDP,
     PureDP,
+    ReplaceOne,
     bounded_range_to_pure,
     pure_to_approx,
     repeat,
@@ -143,7 +144,9 @@ class RunTask:
         Otherwise the number of runs would decide whether one is noticed.
         """
         for setting in self.settings:
-            check_parameters(self.candidate(setting, source))
+            model = self.candidate(setting, source)
+            check_parameters(model)
+            _check_relation(model, model.get_params().get("relation", ReplaceOne.name))
 
     def candidate(self, setting: dict[str, Any], source: RandomSource) -> Any:
         """Return a clone with a setting, at the price that a run may have."""
@@ -177,6 +180,8 @@ class RunTask:
         """Return what training promises in the kind of the plan, or refuse it."""
         most = self.price.promise
         found = self._stated(model, most)
+        # One run stands for all of them in the certificate, so each is checked.
+        _check_relation(model, found.relation.name)
         if not found.guarantee.implies(most):
             raise InvalidParameterError(
                 f"{type(model).__name__} promises {found.guarantee} where a run may "
@@ -230,6 +235,17 @@ class RunTask:
         told = np.clip(np.nan_to_num(said.astype(np.float64)), low, high)
         error = (told - np.clip(y.astype(np.float64), low, high)) / (high - low)
         return np.asarray(1 - np.minimum(error**2, 1.0))
+
+
+def _check_relation(model: Any, relation: str) -> None:
+    """Refuse a run that is not about replacing one unit."""
+    if relation != ReplaceOne.name:
+        raise InvalidParameterError(
+            f"a search certifies replacing one unit; got {type(model).__name__}"
+            f"(relation={relation!r}), whose runs would cost twice as much then. Leave "
+            "relation out of the parameters, and give the estimator "
+            f"relation={ReplaceOne.name!r}."
+        )
 
 
 _SET_BY_THE_SEARCH = {"epsilon", "delta", "random_state"}

@@ -355,16 +355,6 @@ class PrivateSearch(MetaLearner):
         X, y, units = table.take(np.arange(table.n_units))
         return model.fit(X, y) if units is None else model.fit(X, y, units=units)
 
-    def _with_certificate(self, model: Any, n_units: int) -> Any:
-        """Return a model that carries the certificate of the search."""
-        # What it cost alone, in whatever form, is no longer what it costs.
-        for name, value in list(vars(model).items()):
-            if isinstance(value, Certificate):
-                delattr(model, name)
-        model.certificate_ = self.certificate_
-        model.n_units_ = n_units  # what the certificate is about
-        return model
-
 
 def _best(
     task: RunTask,

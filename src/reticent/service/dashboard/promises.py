@@ -8,15 +8,18 @@ from typing import Any
 from reticent._numbers import up
 from reticent.guarantees import (
     ApproxDP,
+    Budget,
     Certificate,
     Guarantee,
     PureDP,
+    ReplaceOne,
     best_guess,
     guess_in_words,
     stated,
 )
 from reticent.home import ServedModel
-from reticent.ledger import DELTA_UNITS, EPSILON_UNITS, Cap, units_to_float
+from reticent.ledger import DELTA_UNITS, EPSILON_UNITS, Balance, units_to_float
+from reticent.prediction import promised_by
 
 
 def number(value: float | None) -> str:
@@ -31,20 +34,29 @@ def about(model: ServedModel) -> str:
     return "one row" if model.stored.schema.unit is None else "one person"
 
 
-def promise_of_cap(cap: Cap, who: str = "one person") -> dict[str, str]:
-    """Return what a cap allows, as numbers and as a sentence."""
+def promise_of_account(balance: Balance, who: str = "one person") -> dict[str, str]:
+    """Return what an account may spend, and in words what it promises."""
+    cap = balance.cap
     epsilon = units_to_float(cap.epsilon or 0, EPSILON_UNITS)
     delta = units_to_float(cap.delta or 0, DELTA_UNITS)
-    promise = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
-    return {"numbers": str(stated(promise)), **_in_words(promise, who)}
+    promise: Any = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+    numbers = str(stated(promise))
+    if not cap.allows(balance.spent):  # it was lowered, and does not hold
+        promise = promised_by(balance)
+    return {"numbers": numbers, **_in_words(promise, who, cap.relation)}
 
 
-def _in_words(promise: Guarantee | Certificate[Any], who: str) -> dict[str, str]:
+def _in_words(
+    promise: Guarantee | Budget | Certificate[Any],
+    who: str,
+    relation: str = ReplaceOne.name,
+) -> dict[str, str]:
     times = math.ceil(up(100 * best_guess(promise)))
     short = f"a guess is right at most {times} times in 100"
     if times >= 100:
         short = "this limit alone protects hardly anything"
-    return {"sentence": guess_in_words(promise, about=who), "short": short}
+    sentence = guess_in_words(promise, about=who, relation=relation)
+    return {"sentence": sentence, "short": short}
 
 
 def promise_of(

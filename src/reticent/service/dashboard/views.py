@@ -17,7 +17,7 @@ from reticent.service.dashboard.promises import (
     number,
     price_text,
     promise_of,
-    promise_of_cap,
+    promise_of_account,
 )
 from reticent.service.service import Service
 from reticent.service.v1.routes import answers_left, visible_accounts
@@ -54,7 +54,7 @@ def bar(balance: Balance, activity: Activity | None = None) -> dict[str, Any]:
         "name": balance.account.name,
         "percent": round(percent, 1),
         "level": "full" if percent >= 90 else "high" if percent >= 66 else "fine",
-        "promise": promise_of_cap(balance.cap),
+        "promise": promise_of_account(balance),
         "answers": shown["answers"],
         "counted": f"{_COUNTED[balance.cap.method]}: {_KINDS[kind]} "
         f"{number(shown['spent'][kind])} of {number(shown['cap'][kind])}",
