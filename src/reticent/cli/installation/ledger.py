@@ -64,9 +64,9 @@ def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
         found.append({**balance.as_dict(), "spent_in_total": spent})
         rows.append(_row(balance, total))
     lines = ["nothing has been spent yet."]
-    if balances:
-        # Records of questions are counted in accounts too; they cost no privacy.
-        known = [b for b in balances if b.cap.relation != RECORDS]
+    # Records of questions are counted in accounts too; they cost no privacy.
+    known = [b for b in balances if b.cap.relation != RECORDS]
+    if known:
         widest = max(known, key=lambda balance: promised_by(balance).epsilon)
         relation = widest.cap.relation
         meant = in_plain_words(promised_by(widest), relation=relation)
