@@ -184,8 +184,8 @@ def cost() -> str:
     return "\n".join(
         [
             f"On {found['rows']:,} generated rows of ten numbers a fit of ours takes",
-            f"{ratio:.1f} times the processor time of DP-EBM's and, beside the table,",
-            f"{share:.1f} times its memory (one run on a busy machine;",
+            f"{ratio:.2f} times the processor time of DP-EBM's and, beside the table,",
+            f"{share:.2f} times its memory (aims: 1 and 3; one run;",
             "`python benchmarks/speed/bench_peers.py --large`).",
         ]
     )
