@@ -317,6 +317,14 @@ def test_the_page_on_throughput_has_the_measured_numbers():
         assert f"{part['charges']['long / empty']:.3f} on" in shown
 
 
+def test_the_page_on_asking_has_the_measured_cost_of_a_counted_answer():
+    found = results("speed_accounting")["counted answers"]
+    assert f"{found['microseconds']:.0f} µs in memory" in "\n".join(
+        lines_of("asking.md")
+    )
+    assert 0.8 < found["over a charge of rho"] < 1.25
+
+
 def test_what_the_page_on_throughput_calls_met_is_met():
     """The aims that the run missed are those that the page says it missed."""
     missed = {name for name, (*_, met) in results("service")["aims"].items() if not met}
