@@ -332,7 +332,6 @@ def test_what_the_page_on_throughput_calls_met_is_met():
     assert len(ratios) == 8
     assert missed - ratios == {
         "sqlite: p99_ms at 60 % of the top",
-        "sqlite, 2 workers: p99_ms at 200/s",
         "sqlite, 2 workers: p99_ms at 60 % of the top",
         "postgresql, 2 workers: p99_ms at 60 % of the top",
         "sqlite, long ledger: start, processor seconds",

@@ -36,6 +36,7 @@ from typing import Any
 from benchmarks import peers
 from benchmarks.studies.lasting_by_hand import IndividualNeighbours, Pate, Peer
 from benchmarks.studies.lasting_rivals import (
+    QUESTIONS,
     Cell,
     Lasting,
     PartitionRelease,
@@ -52,7 +53,6 @@ DATA = ("covtype", "skin", "california", "adult", "bank", "covtype7")
 TOTALS = (1.0, 0.5, 2.0)
 # What is measured first, on all tables.
 FIRST = ("lasting", "release, partitions")
-QUESTIONS = (100, 1_000, 10_000)
 # Seven labels take seven times as long.
 SEEDS = {"covtype7": 3}
 Record = dict[str, Any]

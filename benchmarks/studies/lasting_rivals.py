@@ -20,12 +20,14 @@ from reticent.learners import (
 )
 from reticent.planning import plan
 from reticent.prediction import PrivateNeighborsClassifier, PrivateNeighborsRegressor
+from reticent.prediction.voting import VoteRule
 from reticent.schemas import Encoder
 
 DELTA = 1e-6
 KNOTS = 8
 # With fewer questions than this a score is an average over several sessions.
 LEAST_SCORED = 2_000
+QUESTIONS = (100, 1_000, 10_000)
 
 
 @dataclass
@@ -226,10 +228,31 @@ class Votes(Rival):
         key = "average-numbers" if table.bounds else "vote-trees"
         option = next(each for each in options if each.method == key)
         known |= {"bounds": table.bounds} if table.bounds else {"classes": rows.classes}
-        model = option.build(**known).fit(table.X[rows.train], rows.y[rows.train])
+        model = option.build(**known)
         asked = rows.sessions(cell.questions, cell.seed)
-        answers = [model.predict(table.X[each]) for each in asked]
+        if table.bounds:
+            model.fit(table.X[rows.train], rows.y[rows.train])
+            answers = [model.predict(table.X[each]) for each in asked]
+        else:
+            votes = self._votes(cell, rows, model)[: sum(map(len, asked))]
+            rule = VoteRule.choose(model, len(rows.classes or ()))
+            law = rule.response(votes).log_probabilities
+            rng = np.random.default_rng(cell.seed)
+            answers = [(law + rng.gumbel(size=law.shape)).argmax(axis=1)]
         return {
             "score": rows.score(answers, asked),
             "settings": {"shards": option.n_shards},
         }
+
+    def _votes(self, cell: Cell, rows: Rows, model: Any) -> np.ndarray:
+        """Return votes on all rows that a seed asks, once for every number of shards.
+
+        A price of answers changes how votes become labels, and not the models. Fewer
+        questions are the first of more.
+        """
+        known = self.kept((cell.data, cell.seed), dict)
+        if model.n_shards not in known:
+            X, most = rows.table.X, rows.sessions(max(QUESTIONS), cell.seed)
+            model.fit(X[rows.train], rows.y[rows.train])
+            known[model.n_shards] = model.law_.votes(X[np.concatenate(most)])
+        return known[model.n_shards]

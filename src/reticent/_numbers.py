@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import reprlib
 import threading
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
@@ -30,6 +31,8 @@ MPMATH_LOCK = threading.RLock()
 # The C library's exp, log, log1p, expm1 and tanh are within 2 units in the last
 # place; the expressions passed to up() and down() round at most a dozen times more.
 _ULPS = 16
+_SIX_DIGITS = Context(prec=6, rounding=ROUND_CEILING)
+_FOUR_DIGITS = Context(prec=4, rounding=ROUND_FLOOR)
 
 
 def exact(value: float) -> Fraction:
@@ -156,3 +159,31 @@ def down(value: float) -> float:
 def down_nonnegative(value: float) -> float:
     """Like :func:`down`, but never below zero."""
     return max(0.0, down(value))
+
+
+def shown(value: float) -> str:
+    """Show a number with six digits, rounded up: what is printed is promised too.
+
+    Examples
+    --------
+    >>> shown(1 / 3), shown(1.0000000000000002)
+    ('0.333334', '1')
+    """
+    text = f"{value:.6g}"
+    # The last digits of a float are not meant: what is exact with six stays as it is.
+    if not float(text) < value * (1 - 1e-12):
+        return text
+    return f"{float(_SIX_DIGITS.create_decimal(Decimal(value))):.6g}"
+
+
+def shown_down(value: float) -> str:
+    """Show a lower bound with four digits, rounded down.
+
+    Examples
+    --------
+    >>> shown_down(0.99996), shown_down(0.5)
+    ('0.9999', '0.5')
+    """
+    if not 0 < value < math.inf:
+        return f"{value:.4g}"
+    return f"{float(_FOUR_DIGITS.create_decimal(repr(float(value)))):.4g}"

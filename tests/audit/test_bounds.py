@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from reticent.audit import epsilon_at_least, lower_bound, trials_needed
+from reticent.audit import (
+    LowerBound,
+    OneRun,
+    epsilon_at_least,
+    lower_bound,
+    trials_needed,
+)
 from reticent.errors import InvalidParameterError
 from reticent.mechanisms import SystemSource, geometric_vote, soft_vote
 from tests.stats import ALPHA, assert_rate_at_most
@@ -84,6 +90,16 @@ def test_what_could_have_been_found_is_said():
     shown = lower_bound(lambda data: data, 0, 1, trials=500, confidence=1 - ALPHA)
     assert shown.epsilon == pytest.approx(shown.ceiling)
     assert str(shown).startswith("epsilon >= ")
+
+
+@pytest.mark.parametrize("epsilon", [0.99996, 1.00006, 0.5, 12.34567])
+def test_a_printed_bound_is_never_larger_than_the_one_that_was_shown(epsilon):
+    """Rounded to the nearest, 0.99996 would refute a claim of 1 that it does not."""
+    two = LowerBound(epsilon, 0.0, 0.95, 100, (), 20.0)
+    one = OneRun(epsilon, 0.0, 0.95, 10, 10, 9)
+    for found in (two, one):
+        printed = float(str(found).split()[2])
+        assert epsilon * (1 - 1e-3) < printed <= epsilon
 
 
 def test_a_delta_is_allowed_for():

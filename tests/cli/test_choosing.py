@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from reticent.cli.main import main
+from reticent.estimators import ReleasedLinear
+from reticent.evaluation import UNIT_STEPS, NoisySums
 from reticent.guarantees import Certificate, recheck
 from reticent.home import Home
 from reticent.ledger import RHO_UNITS, units_to_float
@@ -13,6 +15,10 @@ from reticent.schemas import ClassLabel, Numeric, NumericTarget, Schema
 
 LABELS = Schema({"age": Numeric(0, 100)}, label=ClassLabel("sick", ["no", "yes"]))
 NUMBERS = Schema({"age": Numeric(0, 100)}, label=NumericTarget("cost", 0, 100))
+
+PEOPLE = Schema(
+    {"age": Numeric(0, 100)}, label=ClassLabel("sick", ["no", "yes"]), unit="who"
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +45,13 @@ def shell(files, tmp_path, capsys):
 
     run.files = files
     return run
+
+
+def people(path, rows):
+    """Write a file of (age, who); everybody above fifty is sick."""
+    lines = [f"{age},{'yes' if age > 50 else 'no'},{who}" for age, who in rows]
+    path.write_text("\n".join(["age,sick,who", *lines]) + "\n")
+    return path
 
 
 def tuned(shell, kind, *words, code=0):
@@ -185,16 +198,55 @@ def test_measured_rows_leave_no_trace_in_shared_memory(shell, tmp_path):
 
 
 def test_units_of_several_rows_are_not_asked_about(shell, tmp_path):
-    schema = Schema(
-        {"age": Numeric(0, 100)}, label=ClassLabel("sick", ["no", "yes"]), unit="who"
-    )
-    schema.write(tmp_path / "people.json")
-    rows = [f"{age},{'yes' if age > 50 else 'no'},{age // 2}" for age in range(100)]
-    (tmp_path / "people.csv").write_text("\n".join(["age,sick,who", *rows]) + "\n")
+    PEOPLE.write(tmp_path / "people.json")
+    people(tmp_path / "people.csv", [(age, age // 2) for age in range(100)])
     fit = ("fit", tmp_path / "people.csv", "--schema", tmp_path / "people.json")
     shell(*fit, "--learner", "linear", "--delta", 0, "--accept-noise")
     found = shell("evaluate", "model", tmp_path / "people.csv", code=2)
     assert "one row for each unit" in found["error"]["message"]
+
+
+def test_ids_that_mean_the_same_unit_are_one_unit_to_a_metric(shell, tmp_path):
+    """Nine rows of one person would move counts by eighteen, not by two."""
+    PEOPLE.write(tmp_path / "people.json")
+    file = people(tmp_path / "people.csv", [(age, age) for age in range(100)])
+    fit = ("fit", file, "--schema", tmp_path / "people.json", "--release")
+    shell(*fit, "--learner", "linear", "--accept-noise")
+    same = [(90, "0" * zeros + "7") for zeros in range(9)]
+    rest = [(age, 1000 + age) for age in range(91)]
+    file = people(tmp_path / "same.csv", same + rest)
+    for metric in ("confusion", "auc", "calibration"):
+        found = shell("evaluate", "model", file, "--metric", metric, code=2)
+        assert "one row for each unit" in found["error"]["message"]
+    assert shell("evaluate", "model", file, "--epsilon", 0.5)["units"] == 92
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "log-loss"])
+def test_what_is_said_about_a_unit_does_not_depend_on_rows_of_others(
+    metric, shell, tmp_path, monkeypatch
+):
+    """A product of matrices rounds by the number of rows; here it shows in full."""
+    PEOPLE.write(tmp_path / "people.json")
+    one = [(age, age) for age in range(100)]
+    file = people(tmp_path / "people.csv", one)
+    fit = ("fit", file, "--schema", tmp_path / "people.json", "--release")
+    shell(*fit, "--learner", "linear", "--delta", 0, "--accept-noise")
+    scores, drawn, sums = ReleasedLinear._scores, NoisySums.drawn, []
+
+    def rounded(model, X):
+        return scores(model, X) * 0 + (40.0 if len(X) % 2 else -40.0)
+
+    def heard(cls, values, *rest):
+        sums.append(int(values.sum()))
+        return drawn(values, *rest)
+
+    monkeypatch.setattr(ReleasedLinear, "_scores", rounded)
+    monkeypatch.setattr(NoisySums, "drawn", classmethod(heard))
+    other = people(tmp_path / "other.csv", [*one, (99, 99)])  # one unit has a row more
+    for each in (file, other):
+        words = ("--metric", metric, "--epsilon", 0.5)
+        shell("evaluate", "model", each, *words)
+    assert abs(sums[0] - sums[1]) <= UNIT_STEPS
 
 
 def test_a_model_that_remembers_its_questions_is_not_measured(shell):

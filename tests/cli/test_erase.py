@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from reticent.cli.main import main
-from reticent.errors import InvalidParameterError
+from reticent.errors import InvalidParameterError, ReticentError
 from reticent.home import (
     FitOptions,
     Home,
@@ -263,3 +263,108 @@ def test_earlier_versions_go_with_the_person(clinic):
     assert read_members(home, "model").shard_of(keyed_hash(key, WHO)) is None
     assert read_members(home, "model@2") is None
     assert [version.number for version in model_versions(home, "model")] == [1]
+
+
+def without(data, who=WHO):
+    """Return a copy of a file without the rows of one person."""
+    kept = [line for line in data.read_text().splitlines() if not line.startswith(who)]
+    other = data.with_name("without.csv")
+    other.write_text("\n".join(kept) + "\n")
+    return other
+
+
+def test_nobody_is_told_that_a_person_is_not_in_a_lasting_model_who_is(clinic):
+    home, data = fit(clinic, lasting=True, epsilon=1.0)
+    before = (home.models / "model" / "codes.npy").read_bytes()
+    (done,) = erase_unit(home, WHO, without(data), "clinic")
+    assert (done.action, done.done) == ("not found", False)
+    assert "the file has no row of this unit" in done.explanation
+    changed = data.with_name("changed.csv")
+    changed.write_text(data.read_text().replace(str(AGE), "38"))
+    (done,) = erase_unit(home, WHO, changed, "clinic")
+    assert (done.action, done.done) == ("not found", False)
+    assert (home.models / "model" / "codes.npy").read_bytes() == before
+    words = ["--unit", WHO, "--dataset", "clinic", "--home", str(home.path)]
+    with pytest.raises(SystemExit) as ended:
+        main(["erase", str(changed), *words])
+    assert ended.value.code == 1
+
+
+def test_a_mistyped_id_deletes_no_earlier_version(clinic):
+    home, data = fit(clinic, shards=5, learner="linear")
+    fit(clinic, shards=5, learner="linear", replace=True)
+    (done,) = erase_unit(home, WHO.upper(), data, "clinic")
+    assert done.action == "not in it"
+    assert "nor in the file" in done.explanation
+    assert [version.number for version in model_versions(home, "model")] == [1, 2]
+    # A version that has never seen the person stays, too.
+    train = without(data)
+    fit((home, train), shards=5, learner="linear", replace=True)
+    (done,) = erase_unit(home, WHO, data, "clinic")
+    assert done.action == "not in it"
+    assert [version.number for version in model_versions(home, "model")] == [3]
+    fit((home, train), shards=5, learner="linear", replace=True)
+    erase_unit(home, WHO, data, "clinic")
+    assert [version.number for version in model_versions(home, "model")] == [3, 4]
+
+
+def test_a_model_from_another_file_does_not_stop_the_erasure(clinic):
+    home, data = fit(clinic, shards=5, learner="linear", name="first")
+    other = data.with_name("other.csv")
+    other.write_text(data.read_text().replace("who,age", "person,age", 1))
+    fit(
+        (home, other),
+        shards=5,
+        learner="linear",
+        name="second",
+        schema=schema(unit="person"),
+    )
+    done = {each.model: each for each in erase_unit(home, WHO, data, "clinic")}
+    assert done["first"].action == "shard refitted"
+    assert done["second"].action == "not found"
+    assert "'person'" in done["second"].explanation
+    assert not done["second"].done
+    log = (home.path / "erasures.jsonl").read_text().splitlines()
+    assert [json.loads(line)["action"] for line in log] == [
+        "shard refitted",
+        "not found",
+    ]
+    done = {each.model: each.action for each in erase_unit(home, WHO, other, "clinic")}
+    assert done == {"first": "not in it", "second": "shard refitted"}
+    assert traces(home) == set()
+
+
+def test_a_file_that_fits_no_model_changes_nothing(clinic):
+    home, data = fit(clinic, shards=5, learner="linear")
+    before = bytes_of(home)
+    wrong = data.with_name("wrong.csv")
+    wrong.write_text("a,b\n1,2\n")
+    with pytest.raises(ReticentError, match="are missing"):
+        erase_unit(home, WHO, wrong, "clinic")
+    with pytest.raises(ReticentError, match="id"):
+        erase_unit(home, 1.5, data, "clinic")
+    assert bytes_of(home) == before
+
+
+def test_what_an_interrupted_fit_has_left_goes_with_the_person(clinic):
+    home, data = fit(clinic, lasting=True, epsilon=1.0)
+    for left in (".model.unpaid", ".model.0a1b2c3d4e5f.old", ".x.0a1b2c3d4e5f.new"):
+        (home.models / left).mkdir()
+        (home.models / left / "codes.npy").write_text(WHO)
+    erase_unit(home, WHO, data, "clinic")
+    assert traces(home) == set()
+    assert [path.name for path in home.models.iterdir()] == ["model"]
+
+
+def test_erasing_warns_about_nothing_that_is_not_so(clinic, recwarn):
+    home, data = fit(clinic, shards=5, learner="boosting")
+    recwarn.clear()
+    erase_unit(home, WHO, data, "clinic")
+    assert not recwarn.list
+
+
+def test_a_model_that_has_to_be_fitted_again_says_that_versions_have_to_go(clinic):
+    plain = schema(unit=None, ignored=("days", "who"))
+    home, data = fit(clinic, learner="linear", shards=5, schema=plain)
+    (done,) = erase_unit(home, WHO, data, "clinic")
+    assert "reticent models remove model --version" in done.explanation

@@ -22,7 +22,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
 from reticent.cli.main import main
-from reticent.schemas import Schema
+from reticent.schemas import ClassLabel, FileFormat, Numeric, Schema
 from tests.service.live_server import free_port, wait_until_ready
 from tests.service.test_browser import Board
 
@@ -369,3 +369,25 @@ def test_a_file_that_does_not_fit_is_told_by_line(run):
     assert "--schema patients.schema.json" in said
     again = run("init", "patients.csv", *FLAGS, code=2).err
     assert "is there already" in again
+
+
+def test_options_about_the_file_override_a_schema_that_is_given(tmp_path, capsys):
+    data = tmp_path / "rows.csv"
+    lines = [f"{number % 2}.{number % 1000:03d};{number % 2}" for number in range(400)]
+    data.write_text("\n".join(["dose;ill", *lines]) + "\n")
+    declared = Schema(
+        {"dose": Numeric(0, 2000)},
+        label=ClassLabel("ill", [0, 1]),
+        file=FileFormat(separator=";", decimal=","),
+    )
+    declared.write(tmp_path / "rows.json")
+    words = ["init", str(data), "--schema", str(tmp_path / "rows.json")]
+    words += ["--epsilon", "2", "--yes", "--home", str(tmp_path / "home")]
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "dose: not a number" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--thousands", "."])
+    assert ended.value.code == 0
+    assert " --thousands ." in capsys.readouterr().err

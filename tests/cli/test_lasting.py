@@ -80,6 +80,9 @@ def test_one_total_covers_any_number_of_answers(run):
     assert spent(run) == once
     line = run("predict", "model", "--row", '{"age": 41, "ward": "a"}')
     assert "evidence" in line
+    shown = run("ledger", "show")
+    assert "dataset:data" in shown
+    assert "1e9" not in shown  # the account that counts records costs no privacy
     run("ledger", "verify")
 
 

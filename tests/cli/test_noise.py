@@ -1,6 +1,7 @@
 """``reticent fit`` says what to expect, and refuses to store what is only noise."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -192,3 +193,32 @@ def test_shards_that_all_fail_are_told_to_the_curator(
     _, _, err = run(capsys, *on_wine(wine, tmp_path, *words))
     assert "11 of 11 shards" in err
     assert "bad value" not in err  # it may quote a record
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers"])
+def test_answers_near_chance_are_never_given_without_a_word(kind, tmp_path, capsys):
+    draw = np.random.default_rng(1)
+    rows = [f"{age:.1f},{int(age > 50)}" for age in draw.uniform(0, 100, 60)]
+    (tmp_path / "rows.csv").write_text("\n".join(["age,sick", *rows]) + "\n")
+    label = {
+        "labels": ClassLabel("sick", [0, 1]),
+        "numbers": NumericTarget("sick", 0, 1),
+    }
+    schema = Schema({"age": Numeric(0, 100)}, label=label[kind])
+    home = tmp_path / "home"
+    made = {"learner": "linear", "delta": 0.0, "accept_noise": True}
+    for name, shards in (("noisy", 1), ("good", 40)):
+        options = FitOptions(name=name, shards=shards, **made)
+        train_and_store(Home.at(home), tmp_path / "rows.csv", schema, options)
+    words = ("--row", '{"age": 30}', "--home", home)
+    code, _, err = run(capsys, "predict", "noisy", *words)
+    assert code == 0
+    assert "warning: answers are near chance" in err
+    assert err.index("near chance") < err.index("paid for")
+    assert re.search(r"this asks 1 question\. New ones cost ε = 1 each", err)
+    assert err.index("this asks") < err.index("paid for")
+    _, out, _ = run(capsys, "predict", "noisy", *words, "--json")
+    assert "at most" in json.loads(out)["near_chance"]
+    assert "near chance" in run(capsys, "models", "show", "noisy", "--home", home)[1]
+    assert "near chance" not in run(capsys, "predict", "good", *words)[2]
+    assert "near chance" not in run(capsys, "models", "show", "good", "--home", home)[1]

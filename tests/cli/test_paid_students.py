@@ -1,10 +1,19 @@
-"""Students are paid for each time they are taught, whatever they were taught."""
+"""Releases are paid for each time they are fitted, whatever came out."""
 
 import numpy as np
 import pytest
 
 from reticent.errors import InvalidParameterError
-from reticent.home import FitOptions, Home, dataset_account, train_and_store
+from reticent.guarantees import Budget
+from reticent.home import (
+    FitOptions,
+    Home,
+    charge_release,
+    dataset_account,
+    train_and_store,
+)
+from reticent.learners import LogConcaveClassifier, PrivateTabularClassifier
+from reticent.ledger import Cap, MemoryLedger
 from reticent.schemas import ClassLabel, Encoder, Numeric, Schema
 from reticent.signing import new_key
 from reticent.storage import load_model, save_model
@@ -46,6 +55,46 @@ def test_a_student_who_was_taught_the_same_again_is_paid_for_again(home, tmp_pat
     assert home.settings().load_model("model").id != first
     assert once.answers == 1
     assert (spent(home).rho, spent(home).answers) == (2 * once.rho, 2)
+
+
+def test_a_release_that_came_out_the_same_again_is_paid_for_again(tmp_path):
+    """A draw from a short list is often the same; the second one costs as much."""
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 1))
+    schema = Schema({"x": Numeric(-1, 1)}, label=ClassLabel("y", [0, 1]))
+    learner = LogConcaveClassifier(9.0, rule="net", net_points=4, classes=[0, 1])
+    ledger, key = MemoryLedger(), new_key()
+    ledger.open_account(dataset_account("clinic"), Cap.within(Budget(100.0)))
+    found = set()
+    for name in "abcde":
+        learner.fit(X, (X[:, 0] > 0).astype(int))
+        found.add(learner.coef_.tobytes() + learner.intercept_.tobytes())
+        facts = {"signing_key": key, "encoder": Encoder(schema), "dataset": "clinic"}
+        save_model(tmp_path / name, learner, schema, **facts)
+        stored = load_model(tmp_path / name, signing_key=key)
+        for _ in range(2):  # the same stored model is charged once
+            charge_release(ledger, stored)
+    assert len(found) < 5  # of four models
+    assert ledger.balance(dataset_account("clinic")).spent.answers == 5
+
+
+def test_a_fit_of_a_table_is_one_model_and_the_next_fit_another(tmp_path):
+    schema = Schema({"x": Numeric(-1, 1)}, label=ClassLabel("y", [0, 1]))
+    X, key = np.linspace(-1, 1, 200)[:, None], new_key()
+    learner = PrivateTabularClassifier(
+        5.0, columns=list(schema.columns.values()), classes=[0, 1]
+    )
+    encoder = Encoder(schema, style="ordinal")
+    facts = {"schema": schema, "signing_key": key, "encoder": encoder}
+    learner.fit(X, (X[:, 0] > 0).astype(int))
+    one = save_model(tmp_path / "a", learner, **facts)
+    first = learner.identity_
+    again = load_model(tmp_path / "a", signing_key=key).predictor
+    assert again.identity_ == first
+    assert save_model(tmp_path / "b", again, **facts) == one
+    assert save_model(tmp_path / "c", learner, **facts) == one
+    learner.fit(X, (X[:, 0] > 0).astype(int))
+    save_model(tmp_path / "d", learner, **facts)
+    assert learner.identity_ != first
 
 
 def test_one_fit_is_one_model_however_often_it_is_stored(home, tmp_path):

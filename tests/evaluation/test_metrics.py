@@ -228,6 +228,29 @@ def test_one_unit_moves_sums_and_counts_by_what_is_certified():
     assert (largest > 0.49).all()  # the bounds are not idle
 
 
+@pytest.mark.parametrize("truth", [2.0**53, 0.0])
+def test_a_unit_is_counted_once_however_its_label_compares(truth, monkeypatch):
+    """Its label may equal two classes: after rounding, or because one is named twice.
+
+    A unit in several counts would move them by more than the two that are certified.
+    """
+    counted = []
+    original = NoisySums.drawn
+
+    def drawn(cls, sums, *rest):
+        counted.append(int(sums.sum()))
+        return original(sums, *rest)
+
+    monkeypatch.setattr(NoisySums, "drawn", classmethod(drawn))
+    how, same = Evaluation(1.0), np.full(3, truth)
+    how.confusion(same, same, np.array([0, 2**53, 2**53 + 1]))
+    assert counted == [3]
+    for twice in ([0, 0], ["a", "b", "a"], [1, True]):
+        with pytest.raises(InvalidParameterError, match="each label once"):
+            how.confusion([0, 1], [0, 1], twice)
+    assert counted == [3]
+
+
 def test_a_ledger_is_charged_before_noise_is_drawn(monkeypatch):
     account = AccountId(AccountScope.DATASET, "data")
     ledger = MemoryLedger()

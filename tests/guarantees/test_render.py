@@ -55,9 +55,9 @@ def test_the_line_of_the_theorem_sheet(monkeypatch):
 def test_a_chain_prints_as_a_tree_with_ids_and_sources():
     certificate = flip_stable(dp_to_stability(answer(PureDP(1.0))), p=0.25)
     assert str(certificate).splitlines() == [
-        "0.654528-DP for one answer, replace one unit of 100; conditional",
-        "0.654528-DP for one answer  [G3 flip a stable label; p=0.25; S2 Cor. 1]",
-        "└─ 0.462117-stable prediction for one answer  [G1 privacy to stability; S0 "
+        "0.654529-DP for one answer, replace one unit of 100; conditional",
+        "0.654529-DP for one answer  [G3 flip a stable label; p=0.25; S2 Cor. 1]",
+        "└─ 0.462118-stable prediction for one answer  [G1 privacy to stability; S0 "
         "Lemmas 8 and 23]",
         "   └─ 1-DP for one answer  [assumed taken on trust; the caller]",
         "assuming that",

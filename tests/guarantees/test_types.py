@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 
 import pytest
 
@@ -13,10 +14,12 @@ from reticent.guarantees import (
     ZCDP,
     ApproxDP,
     BoundedRange,
+    Budget,
     Compression,
     Consistency,
     ExpectedGeneralization,
     FiniteRange,
+    GaussianDP,
     Guarantee,
     PerfectGeneralization,
     PureDP,
@@ -289,3 +292,19 @@ def test_bounded_ranges_do_not_add_up_when_steps_adapt():
         for i in (0, 1)
     ]
     assert bounded_range_of(*fixed) == pytest.approx(2 * epsilon)
+
+
+@pytest.mark.parametrize(
+    "value", [1 / 3, 1.0000004, 0.1234564, 999_999.5, 1.0000005e-6]
+)
+def test_what_is_printed_is_never_a_stronger_promise(value):
+    """Rounding to the nearest would print a third as 0.333333, which nobody proved."""
+    for promise in (PureDP(value), GaussianDP(value), ZCDP(value), BoundedRange(value)):
+        text = re.match(r"[0-9.e+-]+?(?=-[A-Zbz])", str(promise))[0]
+        assert type(promise)(value).implies(type(promise)(float(text)))
+        assert float(text) <= value * (1 + 1.1e-5)
+    if value < 1:
+        numbers = re.findall(r"[0-9][0-9.e-]*", str(ApproxDP(2 * value, value)))
+        real = (2 * value, value)
+        assert all(float(n) >= v for n, v in zip(numbers, real, strict=True))
+    assert "0.333334" in str(Budget(1 / 3))

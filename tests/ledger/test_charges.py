@@ -84,3 +84,8 @@ def test_names_are_plain(name):
 def test_charge_states_a_loss():
     with pytest.raises(InvalidParameterError, match="neither"):
         Charge.loss(certificate="c")
+
+
+def test_a_printed_price_is_never_less_than_what_is_charged():
+    assert str(Charge.loss(epsilon=1 / 3, certificate="third")) == "epsilon 0.333334"
+    assert str(Charge.loss(epsilon=0.1, certificate="tenth")) == "epsilon 0.1"

@@ -1,5 +1,7 @@
 """One budget for many models: shared accounts, separate memories, true totals."""
 
+import os
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -8,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from reticent import Budget, BudgetExhaustedError
-from reticent.errors import InvalidParameterError
+from reticent.errors import InvalidParameterError, NotDeployableError
 from reticent.guarantees import (
     ZCDP,
     AddRemove,
@@ -187,6 +189,33 @@ def test_two_interfaces_without_a_ledger_do_not_double_the_budget():
     # A new fit is another model, and another dataset has a budget of its own.
     assert PredictionInterface(model, Budget(1.0), dataset="other").remaining() == 4
     assert PredictionInterface(model.fit(X, Y), Budget(1.0)).remaining() == 4
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks with threads
+def test_a_forked_copy_of_the_memory_does_not_spend_the_budget_again():
+    model = voting(0.25)
+    interface = PredictionInterface(model, Budget(1.0))
+    interface.predict(X[:1])
+
+    def refused():
+        for ask in (
+            lambda: interface.predict(X[1:5]),
+            lambda: PredictionInterface(model, Budget(1.0)),
+        ):
+            with pytest.raises(NotDeployableError, match="forked"):
+                ask()
+        return 0
+
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            code = refused()
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    interface.predict(X[1:4])
+    assert interface.spent().guarantee == PureDP(1.0)
 
 
 def test_one_dataset_has_one_budget(ledger):

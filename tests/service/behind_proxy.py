@@ -14,19 +14,23 @@ from __future__ import annotations
 import atexit
 import functools
 import json
+import multiprocessing
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, fields, replace
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from reticent.cli.main import main as run_command
 from reticent.guarantees import Scope
 from reticent.home import Role, Settings, cap_of, charge_release, dataset_account
 from reticent.home import settings_files as files
@@ -34,12 +38,47 @@ from reticent.ledger import MemoryLedger, SQLLedger
 from reticent.service import create_app
 from tests.postgres import PostgresServer
 from tests.service import clinic as in_process
-from tests.service.deployed import Stack, make_certificate, proxy
+from tests.service.deployed import COMPOSE, Stack, make_certificate, proxy
 from tests.service.left_out import LEFT_OUT, REPORT, entry_for
 from tests.service.live_server import wait_until
 
 # The deployment brings its own.
 _NOT_GIVEN = ("ledger", "checkpoints", "secure_cookies", "workers", "port")
+
+
+# Forks of a process that has imported everything: hundreds of stacks start, and
+# test_deployed.py says enough about a cold start.
+_warm: Any = multiprocessing.get_context("forkserver")
+_warm.set_forkserver_preload(["reticent.cli.main", "reticent.service.serving"])
+
+
+class WarmStack(Stack):
+    """A deployment whose processes are spared their imports."""
+
+    def start(self) -> None:
+        """Start the service with the command of the compose file."""
+        words = [self.placed(word) for word in COMPOSE["service"]["command"]]
+        told = (words, self.environment(), self.folder)
+        self.process = _warm.Process(target=_command, args=told)
+        self.process.start()
+
+    def kill(self) -> None:
+        """End the supervisor, and with it the workers."""
+        self.process.kill()  # type: ignore[union-attr]
+        self.process.join()  # type: ignore[union-attr]
+
+
+def _command(words: list[str], environment: dict[str, str], folder: Path) -> None:
+    """Run a command as a shell would, in a process that was forked for it."""
+    os.chdir(folder)
+    os.environ.update({"OMP_NUM_THREADS": "1", **environment})
+    with (folder / "service.log").open("ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    sys.argv = ["reticent", *words]
+    # Workers are forked from where this process was, not from one more.
+    vars(forkserver._forkserver)["ensure_running"] = lambda: None
+    run_command()
 
 
 class Https:
@@ -77,18 +116,20 @@ class Pool:
     """At most one stack that waits to be used again.
 
     A start takes seconds. Cases of one parametrized test that want the same settings
-    share a stack, and no others do: most tests count on a fresh ledger.
+    share a stack, and no others do: most tests count on a fresh ledger. A case that
+    wants the same twice gets two.
     """
 
     def __init__(self) -> None:
         self._key: Any = None
+        self._case = ""
         self._kept: tuple[ExitStack, in_process.Clinic] | None = None
 
     @contextmanager
     def lent(self, settings: Settings) -> Iterator[in_process.Clinic]:
-        key = _key_of(settings)
+        key, case = _key_of(settings), _case()
         kept, self._kept = self._kept, None  # nobody else gets it meanwhile
-        if kept is not None and self._key != key:
+        if kept is not None and (self._key != key or self._case == case):
             kept[0].close()
             kept = None
         if kept is None:
@@ -99,7 +140,7 @@ class Pool:
         finally:
             if self._kept is not None:
                 self._kept[0].close()
-            self._key, self._kept = key, kept
+            self._key, self._case, self._kept = key, case, kept
 
     def close(self) -> None:
         if self._kept is not None:
@@ -111,15 +152,20 @@ _pool = Pool()
 _settings_of_stacks = ("ledger", "models", "checkpoints")
 
 
+def _case() -> str:
+    """Return the name of the test that runs, with its parameters."""
+    return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+
+
 def _key_of(settings: Settings) -> tuple[str, ...]:
     """Return what two calls must have in common to share a stack."""
-    case = os.environ.get("PYTEST_CURRENT_TEST", "").split("[")[0].split(" ")[0]
+    test = _case().split("[")[0]
     same = {k: v for k, v in asdict(settings).items() if k not in _settings_of_stacks}
     models = {
         name: (settings.load_model(name).id, replace(model, path=Path(name)))
         for name, model in settings.models.items()
     }
-    return case, repr(same), repr(models)
+    return test, repr(same), repr(models)
 
 
 @contextmanager
@@ -138,7 +184,7 @@ def _deployed(settings: Settings) -> Iterator[in_process.Clinic]:
     folder = Path(tempfile.mkdtemp(prefix="reticent-stack-"))
     make_certificate(folder / "secrets")
     with _postgres().schema() as url:
-        stack = Stack(folder, url, given={"RETICENT_KEY_CACHE_SECONDS": "0"})
+        stack = WarmStack(folder, url, given={"RETICENT_KEY_CACHE_SECONDS": "0"})
         _write_home(folder, settings)
         second = folder / "second" / "checkpoint.json"
         replica = replace(settings, ledger=url, checkpoints=second)
@@ -162,8 +208,7 @@ def _deployed(settings: Settings) -> Iterator[in_process.Clinic]:
 
 
 def _is_ready(stack: Stack) -> bool:
-    assert stack.process is not None
-    if stack.process.poll() is not None:
+    if stack.process.exitcode is not None:  # type: ignore[union-attr]
         pytest.fail((stack.folder / "service.log").read_text())
     return stack.ready()
 

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -32,7 +31,7 @@ from cryptography.x509.oid import NameOID
 from reticent.home import Home, Role
 from reticent.signing import write_key_file
 from tests.service.clinic import MODEL_KEY, store
-from tests.service.live_server import free_port, wait_until
+from tests.service.live_server import free_port, wait_until, workers_under
 from tests.test_layout import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -110,13 +109,7 @@ class Stack:
     def workers(self) -> list[int]:
         """Return the processes that answer."""
         assert self.process is not None
-        found = []
-        with contextlib.suppress(psutil.Error):
-            for child in psutil.Process(self.process.pid).children():
-                with contextlib.suppress(psutil.Error):
-                    if "spawn_main" in " ".join(child.cmdline()):
-                        found.append(child.pid)
-        return found
+        return [each.pid for each in workers_under(self.process.pid)]
 
     def ready(self) -> bool:
         """Say whether the service answers through its proxy."""

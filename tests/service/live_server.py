@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import uvicorn
 from fastapi import FastAPI
 
@@ -113,6 +114,18 @@ def wait_until_ready(url: str, process: subprocess.Popen[Any] | None = None) -> 
             raise AssertionError(f"the server ended with code {process.returncode}")
         time.sleep(0.02)
     raise AssertionError("the server did not become ready")
+
+
+def workers_under(supervisor: int) -> list[psutil.Process]:
+    """Return the processes that serve: descendants that listen for connections."""
+    found = []
+    with contextlib.suppress(psutil.Error):  # the supervisor may have ended just now
+        for child in psutil.Process(supervisor).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                sockets = child.net_connections(kind="tcp")
+                if any(each.status == psutil.CONN_LISTEN for each in sockets):
+                    found.append(child)
+    return found
 
 
 class ServerProcess:

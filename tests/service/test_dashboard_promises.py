@@ -126,6 +126,20 @@ def test_the_sentence_stands_beside_the_numbers(running, analyst):
     assert home.index("ε = 8, δ = 1e-6") < home.index("ε = 0.5")
 
 
+def test_answers_near_chance_are_told_before_anybody_asks(tmp_path):
+    models = {
+        "triage": store(tmp_path),
+        "noise": store(tmp_path, epsilon=0.01, name="n"),
+    }
+    with clinic(settings_for(tmp_path, models=models)) as running:
+        told = {m["name"]: m for m in running.get("/v1/models").json()["models"]}
+        assert told["triage"]["near_chance"] is None
+        assert "guessing is right 50 times" in told["noise"]["near_chance"]
+        pages = Visitor(running, running.analyst)
+        assert "near chance" in pages.get("/models/noise").text
+        assert "near chance" not in pages.get("/models/triage").text
+
+
 def test_a_free_model_never_speaks_of_paying(running, analyst):
     page = analyst.get("/models/shared").text
     assert "Ask (free)" in page

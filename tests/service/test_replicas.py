@@ -12,7 +12,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
-import psutil
 import pytest
 
 from reticent.home import Settings, dataset_account
@@ -25,6 +24,7 @@ from tests.service.live_server import (
     free_port,
     wait_until,
     wait_until_ready,
+    workers_under,
     written,
 )
 
@@ -202,13 +202,7 @@ def test_metrics_are_of_all_workers(replicas):
 
 
 def workers_of(server):
-    """Return the processes that serve, but for the one that watches over them."""
-    found = []
-    for child in psutil.Process(server.process.pid).children():
-        with contextlib.suppress(psutil.Error):  # it may have ended just now
-            if "spawn_main" in " ".join(child.cmdline()):
-                found.append(child.pid)
-    return found
+    return [each.pid for each in workers_under(server.process.pid)]
 
 
 def test_a_worker_that_is_killed_is_replaced_and_costs_no_answer_twice(replicas):

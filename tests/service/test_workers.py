@@ -19,6 +19,7 @@ from tests.service.live_server import (
     ask,
     free_port,
     wait_until,
+    workers_under,
     written,
 )
 
@@ -93,19 +94,10 @@ def runs(process):
         return False
 
 
-def worker_processes(server):
-    """Return the processes that serve: children that hold a listening socket."""
-    found = []
-    for child in psutil.Process(server.process.pid).children():
-        if any(c.status == "LISTEN" for c in child.net_connections(kind="tcp")):
-            found.append(child)
-    return found
-
-
 def test_workers_that_die_are_logged_counted_and_replaced_and_end_together(served):
     server, metrics, log = served
-    wait_until(lambda: len(worker_processes(server)) == 2)
-    victim = worker_processes(server)[0]
+    wait_until(lambda: len(workers_under(server.process.pid)) == 2)
+    victim = workers_under(server.process.pid)[0]
     os.kill(victim.pid, signal.SIGKILL)
 
     def counted():
@@ -117,10 +109,19 @@ def test_workers_that_die_are_logged_counted_and_replaced_and_end_together(serve
     (death,) = [line for line in lines if line["event"] == "worker_died"]
     assert death["worker"] == victim.pid
     assert death["exit_code"] == -signal.SIGKILL
-    wait_until(lambda: len(worker_processes(server)) == 2)
+    wait_until(lambda: len(workers_under(server.process.pid)) == 2)
+    assert ask("GET", f"{server.url}/v2/health/ready").status_code == 200
+    # Workers are forks of one process. If that is killed nobody knows whether they
+    # serve: others take their place, and they end.
+    unwatched = workers_under(server.process.pid)
+    (origin,) = {worker.ppid() for worker in unwatched}
+    assert origin != server.process.pid
+    os.kill(origin, signal.SIGKILL)
+    wait_until(lambda: not any(map(runs, unwatched)))
+    wait_until(lambda: len(workers_under(server.process.pid)) == 2)
     assert ask("GET", f"{server.url}/v2/health/ready").status_code == 200
     # A supervisor that is killed takes its workers along: none goes on alone.
-    alone = worker_processes(server)
+    alone = workers_under(server.process.pid)
     os.kill(server.process.pid, signal.SIGKILL)
     server.process.wait()
     wait_until(lambda: not any(map(runs, alone)))

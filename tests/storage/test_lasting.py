@@ -11,11 +11,14 @@ from reticent.errors import (
 from reticent.guarantees import Budget
 from reticent.home import charge_release, dataset_account
 from reticent.ledger import Cap, MemoryLedger, SQLLedger
+from reticent.mechanisms.individual import FULL
 from reticent.prediction import (
+    LastingAnswers,
     LastingInterface,
     PrivateNeighborsClassifier,
     PrivateNeighborsRegressor,
     begin_log,
+    total_key,
 )
 from reticent.prediction.lasting import state as states
 from reticent.schemas import (
@@ -27,7 +30,7 @@ from reticent.schemas import (
     Schema,
 )
 from reticent.signing import new_key
-from reticent.storage import load_model, save_model
+from reticent.storage import load_model, save_model, unit_rows
 from reticent.storage.kinds import Packed, kind_of
 
 KEY = new_key()
@@ -69,8 +72,8 @@ def stored(path, model, kind="2"):
     return load_model(path, signing_key=KEY)
 
 
-def paid(model):
-    ledger = MemoryLedger()
+def paid(model, ledger=None):
+    ledger = MemoryLedger() if ledger is None else ledger
     account = dataset_account("people")
     ledger.open_account(account, Cap.within(BUDGET, relation=relation_of(model)))
     charge_release(ledger, model)
@@ -275,3 +278,36 @@ def test_a_regressor_needs_the_bounds_of_the_schema(tmp_path):
     ).fit(ROWS, ROWS[:, 0] / 10)
     with pytest.raises(InvalidParameterError, match="bounds"):
         stored(tmp_path / "model", model, "number")
+
+
+def test_of_units_with_the_same_rows_the_one_that_has_spent_least_is_dropped(tmp_path):
+    """What is left to a person never exceeds what is left of their own budget.
+
+    Their place may be the one that goes, and another's place, with the same rows and
+    another account, the one that stays.
+    """
+    twins = np.tile([[50.0, 1.0]], (300, 1))
+    model = PrivateNeighborsClassifier(
+        1.0, classes=[0, 1], columns=list(COLUMNS.values()), local="always"
+    ).fit(twins, np.arange(300) % 2)
+    again = stored(tmp_path / "model", model)
+    law, facts = again.lasting, {"paid": total_key(again.lasting.identity)}
+    codes = law.encode(twins[:1])
+    with SQLLedger(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+        paid(again, ledger)
+        answers = LastingAnswers(law, ledger, **facts)
+        answers.ask(codes, "anyone")
+        now = answers.spending().spent
+        assert np.array_equal(
+            LastingAnswers(law, ledger, **facts).spending().spent, now
+        )
+    assert (now > law.fitted).any()
+    accounts = [np.random.default_rng(seed).permutation(300) for seed in range(5)]
+    for spent in (now, *accounts):
+        for label in (0, 1):
+            mine = np.array([label], dtype=law.votes.said_by.dtype)
+            (gone,) = law.unit[unit_rows(again, codes, mine, spent)]
+            alike = law.unit[law.votes.said_by == label]
+            assert gone in alike
+            left = FULL - spent[alike].astype(np.int64)
+            assert (left <= FULL - int(spent[gone])).all()

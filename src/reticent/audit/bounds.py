@@ -16,6 +16,7 @@ from reticent._numbers import (
     nonnegative,
     positive,
     probability,
+    shown_down,
     whole,
 )
 from reticent.errors import InvalidParameterError
@@ -62,8 +63,8 @@ class LowerBound:
                 "have been shown"
             )
         return (
-            f"epsilon >= {self.epsilon:.4g} at delta = {self.delta:g} with confidence "
-            f"{self.confidence:g}, from 2 x {self.trials} samples"
+            f"epsilon >= {shown_down(self.epsilon)} at delta = {self.delta:g} with "
+            f"confidence {self.confidence:g}, from 2 x {self.trials} samples"
         )
 
 

@@ -17,6 +17,7 @@ from reticent._numbers import (
     nonnegative,
     positive,
     probability,
+    shown_down,
     whole,
 )
 from reticent._search import last_that_holds
@@ -48,9 +49,9 @@ class OneRun:
 
     def __str__(self) -> str:
         return (
-            f"epsilon >= {self.epsilon:.4g} at delta = {self.delta:g} with confidence "
-            f"{self.confidence:g}, from one run: {self.correct} of {self.guesses} "
-            f"guesses right, {self.canaries} canaries"
+            f"epsilon >= {shown_down(self.epsilon)} at delta = {self.delta:g} with "
+            f"confidence {self.confidence:g}, from one run: {self.correct} of "
+            f"{self.guesses} guesses right, {self.canaries} canaries"
         )
 
 

@@ -32,9 +32,10 @@ def erase(
     """Take one person out of every model on a dataset, as far as each method allows.
 
     Stop the service first. Only the shard that held the person is fitted again; lasting
-    models drop the person's rows. Nothing is charged, and what was spent stays spent. A
-    record without the id is kept in erasures.jsonl. Remove the person from the data
-    file yourself, afterwards. Exits with 1 if a model has to be fitted again.
+    models drop the person's rows. Earlier versions that the person may be in are
+    deleted. Nothing is charged, and what was spent stays spent. A record without the id
+    is kept in erasures.jsonl. Remove the person from the data file yourself,
+    afterwards. Exits with 1 if something is left to do for a model.
 
     Example: reticent erase patients.csv --unit 4711
     """

@@ -98,6 +98,7 @@ def predict(
     client_account(client)  # refuses what is not a name
     request_key(client, key)
     asked: list[tuple[float, FileFormat, Table]] = []
+    said = Output(as_json)
 
     def read(served: ServedModel) -> None:
         written = file_format(*options, known=served.stored.schema.file)
@@ -105,6 +106,13 @@ def predict(
         if limit is not None and len(table) > limit:
             table = table.take(range(limit))
         asked.append((_level(served, abstain_below), written, table))
+        if served.near_chance is not None:
+            said.note(f"warning: answers are near chance: {served.near_chance}")
+        if served.charge is not None and served.consensus is None:
+            said.note(
+                f"this asks {counted(len(table), 'question')}. New ones cost "
+                f"{served.stated} each; those that were answered before are free."
+            )
 
     with place.open_model(model, client=client, first=read) as (ledger, served):
         ((below, written, table),) = asked
@@ -116,7 +124,6 @@ def predict(
                 "each request a key of its own; nothing was charged."
             ) from None
     found = _found(served, answered, below)
-    said = Output(as_json)
     said.result(found, _lines(found))
     for line in _costs(served, answered, client):
         said.note(line)
@@ -134,6 +141,8 @@ def _found(served: ServedModel, answered: PaidAnswers, below: float) -> dict[str
         "certificate": served.stored.certificate.id,
         "cost": served.loss,
     }
+    if served.near_chance is not None:
+        found["near_chance"] = served.near_chance
     if answered.evidence is not None:
         silent = [below > 0 and seen < below for seen in answered.evidence]
         found["answers"] = [

@@ -80,6 +80,8 @@ class Model:
         The labels or the range of answers.
     columns : list of dict
         What a row must have.
+    near_chance : str or None
+        How little noise leaves of its answers, if that is little.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Model:
     loss: Mapping[str, Any]
     answers: Mapping[str, Any]
     columns: tuple[Mapping[str, Any], ...]
+    near_chance: str | None = None
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Model:
@@ -103,6 +106,7 @@ class Model:
             loss=data["loss"],
             answers=data["answers"],
             columns=tuple(data["columns"]),
+            near_chance=data.get("near_chance"),  # an older service does not say
         )
 
 

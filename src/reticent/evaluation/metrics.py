@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from reticent._numbers import positive, probability
 from reticent.errors import InvalidDataError
-from reticent.estimators import UnitIds, check_bounds, unit_positions
+from reticent.estimators import (
+    NO_BALLOT,
+    Labels,
+    UnitIds,
+    check_bounds,
+    unit_positions,
+)
 from reticent.evaluation.inputs import given_to_truth, paired
 from reticent.evaluation.intervals import (
     count_interval,
@@ -204,17 +210,15 @@ class Evaluation:
         truth, answers : array-like of shape (n_units,)
             Labels, one row per unit; units with other labels are not counted.
         classes : array-like of shape (n_classes,)
-            The public labels.
+            The public labels, each once.
         """
         truth, answers = paired(truth, answers)
-        labels = np.asarray(classes)
-        counts = np.array(
-            [
-                [int(((truth == a) & (answers == b)).sum()) for b in labels]
-                for a in labels
-            ]
-        )
+        labels = Labels(classes)
         n, k = len(truth), len(labels)
+        # One place each, so that a unit is in one count, however labels compare.
+        row, column = labels.indices(truth), labels.indices(answers)
+        cells = (row * k + column)[(row != NO_BALLOT) & (column != NO_BALLOT)]
+        counts = np.bincount(cells, minlength=k * k).reshape(k, k)
         source = noise_source(self.random_state)
         sums = self._drawn(counts, unit_counts(n=n, dimension=k * k), source)
         failure = (1 - self.confidence) / (k * k)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from reticent._numbers import below_one, positive
+from reticent._numbers import below_one, positive, shown
 from reticent.guarantees.types import (
     ApproxDP,
     BoundedRange,
     Guarantee,
     PureDP,
-    shown,
 )
 
 

@@ -16,17 +16,13 @@ from reticent._numbers import (
     ceil_root,
     exact,
     nonnegative,
+    shown,
     whole,
 )
 from reticent.errors import InvalidGuaranteeError, NoDerivationError
 
 # Below the largest whole number of a certificate, 10^4000.
 _MOST_BITS = 13_000
-
-
-def shown(value: float) -> str:
-    """Show a number with six digits, enough to read, rounding left to the reader."""
-    return f"{value:.6g}"
 
 
 @dataclass(frozen=True)

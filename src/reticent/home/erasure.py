@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+import warnings
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.errors import InvalidParameterError, ReticentError
+from reticent.errors import InvalidParameterError, ReticentError, ReticentWarning
 from reticent.estimators import unit_key
 from reticent.home.fit_options import FitOptions
 from reticent.home.home import Home
-from reticent.home.lasting_sessions import SNAPSHOT
+from reticent.home.lasting_sessions import lasting_session
 from reticent.home.model_choice import asked_predictor
 from reticent.home.on_disk.members import (
     keyed_hash,
@@ -23,7 +24,13 @@ from reticent.home.on_disk.members import (
     read_members,
     replace_members,
 )
-from reticent.home.on_disk.versions import model_versions, remove_model
+from reticent.home.on_disk.versions import (
+    ModelVersion,
+    model_versions,
+    remove_beside,
+    remove_model,
+    remove_unfinished,
+)
 from reticent.schemas import NumericTarget, Table, read_table
 from reticent.storage import (
     StoredModel,
@@ -46,7 +53,7 @@ class Erasure:
         Its name.
     action : str
         ``"shard refitted"``, ``"shard retired"``, ``"rows dropped"``, ``"not in it"``,
-        ``"released"`` or ``"fit again"``.
+        ``"released"``, ``"not found"`` or ``"fit again"``.
     before, after : str
         The model's id before and after; the same if it did not change.
     explanation : str
@@ -62,7 +69,19 @@ class Erasure:
     @property
     def done(self) -> bool:
         """Whether nothing is left to do for this model."""
-        return self.action != "fit again"
+        return self.action not in ("fit again", "not found")
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The file as the schema of one model reads it, and which rows are the unit's."""
+
+    table: Table
+    own: NDArray[np.bool_]
+
+
+#: What became of reading the file for each model whose schema names a unit.
+_Read = dict[str, _Rows | ReticentError]
 
 
 def erase_unit(
@@ -70,14 +89,16 @@ def erase_unit(
 ) -> list[Erasure]:
     """Take one unit out of every model on a dataset, as far as each method allows.
 
-    Earlier versions of such a model are deleted, because the unit may be in them.
-    Nothing is charged and nothing is refunded: what was spent on earlier answers stays
-    spent. Other shards, and what other units have spent, stay exactly as they are.
+    Earlier versions that the unit is in, or may be in, are deleted. Nothing is deleted
+    for a unit that is neither in the file nor known to any model. Nothing is charged
+    and nothing is refunded: what was spent on earlier answers stays spent. Other
+    shards, and what other units have spent, stay exactly as they are.
 
     Parameters
     ----------
     home : Home
-        The home. No service may run on it meanwhile.
+        The home. No service and no other command may use it meanwhile: what a fit that
+        was interrupted has left in it is deleted, too.
     unit : str
         The id of the unit.
     data : path
@@ -97,36 +118,67 @@ def erase_unit(
         raise InvalidParameterError(
             f"there is no model on the dataset {dataset!r} in this home."
         )
+    read = _read(mine, unit, data)
+    known = any(isinstance(r, _Rows) and r.own.any() for r in read.values()) or any(
+        _is_member(home, version, unit)
+        for name in mine
+        for version in model_versions(home, name)
+    )
+    remove_unfinished(home)
     done = []
     for name, model in mine.items():
-        done.append(_erase(home, name, model, unit, data))
-        if done[-1].done:
-            _forget_versions(home, name)
-    for each in done:
-        home.record(
-            "unit erased",
-            model=each.model,
-            action=each.action,
-            before=each.before,
-            after=each.after,
-        )
-    _remember(home, done)
+        done.append(_erase(home, name, model, unit, read))
+        if known and done[-1].done:
+            _forget_versions(home, name, unit)
+        _remember(home, done[-1])
+    if not known:
+        done = [_unknown(each) if each.action == "not in it" else each for each in done]
     return done
 
 
-def _forget_versions(home: Home, name: str) -> None:
-    """Delete earlier versions: the unit may be in them, and they could come back."""
+def _read(
+    models: dict[str, StoredModel], unit: Any, data: str | os.PathLike[str]
+) -> _Read:
+    """Read the file for every model, before anything is changed.
+
+    Models on one dataset may come from several files; a file that fits none is refused.
+    """
+    wanted, read = unit_key(unit), _Read()
+    for name, stored in models.items():
+        if stored.schema.unit is None:
+            continue
+        try:
+            table = read_table(data, stored.schema)
+            own = [unit_key(each) == wanted for each in _units(table)]
+            read[name] = _Rows(table, np.array(own, dtype=bool))
+        except ReticentError as error:
+            read[name] = error
+    errors = [each for each in read.values() if isinstance(each, ReticentError)]
+    if errors and len(errors) == len(read):
+        raise errors[0]
+    return read
+
+
+def _is_member(home: Home, version: ModelVersion, unit: Any) -> bool | None:
+    """Return whether a version has seen the unit; None if that was not recorded."""
+    try:
+        members = read_members(home, version.path.name)
+    except ReticentError:
+        return None
+    if members is None:
+        return None
+    return members.shard_of(keyed_hash(members_key(home), unit)) is not None
+
+
+def _forget_versions(home: Home, name: str, unit: Any) -> None:
+    """Delete earlier versions that the unit may be in: they could come back."""
     for version in model_versions(home, name):
-        if not version.current:
+        if not version.current and _is_member(home, version, unit) is not False:
             remove_model(home, name, version.number)
 
 
 def _erase(
-    home: Home,
-    name: str,
-    stored: StoredModel,
-    unit: Any,
-    data: str | os.PathLike[str],
+    home: Home, name: str, stored: StoredModel, unit: Any, read: _Read
 ) -> Erasure:
     if not stored.charged and stored.lasting is None:
         return Erasure(
@@ -140,13 +192,10 @@ def _erase(
         )
     if stored.schema.unit is None:
         return _again(name, stored, "the schema names no column for the unit")
-    table = read_table(data, stored.schema)
-    wanted = unit_key(unit)
-    own = np.array([unit_key(each) == wanted for each in _units(table)])
     try:
         if stored.lasting is not None:
-            return _drop(home, name, stored, table, own)
-        return _refit(home, name, stored, unit, table, own)
+            return _drop(home, name, stored, read[name])
+        return _refit(home, name, stored, unit, read[name])
     except ReticentError as error:
         return _again(name, stored, str(error).rstrip("."))
 
@@ -162,25 +211,45 @@ def _again(name: str, stored: StoredModel, why: str) -> Erasure:
         stored.id,
         stored.id,
         f"Not done: {why}. Fit the model again without the unit, with 'reticent fit "
-        "--replace'.",
+        "--replace'. Then delete the versions before it, which have seen the unit: "
+        f"'reticent models versions {name}' lists them, and 'reticent models remove "
+        f"{name} --version' deletes one.",
+    )
+
+
+def _not_found(name: str, stored: StoredModel, why: str) -> Erasure:
+    return Erasure(
+        name,
+        "not found",
+        stored.id,
+        stored.id,
+        f"Not done: {why}. If the unit is still in this model, run the command again "
+        "with the file that the model was trained on, as it was then.",
     )
 
 
 def _drop(
-    home: Home, name: str, stored: StoredModel, table: Table, own: NDArray[np.bool_]
+    home: Home, name: str, stored: StoredModel, read: _Rows | ReticentError
 ) -> Erasure:
-    """Drop the rows of a unit from a local predictor."""
-    if not own.any():
-        return _absent(name, stored)
-    mine = table.take(np.flatnonzero(own).tolist())
+    """Drop the rows of a unit from a local predictor.
+
+    It keeps no ids, so rows are found by what they hold: by the file alone.
+    """
+    if isinstance(read, ReticentError):
+        return _not_found(name, stored, str(read).rstrip("."))
+    if not read.own.any():
+        return _not_found(name, stored, "the file has no row of this unit")
+    mine = read.table.take(np.flatnonzero(read.own).tolist())
     codes = stored.predictor.law_.encode(stored.encoder.transform(mine))  # type: ignore[attr-defined]
-    rows = unit_rows(stored, np.asarray(codes), _said(stored, mine))
+    spent = _spent(home, name, stored)
+    rows = unit_rows(stored, np.asarray(codes), _said(stored, mine), spent)
     if not rows.any():
-        return _absent(name, stored)
+        return _not_found(
+            name, stored, "no unit in the model has exactly the rows of the file"
+        )
     after = _save(home, name, stored, without_rows(stored, rows))
-    folder = home.model_path(name).name
-    for left in home.models.glob(f".{folder}.*{SNAPSHOT}"):
-        left.unlink()  # it holds what the unit had spent; the log is read again
+    # A snapshot holds what the unit had spent; the log is read again without it.
+    remove_beside(home, home.model_path(name).name)
     return Erasure(
         name,
         "rows dropped",
@@ -189,6 +258,15 @@ def _drop(
         "Its rows are gone, and it no longer takes part in any answer. What was "
         "released at the fit, and earlier answers, keep their promise.",
     )
+
+
+def _spent(home: Home, name: str, stored: StoredModel) -> NDArray[np.uint32]:
+    """Return what each unit of a local predictor has spent, by the ledger's log."""
+    settings = home.settings()
+    session = lasting_session(stored, name, settings.models.get(name), settings)
+    with settings.open_ledger() as ledger:
+        session.open(ledger)
+        return session.spent()
 
 
 def _said(stored: StoredModel, table: Table) -> NDArray[Any]:
@@ -207,8 +285,7 @@ def _refit(
     name: str,
     stored: StoredModel,
     unit: Any,
-    table: Table,
-    own: NDArray[np.bool_],
+    read: _Rows | ReticentError,
 ) -> Erasure:
     """Refit the shard that a unit was in, without the unit."""
     folder = home.model_path(name).name
@@ -220,8 +297,11 @@ def _refit(
     shard = members.shard_of(who)
     if shard is None:
         return _absent(name, stored)
+    if isinstance(read, ReticentError):
+        return _not_found(name, stored, str(read).rstrip("."))
+    table = read.table
     shards = [members.shard_of(keyed_hash(key, each)) for each in _units(table)]
-    rest = np.array([found == shard for found in shards]) & ~own
+    rest = np.array([found == shard for found in shards]) & ~read.own
     fitted = _one_shard(stored, table.take(np.flatnonzero(rest).tolist()))
     changed: Any = with_shard(stored, shard, fitted)
     refitted = shard in changed.law_.ensemble.fusion.shards
@@ -260,16 +340,27 @@ def _one_shard(stored: StoredModel, rows: Table) -> Any:
     encoder, model = asked_predictor(stored.schema, options, 0.0)
     if encoder.settings() != stored.encoder.settings():
         return None
-    try:
-        model.fit(encoder.transform(rows), rows.label, units=rows.units)
-    except ReticentError:
-        return None
+    with warnings.catch_warnings():
+        # What one shard alone would be worth says nothing about all of them.
+        warnings.simplefilter("ignore", ReticentWarning)
+        try:
+            model.fit(encoder.transform(rows), rows.label, units=rows.units)
+        except ReticentError:
+            return None
     return None if model.shard_errors_ else model
 
 
 def _absent(name: str, stored: StoredModel) -> Erasure:
     return Erasure(
         name, "not in it", stored.id, stored.id, "The unit is not in this model."
+    )
+
+
+def _unknown(found: Erasure) -> Erasure:
+    return replace(
+        found,
+        explanation="No unit with this id is in this model, nor in the file. Capitals "
+        "and spaces count.",
     )
 
 
@@ -285,11 +376,17 @@ def _save(home: Home, name: str, stored: StoredModel, fitted: Any) -> str:
     )
 
 
-def _remember(home: Home, done: list[Erasure]) -> None:
+def _remember(home: Home, done: Erasure) -> None:
     """Keep a record that does not say who was erased."""
+    home.record(
+        "unit erased",
+        model=done.model,
+        action=done.action,
+        before=done.before,
+        after=done.after,
+    )
     path = home.path / _LOG
     path.touch(mode=0o600)
     moment = datetime.now(UTC).isoformat(timespec="seconds")
     with path.open("a", encoding="utf-8") as file:
-        for each in done:
-            file.write(json.dumps({"time": moment, **asdict(each)}) + "\n")
+        file.write(json.dumps({"time": moment, **asdict(done)}) + "\n")

@@ -24,6 +24,7 @@ from reticent.home.served_models import (
     client_account,
     paying_accounts,
 )
+from reticent.learners import PrivateTabularClassifier, PrivateTabularRegressor
 from reticent.ledger import Charge, Ledger, Request
 from reticent.prediction import answer
 from reticent.schemas import NumericTarget, Table, read_table
@@ -32,6 +33,7 @@ from reticent.schemas import NumericTarget, Table, read_table
 METRICS = ("accuracy", "auc", "calibration", "confusion", "log-loss", "r2")
 _NEED_PROBABILITIES = ("auc", "calibration", "log-loss")
 _TAKE_UNITS = ("accuracy", "log-loss")
+_WITHOUT_ROUNDING = (PrivateTabularClassifier, PrivateTabularRegressor)
 
 
 def evaluate_model(
@@ -82,6 +84,7 @@ def evaluate_model(
         raise InvalidParameterError(
             f"metric={metric!r} must be one of {', '.join(METRICS)}."
         )
+    Evaluation(epsilon, confidence)  # refuses numbers before a cost is announced
     read: list[Table] = []
 
     def check(served: ServedModel) -> None:
@@ -148,7 +151,7 @@ def _asked(
     gets random names instead of hashes of the rows.
     """
     if served.charge is None:
-        drawn = served.draw(table)
+        drawn = _unit_by_unit(served, table, served.draw)
     else:
         request = Request(
             key=f"/evaluation/{secrets.token_hex(16)}",
@@ -161,6 +164,27 @@ def _asked(
         )
         drawn = [each for each in receipt.answers if each is not None]
     return np.array([json.loads(each) for each in drawn])
+
+
+def _unit_by_unit(
+    served: ServedModel, table: Table, say: Callable[[Table], Any]
+) -> list[Any]:
+    """Return what a release says about each row; a unit's rows meet nobody else's.
+
+    A product of matrices rounds a row by its place and by the number of rows. How many
+    rows a unit has is a secret, so it must not move what is said about others. Models
+    of tables add up without rounding, so that they may see all rows at once.
+    """
+    if table.units is None or isinstance(served.stored.predictor, _WITHOUT_ROUNDING):
+        return list(say(table))
+    positions, n_units = unit_positions(table.units, len(table))
+    order = np.argsort(positions, kind="stable")
+    ends = np.cumsum(np.bincount(positions, minlength=n_units))
+    said: list[Any] = [None] * len(table)
+    for own in np.split(order, ends[:-1]):
+        for row, about in zip(own.tolist(), say(table.take(own)), strict=True):
+            said[row] = about
+    return said
 
 
 def _check(served: ServedModel, table: Table, metric: str) -> None:
@@ -183,7 +207,8 @@ def _check(served: ServedModel, table: Table, metric: str) -> None:
             f"metric={metric!r} needs probabilities, which model {served.name!r} does "
             "not give. Released classifiers do; accuracy and confusion need none."
         )
-    repeated = table.units is not None and len(set(table.units)) < len(table)
+    _, n_units = unit_positions(table.units, len(table))
+    repeated = n_units < len(table)
     # How many rows a person has is a secret, so it must not show in what is charged.
     if repeated and (metric not in _TAKE_UNITS or served.charge is not None):
         raise InvalidParameterError(
@@ -245,7 +270,13 @@ def _of_probabilities(
 ) -> PrivateMetric:
     stored = served.stored
     model: Any = stored.predictor
-    said = np.asarray(model.predict_proba(stored.encoder.transform(table)))
+    said = np.array(
+        _unit_by_unit(
+            served,
+            table,
+            lambda own: model.predict_proba(stored.encoder.transform(own)),
+        )
+    )
     names = list(stored.classes or ())
     truth = _truth(served, table)
     if metric == "log-loss":

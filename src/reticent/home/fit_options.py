@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,22 @@ __all__ = ["LEARNERS", "LOCAL", "RELATIONS", "FitOptions"]
 LOCAL = ("auto", "always", "never")
 
 LEARNERS = ("boosting", "linear")
+
+
+def check_above_zero(name: str, value: float) -> None:
+    """Refuse a number that cannot be a privacy cost.
+
+    Parameters
+    ----------
+    name : str
+        The name of its option.
+    value : float
+        The number.
+    """
+    if not 0 < value < math.inf:
+        raise InvalidParameterError(
+            f"--{name} must be a number above 0; got {value:g}."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +107,7 @@ class FitOptions:
     def __post_init__(self) -> None:
         checked_name("name", self.name)
         checked_name("dataset", self.dataset)
+        self._check_numbers()
         if self.learner not in (None, *LEARNERS):
             raise InvalidParameterError(
                 f"learner={self.learner!r} must be one of {', '.join(LEARNERS)}."
@@ -110,6 +128,20 @@ class FitOptions:
                     "not remember its questions; leave out --scratch and --lasting."
                 )
         self._check_lasting()
+
+    def _check_numbers(self) -> None:
+        """Refuse numbers by the names that people gave them under."""
+        for name, value in (("epsilon", self.epsilon), ("budget", self.budget)):
+            if value is not None:
+                check_above_zero(name, value)
+        if self.delta is not None and not 0 <= self.delta < 1:
+            raise InvalidParameterError(
+                f"--delta must be at least 0 and below 1; got {self.delta:g}."
+            )
+        if self.shards is not None and self.shards < 1:
+            raise InvalidParameterError(
+                f"--shards must be a whole number above 0; got {self.shards}."
+            )
 
     def _check_lasting(self) -> None:
         others = (self.learner, self.public, self.shards, self.scratch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -128,12 +129,20 @@ class Home:
         return settings.models[name].path
 
     def new_model_path(self, name: str) -> Path:
-        """Return where the next version of a model goes."""
-        number, path = 1, self.models / name
-        while path.exists():
-            number += 1
-            path = self.models / f"{name}@{number}"
-        return path
+        """Return where the next version of a model goes, after all that are there."""
+        number = max(self.version_numbers(name), default=0) + 1
+        return self.models / (name if number == 1 else f"{name}@{number}")
+
+    def version_numbers(self, name: str) -> list[int]:
+        """Return the numbers of the folders that versions of a model are in."""
+        form = re.compile(rf"{re.escape(name)}(?:@(\d+))?")
+        found = (form.fullmatch(path.name) for path in self.models.iterdir())
+        return sorted(int(match[1] or 1) for match in found if match)
+
+    def has_model(self, name: str) -> bool:
+        """Return whether a name is taken by any version of a model."""
+        named = read_settings(self.config)["models"] if self.config.exists() else ()
+        return name in named or bool(self.version_numbers(name))
 
     def open_dataset(self, dataset: str, budget: Budget) -> None:
         """Write the budget of a dataset into the settings, unless it has one."""

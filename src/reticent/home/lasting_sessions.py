@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reticent.errors import InternalError, InvalidParameterError
 from reticent.home.model_settings import ModelSettings
@@ -84,6 +85,10 @@ class LastingSession:
     def evidence(self) -> list[EvidencePoint]:
         """Return how the evidence behind answers has changed."""
         return self._answers.evidence()
+
+    def spent(self) -> NDArray[np.uint32]:
+        """Return what each unit has spent so far: a secret."""
+        return np.asarray(self._answers.spending().spent)
 
     def close(self) -> None:
         """Write a snapshot, so that the next start is quick."""

@@ -141,6 +141,13 @@ class ServedModel:
         return stated(self.certificate, delta=self.delta)
 
     @property
+    def near_chance(self) -> str | None:
+        """Say so if noise leaves its answers near guessing; None if not, or unknown."""
+        law = getattr(self.stored.predictor, "law_", None)
+        found = None if self.consensus else getattr(law, "expectation", None)
+        return None if found is None or not found.near_chance else f"{found}."
+
+    @property
     def price(self) -> Charge | None:
         """What is charged for an answer or a session; None if answers are free."""
         return self.charge if self.consensus is None else self.consensus.charge
@@ -215,6 +222,7 @@ class ServedModel:
             "promise": self.certificate.headline(),
             "stated": None if self.stated is None else self.stated.as_dict(),
             "loss": self.loss,
+            "near_chance": self.near_chance,
             "columns": stored.schema.as_dict()["columns"],
         }
 

@@ -106,6 +106,7 @@ def train_and_store(
         note(f"training on {os.fspath(data)} ...")
     with heard(note, accept_noise=options.accept_noise):
         units, held_out = _train(model, encoder, data, options)
+    _warn_of_delta(budget.delta, model, note)
     path = store_model(account, model, encoder, options, budget)
     shards = getattr(model, "shard_of_row_", None)
     if units is not None and shards is not None:
@@ -113,6 +114,19 @@ def train_and_store(
     if held_out is not None:
         _measure(home, held_out, options, note)
     return model
+
+
+def _warn_of_delta(
+    delta: float, model: Any, note: Callable[[str], None] | None
+) -> None:
+    """Say that a delta is so large that it allows giving away a record."""
+    units = model.certificate_.relation.n
+    if delta * units >= 1 and note is not None:
+        note(
+            f"warning: delta={delta:g} is not below one divided by the number of units "
+            f"({units:,}). A promise with it allows that a whole record is given away; "
+            "choose one far below (--delta)."
+        )
 
 
 def check_label(schema: Schema) -> None:
@@ -125,7 +139,7 @@ def check_label(schema: Schema) -> None:
 
 def check_name_is_free(home: Home, options: FitOptions) -> None:
     """Refuse a name that a model has, unless it is to be replaced."""
-    if (home.models / options.name).exists() and not options.replace:
+    if not options.replace and home.has_model(options.name):
         raise InvalidParameterError(
             f"there is a model {options.name!r} already; choose another name, or "
             "replace it."
@@ -297,7 +311,8 @@ def store_model(
         if not options.releases:
             account.check(model.certificate_, budget)
         opened = account.open(budget, Charge.of(model.certificate_).relation)
-    path = home.models / f".{options.name}.unpaid" if options.paid_once else final
+    unpaid = home.models / f".{options.name}.{secrets.token_hex(6)}.unpaid"
+    path = unpaid if options.paid_once else final
     # Accounts with a delta add up zCDP, which Gaussian noise is best described by.
     concentrated = (
         options.releases
@@ -325,8 +340,8 @@ def store_model(
                 stored = load_model(path, signing_key=home.signing_key())
                 also = paying_accounts(home.settings(), stored.dataset.name)[1:]
                 charge_release(ledger, stored, also=also)
-        except ReticentError:
-            shutil.rmtree(path)
+        except BaseException:  # also Ctrl-C: a lasting model holds records
+            shutil.rmtree(path, ignore_errors=True)
             raise
         path.rename(final)
     home.register(options.name, final)

@@ -20,7 +20,7 @@ from reticent.guarantees import (
 )
 from reticent.home.accounts import price_problem
 from reticent.home.dataset_budgets import DatasetBudget, planned, release_delta
-from reticent.home.fit_options import FitOptions
+from reticent.home.fit_options import FitOptions, check_above_zero
 from reticent.home.home import Home
 from reticent.home.model_choice import (
     asked_predictor,
@@ -78,6 +78,9 @@ class Tuning:
     grid: Mapping[str, list[Any]] | None = None
     runs: float | None = None
     verbose: bool = False
+
+    def __post_init__(self) -> None:
+        check_above_zero("epsilon", self.epsilon)
 
 
 def tune_and_store(

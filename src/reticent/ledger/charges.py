@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from reticent._numbers import shown
 from reticent.errors import InvalidParameterError, NotDeployableError
 from reticent.guarantees import (
     SEEDED_NOISE,
@@ -79,7 +80,7 @@ class Charge:
         losses = self.as_floats()
         said = "rho" if self.epsilon is None else "epsilon"
         names = (said, "delta") if self.delta else (said,)
-        return ", ".join(f"{name} {losses[name]:.6g}" for name in names)
+        return ", ".join(f"{name} {shown(losses[name] or 0.0)}" for name in names)
 
     def as_floats(self) -> dict[str, float | None]:
         """Return epsilon, delta and rho as numbers, None where there is none."""

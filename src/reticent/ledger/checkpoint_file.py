@@ -42,6 +42,7 @@ class FileCheckpoints:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
+        self._lock = self._path.with_name(self._path.name + ".lock")
         self._most = 0  # the size at which a whole checkpoint is due
         self._left = (-1, -1, (-1, -1))  # file, size and progress as we left them
 
@@ -97,7 +98,8 @@ class FileCheckpoints:
                     reached = _progress(data)
                 if reached < progress:
                     # What a killed process wrote only in part is overwritten.
-                    os.ftruncate(handle, size)
+                    if found.st_size != size:
+                        os.ftruncate(handle, size)
                     os.lseek(handle, size, os.SEEK_SET)
                     _write_all(handle, line)
                     size, reached = size + len(line), progress
@@ -117,9 +119,8 @@ class FileCheckpoints:
     def _alone(self) -> Iterator[None]:
         import fcntl  # missing on some platforms that the rest of the ledger runs on
 
-        lock = self._path.with_name(self._path.name + ".lock")
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        handle = os.open(lock, flags, 0o600)
+        handle = os.open(self._lock, flags, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield

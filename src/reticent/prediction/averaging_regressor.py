@@ -17,7 +17,7 @@ from reticent.mechanisms import GridNoise, RandomSource
 from reticent.prediction.bounded_answers import BoundedAnswers
 from reticent.prediction.sharded.base import ShardLaw, TrainedShards
 from reticent.prediction.sharded.counts import ShardChoice, choose_shards_for_numbers
-from reticent.prediction.sharded.expectation import noisy_r2
+from reticent.prediction.sharded.expectation import Expectation, noisy_r2
 from reticent.prediction.sharded.fitting import ShardedPredictor
 from reticent.prediction.sharded.sums import SumNoise
 
@@ -144,6 +144,15 @@ class AverageNumberLaw(ShardLaw):
             noise=sums.noise,
             **trained.shared(),
             **named,
+        )
+
+    @property
+    def expectation(self) -> Expectation:
+        """How good answers can be, from public facts."""
+        return Expectation.of(
+            lambda shards: noisy_r2(self.noise, shards * float(OUTPUT_STEPS)),
+            shards=self.n_shards,
+            labels=1,
         )
 
     def response(self, X: MatrixLike) -> BoundedAnswers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from contextlib import suppress
 from functools import lru_cache
@@ -14,6 +15,7 @@ from reticent.errors import (
     AccountOpenError,
     BudgetExhaustedError,
     InvalidParameterError,
+    NotDeployableError,
     RuleError,
 )
 from reticent.guarantees import (
@@ -56,8 +58,9 @@ from reticent.ledger import (
 
 _lock = threading.Lock()
 # The ledgers of interfaces that were given none, by fitted model and dataset. They
-# live as long as the process: a ledger that is forgotten is a budget spent again.
-_ledgers: dict[tuple[str, str], MemoryLedger] = {}
+# live as long as the process: a ledger that is forgotten is a budget spent again. With
+# each is the process that made it.
+_ledgers: dict[tuple[str, str], tuple[int, MemoryLedger]] = {}
 # Certificates that interfaces of this process charged for, by id.
 _certificates: WeakValueDictionary[str, Certificate[Any]] = WeakValueDictionary()
 
@@ -65,7 +68,22 @@ _certificates: WeakValueDictionary[str, Certificate[Any]] = WeakValueDictionary(
 def ledger_for(identity: str, dataset: str) -> MemoryLedger:
     """Return the one ledger in memory of a fitted model and a dataset."""
     with _lock:
-        return _ledgers.setdefault((identity, dataset), MemoryLedger())
+        new = os.getpid(), MemoryLedger()
+        process, found = _ledgers.setdefault((identity, dataset), new)
+    check_process(process)
+    return found
+
+
+def check_process(process: int) -> None:
+    """Refuse a ledger in memory that was copied with the process that made it.
+
+    Each copy would spend the budget again, and none would know of the others.
+    """
+    if os.getpid() != process:
+        raise NotDeployableError(
+            "this process was forked from the one whose memory holds what was spent. "
+            "Give the interface a ledger that all processes share, such as SQLLedger."
+        )
 
 
 def cap_for(

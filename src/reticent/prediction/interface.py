@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import secrets
 import threading
 from typing import Any
@@ -26,6 +27,7 @@ from reticent.prediction.answering import answer
 from reticent.prediction.budgets import (
     ChargesByCertificate,
     cap_for,
+    check_process,
     ledger_for,
     open_shared,
     remember_certificate,
@@ -54,8 +56,9 @@ class PredictionInterface:
     ledger : Ledger, default=None
         Where spending is recorded. None takes the one ledger in memory that this
         process keeps for this fitted model and dataset: a second interface on the same
-        model shares it, so that the budget is not spent twice. It knows nothing of
-        *other* models on the same data; give those a ledger that all of them share.
+        model shares it, so that the budget is not spent twice; a process that was
+        forked later is refused. It knows nothing of *other* models on the same data,
+        nor of other processes; give those a ledger that all of them share.
     client_budget : Budget, default=None
         The most that one client may see. None bounds clients by `budget` alone.
     name : str, default="model"
@@ -131,6 +134,7 @@ class PredictionInterface:
         self._lock = threading.Lock()
         # Nothing else is charged to a ledger that was made for this model alone.
         self._alone = certificate if ledger is None else None
+        self._process = os.getpid()
         if client_budget is not None:
             cap_for(client_budget, self.charge, self._alone)
         open_shared(self.ledger, self._dataset, budget, self.charge, self._alone)
@@ -168,6 +172,8 @@ class PredictionInterface:
         """
         if self._lasting is not None:
             return self._lasting.predict(X, client=client, key=key)
+        if self._alone is not None:
+            check_process(self._process)
         queries = canonical_rows(X)
         if not queries:
             return self._labels([])

@@ -30,6 +30,7 @@ from reticent.mechanisms import (
 )
 from reticent.prediction.sharded.base import ShardLaw, TrainedShards
 from reticent.prediction.sharded.counts import ShardChoice
+from reticent.prediction.sharded.expectation import Expectation
 from reticent.prediction.sharded.fitting import ShardedClassifier
 
 #: How votes may become a label.
@@ -159,9 +160,7 @@ class PrivateVotingClassifier(ShardedClassifier):
         return VoteRule.choose(self, len(task.classes))
 
     def _best_answer(self, plan: VoteRule, shards: int, labels: int) -> float:
-        unanimous = np.zeros((1, labels), dtype=np.int64)
-        unanimous[0, 0] = shards
-        return float(plan.response(unanimous).probabilities[0, 0])
+        return plan.best_answer(shards, labels)
 
     def _law(self, trained: TrainedShards, plan: VoteRule) -> VotingLaw:
         return VotingLaw.of(trained, plan)
@@ -185,6 +184,16 @@ class VotingLaw(ShardLaw):
             vote=vote,
             **trained.shared(),
             **named,
+        )
+
+    @property
+    def expectation(self) -> Expectation:
+        """How good answers can be, from public facts."""
+        labels = 0 if self.classes is None else len(self.classes)
+        return Expectation.of(
+            lambda shards: self.vote.best_answer(shards, labels),
+            shards=self.n_shards,
+            labels=labels,
         )
 
     def response(self, X: MatrixLike) -> Response:
@@ -228,6 +237,12 @@ class VoteRule:
     def certificate(self, n: int) -> Certificate[Any]:
         """Certify one answer over `n` units."""
         return _certificate(self.rule, n, self.parameter)
+
+    def best_answer(self, shards: int, labels: int) -> float:
+        """Return the probability of a label that all shards vote for."""
+        unanimous = np.zeros((1, labels), dtype=np.int64)
+        unanimous[0, 0] = shards
+        return float(self.response(unanimous).probabilities[0, 0])
 
     def response(self, votes: Ints) -> Response:
         """Return the law of one answer for each row of votes."""

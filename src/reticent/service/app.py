@@ -149,6 +149,10 @@ def _lifespan(
             "started",
             extra={"fields": {"models": sorted(service.registry.models)}},
         )
+        for model in service.registry:
+            if model.near_chance is not None:
+                fields = {"model": model.name, "expected": model.near_chance}
+                log.warning("near_chance", extra={"fields": fields})
         try:
             async with (
                 kept_up_to_date(),

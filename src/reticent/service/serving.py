@@ -26,7 +26,11 @@ from reticent.service.app import create_app
 from reticent.service.listeners import shared_listener
 from reticent.service.network import Connection
 from reticent.service.telemetry import configure_logging, start_metrics
-from reticent.service.workers import Workers, end_with
+from reticent.service.workers import (
+    Workers,
+    end_with_supervisor,
+    import_before_forks,
+)
 
 _MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 # Objects that may be made, beyond those freed, before garbage is looked for.
@@ -144,15 +148,18 @@ def run(
     if workers == 1:
         uvicorn.run(factory, **given)
         return
-    # If the supervisor is killed, its workers must not continue alone.
-    made = partial(_in_worker, factory, os.getpid())
+    import_before_forks([__name__])
+    made = partial(_in_worker, factory, dict(os.environ))
     config = uvicorn.Config(made, workers=workers, **given)
     Workers(config, [shared_listener(config)], on_death).run()
 
 
-def _in_worker(factory: str | Callable[[], Any], supervisor: int) -> Any:
-    """Make the application in a worker, which ends with its supervisor."""
-    end_with(supervisor)
+def _in_worker(factory: str | Callable[[], Any], environment: dict[str, str]) -> Any:
+    """Make the application in a worker, in the environment of its supervisor."""
+    # If the supervisor is killed, its workers must not continue alone.
+    end_with_supervisor()
+    os.environ.clear()
+    os.environ.update(environment)
     made = import_from_string(factory) if isinstance(factory, str) else factory
     return made()
 

@@ -84,11 +84,20 @@ def without_rows(stored: StoredModel, rows: Bools) -> FittedPredictor:
     return _rebuilt(stored, Packed(packed.parameters, kept))
 
 
-def unit_rows(stored: StoredModel, codes: NDArray[Any], said: NDArray[Any]) -> Bools:
+def unit_rows(
+    stored: StoredModel,
+    codes: NDArray[Any],
+    said: NDArray[Any],
+    spent: NDArray[np.uint32],
+) -> Bools:
     """Return the rows of one unit of a local predictor, given what its rows say.
 
-    Units with the same rows are the same to the model, and have spent the same: any
-    of them may go. No row is returned if no unit has exactly these rows.
+    Several units may have the same rows, and nothing says which of them is meant. They
+    need not have spent the same: some rounds ask a part of the units, or about changes
+    drawn at random. The one that has spent least is returned. Whoever is left is then
+    left with an account in which at least their own spending is.
+
+    No row is returned if no unit has exactly these rows.
 
     Parameters
     ----------
@@ -96,17 +105,21 @@ def unit_rows(stored: StoredModel, codes: NDArray[Any], said: NDArray[Any]) -> B
         A local predictor.
     codes, said : ndarray
         The encoded rows of the unit, and their labels or targets as the model has them.
+    spent : ndarray of uint32
+        What each unit has spent so far.
     """
     arrays = _packed(stored).arrays
     wanted = sorted(_signature(codes, said))
     known = _signature(arrays["codes"], arrays["said"])
     unit = arrays["unit"]
-    places = [place for place, each in enumerate(known) if each == wanted[0]]
-    for place in places:
+    alike = []
+    for place in [place for place, each in enumerate(known) if each == wanted[0]]:
         own = np.flatnonzero(unit == unit[place])
         if sorted(known[row] for row in own) == wanted:
-            return np.asarray(unit == unit[place])
-    return np.zeros(len(unit), dtype=bool)
+            alike.append(int(unit[place]))
+    if not alike:
+        return np.zeros(len(unit), dtype=bool)
+    return np.asarray(unit == min(alike, key=lambda each: int(spent[each])))
 
 
 def _signature(codes: NDArray[Any], said: NDArray[Any]) -> list[bytes]:

@@ -116,6 +116,26 @@ def _check_ties(facts: Any, n_units: int, certificate: Certificate[Any]) -> None
         )
 
 
+def identity_of_fit(fitted: Any) -> dict[str, Any]:
+    """Return what names the fit of a release, as a fact.
+
+    Two fits may release the same numbers: students that were taught the same labels, or
+    draws from a short list. By its identity the second is another model, and is charged
+    too. It is drawn when the model is first stored: the fit itself releases nothing but
+    its numbers. Models of earlier versions have none.
+    """
+    known = vars(fitted).setdefault("identity_", secrets.token_hex(16))
+    return {} if known is None else {"identity": known}
+
+
+def apart_from_identity(packed: Packed) -> tuple[Packed, dict[str, Any]]:
+    """Undo `identity_of_fit`: return the other facts, and the fitted attribute."""
+    facts = dict(packed.parameters)
+    known = read.identity(facts) if "identity" in facts else None
+    facts.pop("identity", None)
+    return Packed(facts, packed.arrays), {"identity_": known}
+
+
 def _arrays(fitted: Any, encoder: Encoder) -> dict[str, Floats]:
     weights = np.atleast_2d(np.asarray(fitted.coef_, dtype=np.float64))
     if weights.shape[1] != encoder.n_features:
@@ -140,18 +160,19 @@ class ReleasedClassifierKind:
     def pack(self, fitted: Any, encoder: Encoder) -> Packed:
         """Take it apart."""
         facts = {"classes": fitted.classes_.tolist(), "n_units": int(fitted.n_units_)}
-        return Packed(facts, _arrays(fitted, encoder))
+        return Packed(facts | identity_of_fit(fitted), _arrays(fitted, encoder))
 
     def unpack(
         self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
     ) -> Any:
         """Put it together."""
+        packed, known = apart_from_identity(packed)
         names = {"certificate", "classes", "labels", "n_units"}
         read.exactly(packed.parameters, names)
         classes = read.fitted_classes(encoder.schema, packed.parameters)
         n_scores = 1 if len(classes) == 2 else len(classes)
         found = _coefficients(packed, encoder.n_features, n_scores, certificate)
-        return self._model({**found, "classes_": classes})
+        return self._model({**found, **known, "classes_": classes})
 
     def _model(self, fitted: dict[str, Any]) -> Any:
         """Return the model with these fitted attributes."""
@@ -184,26 +205,9 @@ class StudentKind(ReleasedClassifierKind):
             )
         facts = {
             "classes": fitted.classes_.tolist(),
-            "identity": getattr(fitted, "identity_", secrets.token_hex(16)),
             "n_units": int(fitted.n_units_),
         }
-        return Packed(facts, _arrays(student, encoder))
-
-    def unpack(
-        self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
-    ) -> Any:
-        """Put it together; earlier versions kept no identity of a fit.
-
-        Students are the one kind of release that two fits often make alike: both were
-        taught the same labels. By its identity the second is another model, and is
-        charged too.
-        """
-        facts = dict(packed.parameters)
-        known = {"identity_": read.identity(facts)} if "identity" in facts else {}
-        facts.pop("identity", None)
-        found = super().unpack(Packed(facts, packed.arrays), encoder, certificate)
-        found.__dict__.update(known)
-        return found
+        return Packed(facts | identity_of_fit(fitted), _arrays(student, encoder))
 
     def _model(self, fitted: dict[str, Any]) -> StudentClassifier:
         model = StudentClassifier(None, None)
@@ -229,16 +233,18 @@ class ReleasedRegressorKind:
             raise InvalidParameterError(
                 "the model's bounds are not those of the label. Fit with the label's."
             )
-        return Packed({"n_units": int(fitted.n_units_)}, _arrays(fitted, encoder))
+        facts = {"n_units": int(fitted.n_units_)} | identity_of_fit(fitted)
+        return Packed(facts, _arrays(fitted, encoder))
 
     def unpack(
         self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
     ) -> StoredLinearRegressor:
         """Put it together."""
+        packed, known = apart_from_identity(packed)
         read.exactly(packed.parameters, {"certificate", "n_units"})
         found = _coefficients(packed, encoder.n_features, 1, certificate)
         model = StoredLinearRegressor()
-        model.__dict__.update(found)
+        model.__dict__.update(found, **known)
         model.bounds_ = read.bounds_of(encoder.schema)
         return model
 

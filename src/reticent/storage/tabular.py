@@ -16,7 +16,12 @@ from reticent.storage.partitions import (
     pack_partitions,
     unpack_partitions,
 )
-from reticent.storage.released import check_release, no_learner
+from reticent.storage.released import (
+    apart_from_identity,
+    check_release,
+    identity_of_fit,
+    no_learner,
+)
 
 
 class StoredTabularClassifier(PrivateTabularClassifier):
@@ -61,7 +66,7 @@ class TabularKind:
                 "the model's columns are not those of the schema. Fit with "
                 "columns=list(schema.columns.values())."
             )
-        facts = {"n_units": int(fitted.n_units_)}
+        facts = {"n_units": int(fitted.n_units_)} | identity_of_fit(fitted)
         return Packed(facts, pack_partitions(fitted.model_))
 
     def _released(
@@ -98,13 +103,14 @@ class TabularClassifierKind(TabularKind):
         self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
     ) -> Any:
         """Put it together."""
+        packed, known = apart_from_identity(packed)
         names = {"certificate", "classes", "labels", "n_units"}
         read.exactly(packed.parameters, names)
         classes = read.fitted_classes(encoder.schema, packed.parameters)
         found = self._released(packed, encoder, certificate)
         _check_scores(found["model_"], 1 if len(classes) == 2 else len(classes))
         model = StoredTabularClassifier()
-        model.__dict__.update(found, classes_=classes)
+        model.__dict__.update(found, classes_=classes, **known)
         return model
 
 
@@ -127,11 +133,13 @@ class TabularRegressorKind(TabularKind):
         self, packed: Packed, encoder: Encoder, certificate: Certificate[Any]
     ) -> Any:
         """Put it together."""
+        packed, known = apart_from_identity(packed)
         read.exactly(packed.parameters, {"certificate", "n_units"})
         found = self._released(packed, encoder, certificate)
         _check_scores(found["model_"], 1)
         model = StoredTabularRegressor()
-        model.__dict__.update(found, bounds_=read.bounds_of(encoder.schema))
+        bounds = read.bounds_of(encoder.schema)
+        model.__dict__.update(found, bounds_=bounds, **known)
         return model
 
 

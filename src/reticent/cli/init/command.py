@@ -24,11 +24,13 @@ from reticent.cli.options import (
     HomeOption,
     Separator,
     Thousands,
+    read_schema,
 )
 from reticent.cli.output import Output
 from reticent.cli.schema import check_free, described
 from reticent.cli.serve import serve as run_service
 from reticent.errors import InvalidParameterError
+from reticent.estimators import unit_positions
 from reticent.guarantees import Budget, in_plain_words
 from reticent.planning import Option, Plan
 from reticent.planning import plan as make_plan
@@ -153,20 +155,21 @@ def init(
     ask = Asker(Output(as_json), interactive=sys.stdin.isatty() and not as_json)
     checked_name("--name", name)
     checked_name("--dataset", dataset)
+    written: dict[str, str | None] = {"separator": separator, "encoding": encoding}
+    written |= {"decimal": decimal, "thousands": thousands}
     if schema is None:
         given = Given(
             *(label, classes, target_range, unit),
             *(each or [] for each in (numeric, levels, date, span, words)),
             *(each or [] for each in (ignore, missing)),
         )
-        written = {"separator": separator, "encoding": encoding}
-        written |= {"decimal": decimal, "thousands": thousands}
         schema = _write_schema(data, given, written, ask, public_facts)
-    declared = Schema.read(schema)
+        written = dict.fromkeys(written)  # the schema has them now
+    declared = read_schema(schema, *written.values())
     _check_rows(data, schema, declared, ask)
     budget = _budget(ask, epsilon, delta, declared)
     option = _method(ask, declared, data, budget, questions, yes=yes)
-    _fit(option, data, schema, name, dataset, home, as_json)
+    _fit(option, data, schema, written, name, dataset, home, as_json)
     if serve or _wants_service(ask):
         run_service(port=int(os.environ.get("RETICENT_PORT", "8000")), home=home)
 
@@ -269,7 +272,7 @@ def _method(
         default="unlimited",
     )
     table = read_table(data, schema)
-    units = len(table) if table.units is None else len(set(table.units))
+    _, units = unit_positions(table.units, len(table))
     plan: Plan = make_plan(
         "regression" if isinstance(schema.label, NumericTarget) else "classification",
         units,
@@ -309,6 +312,7 @@ def _fit(
     option: Option,
     data: Path,
     schema: Path,
+    written: dict[str, str | None],
     name: str,
     dataset: str,
     home: Path,
@@ -318,8 +322,10 @@ def _fit(
     command = str(option.command).replace("DATA.csv", shlex.quote(str(data)))
     command = command.replace("SCHEMA.json", shlex.quote(str(schema)))
     extra = f" --name {name} --dataset {dataset} --home {shlex.quote(str(home))}"
+    for option_name, sign in written.items():
+        extra += "" if sign is None else f" --{option_name} {shlex.quote(sign)}"
     Output(as_json).note(f"running: {command}{extra}")
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = dict(written)
     words = shlex.split(str(option.command))[5:]
     while words:
         key = words.pop(0).removeprefix("--")

@@ -15,7 +15,13 @@ import typer
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output, aligned, confirmed
 from reticent.errors import InvalidParameterError
-from reticent.guarantees import Budget, guess_in_words, in_plain_words, stated
+from reticent.guarantees import (
+    Budget,
+    Certificate,
+    guess_in_words,
+    in_plain_words,
+    stated,
+)
 from reticent.home import (
     COMMAND_LINE,
     Home,
@@ -48,6 +54,11 @@ ledger_app = typer.Typer(
 accounts_app = typer.Typer(
     help="Change what an account may spend.", no_args_is_help=True
 )
+# One release may show more than its own certificate says.
+_LEVELS = (
+    "What is spent is shown as the next of a fixed list of levels, which all hold at "
+    "once. So it is true at whatever moment somebody looks."
+)
 _FIELDS = ("sequence", "time", "kind", "account", "epsilon", "delta", "rho", "answers")
 
 
@@ -56,22 +67,29 @@ def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
     """Show every account: what is spent, and of how much, in epsilon and delta."""
     with Home.existing(home).settings().open_ledger(reading=True) as ledger:
         balances = ledger.balances()
-    found = []
+    found, totals = [], []
     rows: list[tuple[str, ...]] = [("account", "spent", "of", "answers", "used")]
+    # Records of questions are counted in accounts too; they cost no privacy.
+    known = [b for b in balances if b.cap.relation != RECORDS]
     for balance in balances:
         total = spent_so_far(balance)
         spent = None if total is None else total.guarantee.as_dict()
         found.append({**balance.as_dict(), "spent_in_total": spent})
-        rows.append(_row(balance, total))
+        if balance in known:
+            totals.append(total)
+            rows.append(_row(balance, total))
     lines = ["nothing has been spent yet."]
-    # Records of questions are counted in accounts too; they cost no privacy.
-    known = [b for b in balances if b.cap.relation != RECORDS]
     if known:
         widest = max(known, key=lambda balance: promised_by(balance).epsilon)
         relation = widest.cap.relation
         meant = in_plain_words(promised_by(widest), relation=relation)
-        lines = [*aligned(rows), "", meant]
+        note = [_LEVELS] if any(map(_is_level, totals)) else []
+        lines = [*aligned(rows), "", *note, meant]
     Output(as_json).result({"accounts": found}, lines)
+
+
+def _is_level(total: Certificate[Any] | None) -> bool:
+    return total is not None and total.rule == "G22-odometer"
 
 
 def _row(balance: Balance, total: Any) -> tuple[str, ...]:

@@ -73,6 +73,8 @@ def show(name: Name, home: HomeOption = HOME, as_json: AsJson = False) -> None:
         f"promise: {certificate.headline()}",
         in_plain_words(certificate, about=about, delta=model.delta),
     ]
+    if model.near_chance is not None:
+        lines.append(f"Its answers are near chance: {model.near_chance}")
     if left is not None:
         lines.append(f"answers left: {left}, within {balance.cap.budget}")
         relation = balance.cap.relation
@@ -83,6 +85,7 @@ def show(name: Name, home: HomeOption = HOME, as_json: AsJson = False) -> None:
         **version.as_dict(),
         **_facts(model),
         "answers_left": left,
+        "near_chance": model.near_chance,
         "certificate": certificate.as_dict(),
         "schema": schema.as_dict(),
     }

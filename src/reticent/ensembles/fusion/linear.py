@@ -96,7 +96,7 @@ class FusedLinear(Fused):
     def tally(self, encoded: Encoded, n_classes: int) -> tuple[Ints, Doubts]:
         """Count the votes on rows that are not refused, except doubtful ones."""
         counts = np.zeros((encoded.values.shape[0], n_classes), dtype=np.int64)
-        doubts = [(np.arange(0), np.arange(0))]
+        doubts: list[Doubts] = []
         with np.errstate(all="ignore"):  # an overflow counts as doubtful
             for start, scores, slack in self._chunks(encoded):
                 chunk = counts[start : start + len(slack)]
@@ -105,7 +105,11 @@ class FusedLinear(Fused):
                 else:
                     rows, models = self._tally_scores(scores, slack, chunk)
                 doubts.append((rows + start, models))
-        doubtful_rows, doubtful_models = zip(*doubts, strict=True)
+        if len(doubts) == 1:  # all rows fit one chunk
+            return counts, doubts[0]
+        doubtful_rows, doubtful_models = zip(
+            (np.arange(0), np.arange(0)), *doubts, strict=True
+        )
         return counts, (np.concatenate(doubtful_rows), np.concatenate(doubtful_models))
 
     def scored(self, encoded: Encoded) -> Iterator[tuple[int, Floats, Floats]]:

@@ -137,6 +137,8 @@ class ReleasedLinear(LinearModel):
             slopes, self.intercept_ = found, np.zeros(found.shape[1])
         self.coef_ = np.ascontiguousarray(slopes.T / self._row_scale)
         self.certificate_, self.n_units_ = certificate, relation.n
+        # Another fit is another release, even of the same numbers: storage names it.
+        self.__dict__.pop("identity_", None)
         self._keep_targets(examples)
 
     @abstractmethod

@@ -134,7 +134,7 @@ class CompressionClassifier(ClassifierMixin, UnweightedEstimator):
     >>> len(model.kept_), model.training_error_
     (1, 0.0)
     >>> print(model.certificate_.guarantee)
-    (0.223843, 0.05)-robust generalization
+    (0.223844, 0.05)-robust generalization
     >>> again = model.decode(model.kept_)
     >>> bool((again.predict(X[:, 2:3]) == model.predict(X[:, 2:3])).all())
     True

@@ -102,7 +102,9 @@ def read_members(home: Home, name: str) -> Members | None:
 
 def forget_members(home: Home, name: str) -> None:
     """Remove the members of a model that is no longer there."""
-    (home.path / _FOLDER / name).unlink(missing_ok=True)
+    path = home.path / _FOLDER / name
+    for each in (path, path.with_name(f".{name}.new")):
+        each.unlink(missing_ok=True)
 
 
 def members_key(home: Home) -> bytes:

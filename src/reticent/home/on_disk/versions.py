@@ -14,6 +14,10 @@ from reticent.home.home import Home
 from reticent.home.on_disk.members import forget_members
 from reticent.storage import MANIFEST
 
+# Folders that a fit writes before they get their name, and those that they replace.
+_UNFINISHED = r"(?:[0-9a-f]{12}\.)?unpaid|[0-9a-f]{12}\.(?:new|old)"
+_SNAPSHOT = r"[0-9a-f]+\.snapshot(?:\.[0-9a-f]+\.new)?"
+
 
 @dataclass(frozen=True)
 class ModelVersion:
@@ -140,8 +144,34 @@ def remove_model(home: Home, name: str, number: int | None = None) -> list[int]:
         home.unregister(name)
     for version in versions:
         if version.path.parent.resolve() == home.models.resolve():
-            for left in home.models.glob(f".{version.path.name}.*"):
-                left.unlink()  # a snapshot of it
+            remove_beside(home, version.path.name)
             forget_members(home, version.path.name)
             shutil.rmtree(version.path)
     return [version.number for version in versions]
+
+
+def remove_beside(home: Home, folder: str) -> None:
+    """Delete what is kept beside a version: snapshots, and what a fit has left.
+
+    Parameters
+    ----------
+    home : Home
+        The home.
+    folder : str
+        The folder of the version.
+    """
+    _remove(home, rf"\.+{re.escape(folder)}\.(?:{_SNAPSHOT}|{_UNFINISHED})")
+
+
+def remove_unfinished(home: Home) -> None:
+    """Delete what fits that were interrupted have left; none may run meanwhile."""
+    _remove(home, rf"\..+\.(?:{_UNFINISHED})")
+
+
+def _remove(home: Home, pattern: str) -> None:
+    for path in list(home.models.iterdir()):
+        if re.fullmatch(pattern, path.name):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()

@@ -215,7 +215,7 @@ class Resampled(MetaLearner):
     ...     Thresholds(), 0.25, 1e-6, points=np.linspace(0, 1, 9), classes=[0, 1]
     ... )
     >>> print(Resampled(base).fit(X, X[:, 0] > 0.5).certificate_.headline())
-    (1, 1e-06)-DP for the model, replace one unit of 1000; proved
+    (1, 1.00001e-06)-DP for the model, replace one unit of 1000; proved
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

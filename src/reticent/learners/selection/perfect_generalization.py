@@ -146,7 +146,7 @@ class PerfectlyGeneralizingClassifier(PublicCandidatesClassifier):
     ...     Thresholds(), points=np.linspace(0, 1, 20), classes=[False, True]
     ... ).fit(X, X[:, 0] > 0.3)
     >>> print(model.certificate_.guarantee, "/", model.privacy_certificate_.guarantee)
-    (0.05, 0.5, 0)-perfect generalization / 0.0060933-bounded-range DP
+    (0.05, 0.5, 0)-perfect generalization / 0.00609331-bounded-range DP
     """
 
     hypotheses: Any

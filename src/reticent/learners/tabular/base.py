@@ -127,6 +127,8 @@ class PrivateTabular(UnweightedEstimator):
         self.model_: PartitionModel = model
         self.certificate_: Certificate[Any] = certificate
         self.n_units_ = rows.n_units
+        # Another fit is another release, even of the same numbers: storage names it.
+        self.__dict__.pop("identity_", None)
         self._add_up_better(pure)
 
     def _add_up_better(self, pure: bool) -> None:

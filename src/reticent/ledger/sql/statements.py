@@ -26,8 +26,8 @@ T = TypeVar("T")
 _PREPARED = "reticent_prepared"  # where a connection keeps its statements' names
 # Values in one IN (...), far below the limits of databases.
 CHUNK = 500
-# Rows in one INSERT of SQLite, which numbers its parameters up to 32,766.
-_MOST_ROWS = 256
+# Rows in one INSERT of SQLite, whose driver keeps the statements of all widths.
+_MOST_ROWS = 64
 
 #: What is read of an account.
 ACCOUNT_COLUMNS = (
@@ -78,7 +78,6 @@ _SNAPSHOT = (
     Statement("SELECT ledger, epoch FROM ledger_meta"),
     Statement(f"SELECT {ACCOUNT_COLUMNS} FROM ledger_accounts a"),  # noqa: S608
 )
-_CHANGED = Statement("SELECT changes()")
 Snapshot: TypeAlias = list[list[tuple[Any, ...]]]
 
 #: Takes the lock that all replicas share, until the transaction ends.
@@ -138,20 +137,14 @@ def _write_sqlite(
     entries: Sequence[Entry],
     spends: Sequence[tuple[str, Spend]],
 ) -> bool:
-    _insert(
-        connection,
-        "ledger_entries",
-        _ENTRIES,
-        [entry[:_N_ENTRY] for entry in entries],
-    )
-    _insert(connection, "ledger_marks", _MARKS, _mark_rows(entries))
-    if not spends:
-        return True
-    changed = [
-        run(connection, [Statement(_SQLITE_SPEND, (*cost, name)), _CHANGED])[1][0][0]
-        for name, cost in spends
+    chained = [entry[:_N_ENTRY] for entry in entries]
+    inserts = [
+        *_insertions("ledger_entries", _ENTRIES, chained),
+        *_insertions("ledger_marks", _MARKS, _mark_rows(entries)),
     ]
-    return changed == [1] * len(spends)
+    run(connection, inserts)
+    charges = [Statement(_SQLITE_SPEND, (*cost, name)) for name, cost in spends]
+    return changed_rows(connection, charges) == [1] * len(spends)
 
 
 def _write_postgresql(
@@ -206,24 +199,22 @@ def chunks(values: Iterable[T]) -> Iterator[list[T]]:
         yield listed[start : start + CHUNK]
 
 
-def _insert(
-    connection: Connection, table: str, columns: str, rows: list[tuple[Any, ...]]
-) -> None:
-    """Insert rows in statements whose widths are powers of two, so few texts occur.
+def _insertions(
+    table: str, columns: str, rows: list[tuple[Any, ...]]
+) -> Iterator[Statement]:
+    """Yield statements that insert rows, as few as the widths of statements allow.
 
     A statement per row would release the interpreter's lock each time. A row that
     cannot be inserted ends the transaction; otherwise SQLite would copy each page
     before it is changed, in order to undo this statement alone.
     """
-    start = 0
-    while start < len(rows):
-        width = min(1 << ((len(rows) - start).bit_length() - 1), _MOST_ROWS)
-        values = tuple(chain.from_iterable(rows[start : start + width]))
-        run(connection, [Statement(_insertion(table, columns, width), values)])
-        start += width
+    for start in range(0, len(rows), _MOST_ROWS):
+        some = rows[start : start + _MOST_ROWS]
+        text = _insertion(table, columns, len(some))
+        yield Statement(text, tuple(chain.from_iterable(some)))
 
 
-@lru_cache
+@lru_cache(maxsize=2 * _MOST_ROWS)
 def _insertion(table: str, columns: str, width: int) -> str:
     places = "(" + ", ".join("?" for _ in columns.split(",")) + ")"
     return (
@@ -256,6 +247,15 @@ def run(
         prepared = connection.info.setdefault(_PREPARED, {})
         return run_pipelined(driver, statements, prepared)
     except dialect.loaded_dbapi.Error as error:
+        raise DBAPIError(None, None, error, hide_parameters=True) from None
+
+
+def changed_rows(connection: Connection, statements: Sequence[Statement]) -> list[int]:
+    """Run statements on SQLite; return how many rows each of them changed."""
+    driver = _driver(connection)
+    try:
+        return [driver.execute(*statement).rowcount for statement in statements]
+    except connection.dialect.loaded_dbapi.Error as error:
         raise DBAPIError(None, None, error, hide_parameters=True) from None
 
 

@@ -78,4 +78,5 @@ def _is_over(connection: Connection) -> bool:
     from psycopg.pq import TransactionStatus
 
     driver = connection.connection.driver_connection
-    return driver is None or driver.info.transaction_status == TransactionStatus.IDLE
+    # The driver's own `info` makes an object for each question.
+    return driver is None or driver.pgconn.transaction_status == TransactionStatus.IDLE

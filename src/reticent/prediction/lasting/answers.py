@@ -152,6 +152,12 @@ class LastingAnswers:
             self._state.catch_up()
             return self._state.evidence.points()
 
+    def spending(self) -> Any:
+        """Return a copy of what each unit has spent, after all records: a secret."""
+        with self._answering:
+            self._state.catch_up()
+            return self._state.spending.copy()
+
     def close(self) -> None:
         """Write a snapshot, so that the next start is quick."""
         with self._answering:

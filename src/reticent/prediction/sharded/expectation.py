@@ -72,6 +72,11 @@ class Expectation:
         """Share of what the models know that the answers keep; 0 is guessing."""
         return (self.best - self.chance) / (1 - self.chance)
 
+    @property
+    def near_chance(self) -> bool:
+        """Whether answers keep less than half of what the models know."""
+        return self.kept < WARNED
+
     def __str__(self) -> str:
         if self.labels == 1:
             return (
@@ -105,7 +110,7 @@ class Expectation:
 
     def warn(self, epsilon: float, units: int) -> None:
         """Warn if answers will be near chance; `advice` has the parameters."""
-        if self.kept >= WARNED:
+        if not self.near_chance:
             return
         shards = "1 shard" if self.shards == 1 else f"{self.shards} shards"
         kind = OnlyNoiseWarning if self.kept < REFUSED else NearChanceWarning

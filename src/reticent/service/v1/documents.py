@@ -203,6 +203,10 @@ class ModelDocument(_Document):
     promise: str
     stated: StatedDocument | None
     loss: Loss
+    near_chance: Annotated[
+        str | None,
+        Field(description="How little noise leaves of its answers, if that is little."),
+    ]
     columns: list[dict[str, Any]]
     total: Annotated[
         TotalDocument | None,
