@@ -149,10 +149,7 @@ def _lifespan(
             "started",
             extra={"fields": {"models": sorted(service.registry.models)}},
         )
-        for model in service.registry:
-            if model.near_chance is not None:
-                fields = {"model": model.name, "expected": model.near_chance}
-                log.warning("near_chance", extra={"fields": fields})
+        _warn_near_chance(service)
         try:
             async with (
                 kept_up_to_date(),
@@ -169,6 +166,18 @@ def _lifespan(
             log.info("stopped", extra={"fields": {}})
 
     return lifespan
+
+
+def _warn_near_chance(service: Service) -> None:
+    """Log which models answer hardly better than chance.
+
+    This is a function of its own because the lifespan lasts as long as the service: a
+    variable of it that named a model would keep that model after it was replaced.
+    """
+    for model in service.registry:
+        if model.near_chance is not None:
+            fields = {"model": model.name, "expected": model.near_chance}
+            log.warning("near_chance", extra={"fields": fields})
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
