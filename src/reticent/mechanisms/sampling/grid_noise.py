@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -174,11 +175,15 @@ def _laplace_tail(size: int, rate: Fraction, bits: int) -> tuple[int, int]:
         return 1 << bits, 1 << bits
     fine = bits + 8
     low, high = exp_bounds(size * rate, fine)
-    low_q, high_q = exp_bounds(rate, fine)
+    low_q, high_q = _steps_bounds(rate, fine)
     whole = 1 << fine
     below = (low << (fine + 1)) // (whole + high_q)
     above = -(-(high << (fine + 1)) // (whole + low_q))
     return below >> 8, min(1 << bits, shifted_up(above, 8))
+
+
+# Laplace proposals of one release share their rate, and nearly always the bits.
+_steps_bounds = lru_cache(maxsize=64)(exp_bounds)
 
 
 # Proposals made at a time, so that their arrays stay in the processor's cache.

@@ -119,6 +119,10 @@ class Inversion:
         """Return the size for a prefix of V; None if more bits are needed."""
         # Floats say where to look; what is returned was compared in whole numbers.
         place = float(self.place(np.array(max(drawn / (1 << bits), 2.0**-1000))))
+        low = max(0, math.floor(place))
+        here = self._below(low, drawn, bits), self._below(low + 1, drawn, bits)
+        if here == (True, False):  # as nearly always
+            return low
         reach = 2 + math.ceil(2 * self.error * (self.scale + abs(place)))
         low = max(0, math.floor(place) - reach)
         high = low + 2 * reach + 2
