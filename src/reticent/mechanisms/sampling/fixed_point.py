@@ -75,12 +75,13 @@ def normal_tail_bounds(z: Fraction, bits: int) -> tuple[int, int]:
     low = (z.numerator << precision) // z.denominator
     high = low + 1
     sum_low, sum_high = low, high
+    above, under, growing = square.numerator, square.denominator, math.ceil(square)
     count = 0
-    while count < square or high > 1:
+    while count < growing or high > 1:
         count += 1
-        below = 2 * count * square.denominator
-        low = low * square.numerator // below
-        high = -(-high * square.numerator // below)
+        below = 2 * count * under
+        low = low * above // below
+        high = -(-high * above // below)
         least, most = low // (2 * count + 1), -(-high // (2 * count + 1))
         if count % 2:
             least, most = -most, -least
