@@ -15,10 +15,15 @@ from __future__ import annotations
 import math
 import reprlib
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import cache
 from numbers import Integral, Real
 from typing import Any
+
+from mpmath.ctx_mp import MPContext
 
 from reticent.errors import InvalidGuaranteeError
 
@@ -33,6 +38,31 @@ MPMATH_LOCK = threading.RLock()
 _ULPS = 16
 _SIX_DIGITS = Context(prec=6, rounding=ROUND_CEILING)
 _FOUR_DIGITS = Context(prec=4, rounding=ROUND_FLOOR)
+
+
+@contextmanager
+def high_precision(bits: int) -> Iterator[Any]:
+    """Give one thread at a time mpmath's functions with this many bits.
+
+    Values must not leave the block: another thread may compute with them. The contexts
+    are ours, because others set the precision of the global one, and they are kept,
+    because making one takes as long as ten values of a normal tail.
+
+    Examples
+    --------
+    >>> with high_precision(100) as context:
+    ...     print(float(context.sqrt(2)))
+    1.4142135623730951
+    """
+    with MPMATH_LOCK:
+        context = _context(bits)
+        context.prec = bits  # if a function of it was interrupted
+        yield context
+
+
+@cache
+def _context(bits: int) -> Any:
+    return MPContext()
 
 
 def exact(value: float) -> Fraction:

@@ -71,7 +71,16 @@ def test_a_shard_that_kills_every_worker_ends_the_fit():
 
 def test_marked_processes_are_found():
     mark = uuid.uuid4().hex
-    with subprocess.Popen(["sleep", "60"], env={**os.environ, MARK: mark}) as child:
+    with subprocess.Popen(
+        ["cat"],
+        env={**os.environ, MARK: mark},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        # The kernel shows an empty environment until a program has really begun.
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == b"\n"
         assert [process.pid for process in marked(mark)] == [child.pid]
         child.kill()
     assert not marked(mark)

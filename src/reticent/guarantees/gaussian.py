@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from mpmath.ctx_mp import MPContext
-
 from reticent._numbers import (
-    MPMATH_LOCK,
     ceil_float,
     ceil_root,
     exact,
+    high_precision,
     positive,
     probability,
     up,
@@ -217,9 +215,7 @@ def _mu_of_pure(epsilon: float) -> float:
         return 0.0
     if not epsilon <= 600:
         raise RuleError(f"rule G24-pure needs epsilon <= 600; got epsilon={epsilon!r}.")
-    context = MPContext()
-    context.prec = 2000
-    with MPMATH_LOCK:
+    with high_precision(2000) as context:
         # erfinv(tanh(eps/2)) sqrt(2) is the normal quantile of e^eps/(1 + e^eps).
         quantile = context.erfinv(context.tanh(context.mpf(epsilon) / 2))
         return up(float(2 * context.sqrt(2) * quantile))

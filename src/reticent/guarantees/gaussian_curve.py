@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from mpmath.ctx_mp import MPContext
-
-from reticent._numbers import MPMATH_LOCK, nonnegative, positive, probability
+from reticent._numbers import high_precision, nonnegative, positive, probability
 from reticent._search import doubled_until, last_that_holds
 from reticent.errors import InvalidParameterError
 
@@ -41,10 +39,6 @@ def gaussian_delta(ratio: float, epsilon: float) -> float:
     >>> round(gaussian_delta(1.0, 1.0), 6)
     0.126937
     """
-    return _delta(_context(), ratio, epsilon)
-
-
-def _delta(context: Any, ratio: float, epsilon: float) -> float:
     ratio = nonnegative("Gaussian noise", "ratio", ratio)
     epsilon = nonnegative("Gaussian noise", "epsilon", epsilon)
     if ratio == 0:
@@ -54,7 +48,7 @@ def _delta(context: Any, ratio: float, epsilon: float) -> float:
             f"Gaussian noise with ratio={ratio!r}, epsilon={epsilon!r} is outside "
             "what is computed reliably (2^-100 to 2^20)."
         )
-    with MPMATH_LOCK:
+    with high_precision(_PRECISION) as context:
         mu = context.mpf(ratio)
         level = context.mpf(epsilon) * (1 - context.mpf(_MARGIN))
         upper = _normal(context, mu / 2 - level / mu)
@@ -62,12 +56,6 @@ def _delta(context: Any, ratio: float, epsilon: float) -> float:
         # Nearly equal terms lose digits; 600 bits leave more than enough of them.
         delta = float((upper - lower) * (1 + context.mpf(_MARGIN)))
     return min(1.0, delta + 1e-300)
-
-
-def _context() -> Any:
-    context = MPContext()  # not the global one, whose precision others set
-    context.prec = _PRECISION
-    return context
 
 
 def _normal(context: Any, x: Any) -> Any:
@@ -89,10 +77,8 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def _ratio(epsilon: float, delta: float) -> float:
-    context = _context()
-
     def private(ratio: float) -> bool:
-        return _delta(context, ratio, epsilon) <= delta
+        return gaussian_delta(ratio, epsilon) <= delta
 
     # delta grows with the ratio.
     low, high = doubled_until(lambda ratio: not private(ratio), 1.0)
@@ -110,10 +96,9 @@ def gaussian_epsilon(ratio: float, delta: float) -> float:
     """
     ratio = nonnegative("Gaussian noise", "ratio", ratio)
     delta = probability("Gaussian noise", "delta", delta)
-    context = _context()
 
     def enough(epsilon: float) -> bool:
-        return _delta(context, ratio, epsilon) <= delta
+        return gaussian_delta(ratio, epsilon) <= delta
 
     if enough(0.0):
         return 0.0

@@ -8,10 +8,10 @@ checked at each start.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ from reticent.ledger.units import Spend
 
 #: The hash before the first entry.
 GENESIS = "0" * 64
+#: Begins each mark in the text that is hashed.
+MARK = "\x1e"
 
 LEDGER, ACCOUNT, CAP, CHARGE, ANSWER, WRITE_OFF, ACT = (
     "ledger",
@@ -108,19 +110,37 @@ def seal(
     body: str,
     marks: Iterable[Sequence[Any]] = (),
 ) -> str:
-    """Return the hash of an entry.
+    """Return the hash of an entry."""
+    noted = "".join([mark_text(*mark) for mark in marks])
+    text = sealed_text(previous, sequence, kind, request, settles, charges, body, noted)
+    return sha256(text.encode()).hexdigest()
+
+
+def sealed_text(
+    previous: str,
+    sequence: int,
+    kind: str,
+    request: str | None,
+    settles: int | None,
+    charges: str,
+    body: str,
+    marks: str,
+) -> str:
+    """Return what the hash of an entry is of; `marks` as `mark_text` writes them.
 
     The fields hold no control characters (JSON escapes them, names and keys exclude
     them), so joining with two of them loses nothing.
     """
-    text = (
+    return (
         f"{previous}\x1f{sequence}\x1f{kind}\x1f"
         f"{'-' if request is None else '=' + request}\x1f"
-        f"{'-' if settles is None else settles}\x1f{charges}\x1f{body}"
+        f"{'-' if settles is None else settles}\x1f{charges}\x1f{body}{marks}"
     )
-    for query, account, release in marks:
-        text += f"\x1e{query}\x1f{account}\x1f{release}"
-    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def mark_text(query: str, account: str, release: int) -> str:
+    """Return what a hash covers of a mark; `MARK` occurs once in it."""
+    return f"{MARK}{query}\x1f{account}\x1f{release}"
 
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)

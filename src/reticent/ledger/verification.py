@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
+
+import numpy as np
 
 from reticent.errors import LedgerError
 from reticent.ledger.accounts import AccountId, Balance
@@ -20,15 +24,19 @@ from reticent.ledger.entries import (
     CHARGE,
     GENESIS,
     LEDGER,
+    MARK,
     WRITE_OFF,
     Entry,
     costs_of,
-    seal,
+    mark_text,
+    sealed_text,
 )
 from reticent.ledger.units import Spend
 
 # Different charges kept before they are added up; bounds the memory of a long replay.
 _MOST_PENDING = 10_000
+# Hashes of keys kept, in 16 MiB; of a longer ledger the database must answer.
+_MOST_KEYS = 2**21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +50,35 @@ class ChainVerification:
     charges: int
     answers: int
     head: str  #: hash of the last entry
+
+
+class Repeats:
+    """Notes the hashes of values and tells whether two may be the same.
+
+    Equal values have equal hashes, so different hashes prove that no value occurred
+    twice. Two equal hashes prove nothing; then somebody must compare the values.
+    """
+
+    def __init__(self) -> None:
+        self._hashes = array("q")
+        self._too_many = False
+
+    @property
+    def note(self) -> Callable[[int], None]:
+        """Takes the hash of the next value."""
+        return self._hashes.append
+
+    def trim(self) -> None:
+        """Give up if there are too many values to keep; call it now and then."""
+        if len(self._hashes) > _MOST_KEYS:
+            self._too_many = True
+        if self._too_many:
+            del self._hashes[:]
+
+    def possible(self) -> bool:
+        """Return whether any two of the values may be the same."""
+        ordered = np.sort(np.asarray(self._hashes, dtype=np.int64))
+        return self._too_many or bool((ordered[1:] == ordered[:-1]).any())
 
 
 class ChainReplay:
@@ -71,52 +108,78 @@ class ChainReplay:
         self.marks = 0
         self._charges = 0
         self._answers = 0
+        self._repeats = {"request": Repeats(), "settles": Repeats()}
 
-    def read(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Take rows of sequence, kind, request, settles, charges, body, hash, marks."""
-        for sequence, kind, request, settles, charges, body, sealed, marks in rows:
-            if sequence != self.sequence + 1:
+    def read(
+        self, rows: Iterable[Sequence[Any]], marks: Iterable[Sequence[Any]]
+    ) -> None:
+        """Take rows of sequence, kind, request, settles, charges, body and hash.
+
+        Rows of `marks` are sequence, position, query, account and release. Both are in
+        order. A long chain is read at every start, and most of that time is spent in
+        this loop, so it makes no objects and looks up no attributes.
+        """
+        head, last, pending = self.head, self.sequence, self._pending
+        texts, rows_of_marks = _mark_texts(marks)
+        marked, n_marks, n_charges, n_answers = texts.pop, 0, 0, 0
+        note_request, note_settled = (each.note for each in self._repeats.values())
+        for sequence, kind, request, settles, charges, body, sealed in rows:
+            if sequence != last + 1:
                 raise LedgerError(
-                    f"sequence={self.sequence + 1} is missing from the ledger; it was "
-                    "cut or reordered. Restore a good copy and write the budget off."
+                    f"sequence={last + 1} is missing from the ledger; it was cut or "
+                    "reordered. Restore a good copy and write the budget off."
                 )
-            self.head = seal(
-                self.head, sequence, kind, request, settles, charges, body, marks
+            noted = marked(sequence, "")
+            text = sealed_text(
+                head, sequence, kind, request, settles, charges, body, noted
             )
-            if self.head != sealed:
+            head = sha256(text.encode()).hexdigest()
+            # A mark that was moved into the body would leave the text as it was.
+            if head != sealed or MARK in body:
                 raise LedgerError(
                     f"sequence={sequence} does not match its hash; the ledger was "
                     "changed. Restore a good copy and write the budget off."
                 )
-            self.sequence = sequence
+            last = sequence
+            if request is not None:
+                note_request(hash(request))
+            if settles is not None:
+                note_settled(hash(settles))
+            if noted:
+                n_marks += noted.count(MARK)
             if kind == CHARGE:
-                self._charges += 1
-                self.marks += len(marks)
-                self._pending[charges] += 1
-                if len(self._pending) >= _MOST_PENDING:
+                n_charges += 1
+                pending[charges] += 1
+                if len(pending) >= _MOST_PENDING:
                     self._add_up()
             elif kind == ANSWER:
-                self._answers += 1
+                n_answers += 1
             elif kind == ACT:
                 pass  # it changes no account
             else:
+                self.sequence = sequence
                 self._apply(kind, json.loads(body))
-
-    def read_entries(self, entries: Iterable[Entry]) -> None:
-        """Take entries as objects."""
-        self.read(
-            (
-                e.sequence,
-                e.kind,
-                e.request,
-                e.settles,
-                e.charges,
-                e.body,
-                e.hash,
-                e.marks,
+        if texts or n_marks != rows_of_marks:
+            raise LedgerError(
+                f"queries remembered before sequence={last + 1} belong to no entry or "
+                "stand in one row; the ledger was changed. Restore a good copy and "
+                "write the budget off."
             )
-            for e in entries
+        self.head, self.sequence = head, last
+        self.marks += n_marks
+        self._charges += n_charges
+        self._answers += n_answers
+        for each in self._repeats.values():
+            each.trim()
+
+    def read_entries(self, entries: Sequence[Entry]) -> None:
+        """Take entries as objects."""
+        marks = (
+            (entry.sequence, position, *mark)
+            for entry in entries
+            for position, mark in enumerate(entry.marks)
         )
+        self.read((entry[:-1] for entry in entries), marks)
 
     def _add_up(self) -> None:
         for charges, count in self._pending.items():
@@ -162,6 +225,13 @@ class ChainReplay:
         self._add_up()
         return self._accounts
 
+    def doubtful(self) -> list[str]:
+        """Return the columns in which two entries may have the same value.
+
+        All others have no value twice in the entries that were read.
+        """
+        return [name for name, seen in self._repeats.items() if seen.possible()]
+
     def compare(self, accounts: Mapping[str, Balance]) -> None:
         """Refuse account rows that are not the sums of the chain."""
         derived = self.accounts()
@@ -187,3 +257,26 @@ class ChainReplay:
             answers=self._answers,
             head=self.head,
         )
+
+
+def _mark_texts(rows: Iterable[Sequence[Any]]) -> tuple[dict[int, str], int]:
+    """Return what hashes cover of the marks of each entry, and the number of rows."""
+    texts: dict[int, str] = {}
+    last, place, count = None, 0, 0
+    for sequence, position, query, account, release in rows:
+        place = place + 1 if sequence == last else 0
+        if position != place or (not place and sequence in texts):
+            raise misplaced_mark(sequence)
+        text = mark_text(query, account, release)
+        texts[sequence] = texts.get(sequence, "") + text
+        last = sequence
+        count += 1
+    return texts, count
+
+
+def misplaced_mark(sequence: int) -> LedgerError:
+    """Return the error for marks whose places have gaps."""
+    return LedgerError(
+        f"sequence={sequence} remembers a query in the wrong place; the ledger was "
+        "changed. Restore a good copy and write the budget off."
+    )

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from mpmath.ctx_mp import MPContext
 from numpy.typing import NDArray
 
-from reticent._numbers import MPMATH_LOCK, exact, real, up
+from reticent._numbers import MPMATH_LOCK, exact, high_precision, real, up
 from reticent._search import geometric_mean, last_that_holds
 from reticent.errors import InternalError, InvalidParameterError
 from reticent.mechanisms.sampling.exact import longer_prefixes
-from reticent.mechanisms.sampling.intervals import IntervalArithmetic, TooWideError
+from reticent.mechanisms.sampling.intervals import (
+    IntervalArithmetic,
+    TooWideError,
+    interval_arithmetic,
+)
 from reticent.mechanisms.sampling.randomness import RandomSource
 
 # Closer to 0 than this, the formulas for eta != 0 cancel too many digits.
 _SMALLEST_ETA = 1e-3
 _LARGEST_ETA = 100.0
 _SMALLEST_GAMMA = 1e-9
-_DIGITS = 60
+_BITS = 203  # 60 digits
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,7 @@ class Repetitions:
     @property
     def mean(self) -> float:
         """The mean of `K`, rounded up."""
-        with MPMATH_LOCK:
-            context: Any = MPContext()
-            context.dps = _DIGITS
+        with high_precision(_BITS) as context:
             gamma, eta = context.mpf(self.gamma), context.mpf(self.eta)
             log = context.log(gamma)
             if self.eta == 0:
@@ -111,7 +111,7 @@ class Repetitions:
     def _place(self, drawn: int, bits: int) -> int | None:
         """Return `K` for a prefix of the uniform number; None if it needs more bits."""
         with MPMATH_LOCK:
-            arithmetic = _arithmetic(bits + 64)
+            arithmetic = interval_arithmetic(bits + 64)
             try:
                 mass = self._first(arithmetic)
             except TooWideError:
@@ -144,12 +144,6 @@ class Repetitions:
         if self.eta == 0:
             return -math.log(self.gamma)
         return math.expm1(-self.eta * math.log(self.gamma)) / self.eta
-
-
-@lru_cache(maxsize=8)
-def _arithmetic(precision: int) -> IntervalArithmetic:
-    """Return a cached arithmetic: making one takes longer than a draw."""
-    return IntervalArithmetic(precision)
 
 
 def checked_eta(eta: float) -> float:

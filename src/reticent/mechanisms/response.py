@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 from reticent._arrays import Floats, Ints
 from reticent._numbers import MPMATH_LOCK, whole
 from reticent.mechanisms.sampling.categorical import draw_categorical
-from reticent.mechanisms.sampling.intervals import IntervalArithmetic, TooWideError
+from reticent.mechanisms.sampling.intervals import (
+    IntervalArithmetic,
+    TooWideError,
+    interval_arithmetic,
+)
 from reticent.mechanisms.sampling.listening import audible
 from reticent.mechanisms.sampling.randomness import RandomSource
 
@@ -92,7 +96,7 @@ class Response(ABC):
     def _ends(self, row: int, precision: int) -> list[tuple[Fraction, Fraction]]:
         with MPMATH_LOCK:
             try:
-                intervals = self._log_intervals(row, IntervalArithmetic(precision))
+                intervals = self._log_intervals(row, interval_arithmetic(precision))
             except TooWideError:
                 return []
             return [IntervalArithmetic.ends(interval) for interval in intervals]

@@ -35,6 +35,8 @@ from reticent.service.workers import (
 _MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 # Objects that may be made, beyond those freed, before garbage is looked for.
 _NEW_OBJECTS = 20_000
+# How long a thread may keep the interpreter while another one waits for it.
+_SWITCH_SECONDS = 0.0005
 
 
 def application(config: str | os.PathLike[str] | None = None, **given: Any) -> FastAPI:
@@ -52,6 +54,9 @@ def application(config: str | os.PathLike[str] | None = None, **given: Any) -> F
     # linear algebra could help, and while such threads wait for work they keep a
     # processor busy. Workers are how a service uses more of them.
     threadpool_limits(1, user_api="blas")
+    # While strangers keep the event loop busy, the thread that commits would otherwise
+    # wait 5 ms for the interpreter after each of its statements.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     read = partial(Settings.load, config, **given)
     app = create_app(read(), reread=read)
     keep_for_good()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from reticent.errors import ModelFileError
 
+_LINUX = sys.platform == "linux"
+# From Linux's headers: paths are relative to the working directory, and change places.
+_HERE, _EXCHANGE = -100, 2
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}(\.[a-z]{1,16}){1,2}")
 
 
@@ -117,6 +122,11 @@ def write_folder(
         raise ModelFileError(
             f"the path {str(target)!r} exists; choose another, or pass replace=True."
         )
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise ModelFileError(
+            f"the path {str(target)!r} is not a directory, and only a model is "
+            "replaced; choose another."
+        )
     fresh = target.with_name(f".{target.name}.{secrets.token_hex(6)}.new")
     with _os_errors(target):
         os.mkdir(fresh, 0o700)
@@ -133,14 +143,31 @@ def write_folder(
 
 
 def _put(fresh: Path, target: Path) -> None:
-    """Rename into place; what was there is moved aside first and then removed."""
-    old = None
-    if target.exists():
+    """Put a directory in its place; what was there before is removed.
+
+    Where the system can exchange two names, there is one or the other at every moment,
+    also if the process is killed. Elsewhere what was there is moved aside first.
+    """
+    if not target.exists():
+        os.rename(fresh, target)
+        return
+    old = fresh
+    if not _exchanged(fresh, target):
         old = target.with_name(f".{target.name}.{secrets.token_hex(6)}.old")
         os.rename(target, old)
-    os.rename(fresh, target)
-    if old is not None:
-        shutil.rmtree(old)
+        os.rename(fresh, target)
+    _sync(target.parent)  # before anything of the old one goes
+    shutil.rmtree(old)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Let two paths change places in one step; false if the system cannot do that."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if _LINUX else None
+    if rename is None:
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    done: int = rename(_HERE, names[0], _HERE, names[1], _EXCHANGE)
+    return done == 0
 
 
 def _write(path: Path, content: bytes) -> None:

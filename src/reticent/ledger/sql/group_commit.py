@@ -58,6 +58,8 @@ PATIENCE = 30.0
 _PAUSE = 0.1
 # An event loop iterates at most this often between two steps of one request.
 _QUIET_ROUNDS = 4
+# No more rounds are waited for when none came in this many seconds.
+_QUIET_SECONDS = 0.002
 
 
 def end_process(error: BaseException) -> None:
@@ -84,6 +86,7 @@ class _LoopBatch:
     size: int = 0
     counted: int = 0
     quiet: int = 0
+    grew: float = 0.0
     parked: bool = False
     waited: bool = False
 
@@ -170,14 +173,13 @@ class GroupCommit:
             batch.parked = self._committing and not batch.waited
         if batch.parked:
             return  # the writer schedules this again after its commit
-        count = batch.size
-        batch.quiet = batch.quiet + 1 if count == batch.counted else 0
-        batch.counted = count
-        if (
-            batch.quiet < _QUIET_ROUNDS
-            and count < self._largest
-            and time.monotonic() < batch.latest
-        ):
+        count, now = batch.size, time.monotonic()
+        if count != batch.counted:
+            batch.counted, batch.quiet, batch.grew = count, 0, now
+        else:
+            # A round is long where the loop is busy with something else.
+            batch.quiet += _QUIET_ROUNDS if now > batch.grew + _QUIET_SECONDS else 1
+        if batch.quiet < _QUIET_ROUNDS and count < self._largest and now < batch.latest:
             loop.call_soon(self._hand_over_when_quiet, loop, batch)
             return
         del self._loop_batches[loop]

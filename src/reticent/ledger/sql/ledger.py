@@ -268,12 +268,15 @@ class SQLLedger:
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         """Yield the entries that follow sequence `after`, in order."""
+        from reticent.ledger.sql.state import by_entry
+
         while True:
             self._commits.check()
             with self._store.reading() as connection:
-                rows = self._store.rows(connection, after)
-            for *fields, marks in rows:
-                yield Entry.from_row(fields, marks)
+                rows, marks = self._store.rows(connection, after)
+            noted = by_entry(marks)
+            for row in rows:
+                yield Entry.from_row(row, noted.get(row[0], ()))
             if not rows:
                 return
             after = rows[-1][0]

@@ -47,15 +47,20 @@ def replay(store: Store, start: ChainReplay, *, totals: bool = True) -> ChainRep
     whole = start.sequence == 0
     while True:
         with store.reading() as connection:
-            rows = store.rows(connection, start.sequence)
-            start.read(rows)
+            rows, marks = store.rows(connection, start.sequence)
+            start.read(rows, marks)
             if rows:
                 continue
             if start.sequence == 0:
                 raise LedgerError("the ledger has lost its entries. " + _REMEDY)
             read_by_table(connection)
             if whole:
-                check_keys(connection, entries=start.sequence, marks=start.marks)
+                check_keys(
+                    connection,
+                    entries=start.sequence,
+                    marks=start.marks,
+                    doubtful=start.doubtful(),
+                )
             if totals:
                 _compare(connection, start)
             return start

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import psycopg
 from psycopg.abc import PQGen
+from psycopg.adapt import Transformer
 from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.waiting import Ready, Wait
@@ -27,7 +28,6 @@ Row: TypeAlias = tuple[Any, ...]
 COMMIT = "COMMIT"
 
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
-_WHOLE = frozenset(psycopg.adapters.types[name].oid for name in ("int4", "int8"))
 
 
 def run_pipelined(
@@ -117,17 +117,7 @@ def _checked(result: PGresult) -> PGresult:
 
 
 def _rows(result: PGresult) -> list[Row]:
-    whole = [result.ftype(column) in _WHOLE for column in range(result.nfields)]
-    return [
-        tuple(
-            _value(result.get_value(row, column), whole=number)
-            for column, number in enumerate(whole)
-        )
-        for row in range(result.ntuples)
-    ]
-
-
-def _value(value: bytes | None, *, whole: bool) -> int | str | None:
-    if value is None:
-        return None
-    return int(value) if whole else value.decode()
+    # Of no connection, so that texts are read as they are sent: always in UTF-8.
+    reader = Transformer()
+    reader.set_pgresult(result)
+    return reader.load_rows(0, result.ntuples, tuple)

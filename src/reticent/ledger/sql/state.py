@@ -22,6 +22,7 @@ from reticent.ledger.sql.schema import (
     meta,
 )
 from reticent.ledger.state import LedgerState, Needs
+from reticent.ledger.verification import misplaced_mark
 
 
 def load(
@@ -183,9 +184,6 @@ def by_entry(found: Iterable[Sequence[Any]]) -> dict[int, list[Sequence[Any]]]:
         if known is None:
             known = noted[row[0]] = []
         if row[1] != len(known):
-            raise LedgerError(
-                f"sequence={row[0]} remembers a query in the wrong place; the ledger "
-                "was changed. Restore a good copy and write the budget off."
-            )
+            raise misplaced_mark(row[0])
         known.append(row[2:])
     return noted

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
@@ -27,16 +27,16 @@ from reticent.ledger.sql.schema import entries, migrate
 from reticent.ledger.sql.state import (
     accounts_named,
     all_accounts,
-    by_entry,
     flush,
     load,
 )
 from reticent.ledger.state import LedgerState, Needs
 
 T = TypeVar("T")
+Rows: TypeAlias = list[tuple[Any, ...]]
 
 # Entries read at once, few enough to stay in a processor's cache.
-_READING = 1_000
+_READING = 2_000
 # Charges that wait for their answers and are kept in memory; and most marks of one.
 _MOST_RECENT = 4_096
 _MOST_MARKS = 16
@@ -286,14 +286,12 @@ class Store:
         return connection.execute(newest).scalar() or 0
 
     @staticmethod
-    def rows(connection: Connection, after: int) -> list[tuple[Any, ...]]:
-        """Return the next rows with their marks, few enough not to block writers."""
+    def rows(connection: Connection, after: int) -> tuple[Rows, Rows]:
+        """Return the next rows and those of marks, few enough not to block writers."""
         found = statements.entries_after(connection, after, _READING)
         if not found:
-            return []
-        inside = statements.marks_between(connection, after, found[-1][0])
-        marked = by_entry(inside).get
-        return [(*row, marked(row[0], ())) for row in found]
+            return [], []
+        return found, statements.marks_between(connection, after, found[-1][0])
 
 
 def _only_charges(written: Iterable[Entry]) -> bool:

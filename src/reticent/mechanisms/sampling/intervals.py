@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from mpmath.ctx_iv import MPIntervalContext
@@ -58,6 +59,15 @@ class IntervalArithmetic:
         """Return the ends of an interval as exact rationals."""
         low, high = (_rational(end) for end in x._mpi_)
         return low, high
+
+
+@lru_cache(maxsize=16)
+def interval_arithmetic(precision: int) -> IntervalArithmetic:
+    """Return the arithmetic of a precision; making one takes longer than using it.
+
+    Use it under `MPMATH_LOCK`.
+    """
+    return IntervalArithmetic(precision)
 
 
 def _rational(raw: tuple[int, int, int, int]) -> Fraction:

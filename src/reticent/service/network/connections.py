@@ -12,19 +12,19 @@ import math
 from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import httptools
 
 from reticent.service.network.exchanges import (
     Direct,
+    Door,
     Exchange,
     addresses_of,
     envelope_of,
     refusal,
     scope_of,
-    top_lines,
 )
+from reticent.service.network.flow import Flow
 from reticent.service.network.limits import Limits
 from reticent.service.network.repeats import Repeat, Repeating, RepeatReader
 from reticent.service.network.watch import Watch
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 # at once, its own bytes under way would make it lose the answer.
 _LINGER_SECONDS, _LINGER_BYTES = 2.0, 2**20
 _UNREAD = 2**16
-_watches: WeakKeyDictionary[ServerState, Watch] = WeakKeyDictionary()
 
 
 class Connection(asyncio.Protocol):
@@ -68,16 +67,15 @@ class Connection(asyncio.Protocol):
         self._app: Any = config.loaded_app
         envelope = envelope_of(self._app)
         self._direct: Direct | None = getattr(envelope, "direct", None)
+        self._door: Door | None = getattr(envelope, "turned_away", None)
         rounds: RepeatReader | None = getattr(envelope, "rounds", None)
         self._repeating = None if rounds is None else Repeating(self, rounds)
         self._common = {"root_path": config.root_path, "state": app_state}
         self._keep_alive = config.timeout_keep_alive
-        watch = _watches.get(server_state)
-        if watch is None:
-            watch = _watches[server_state] = Watch(self.loop, self.limits.strangers)
-        self._watch = watch
+        self._watch = Watch.of(server_state, self.loop, self.limits.strangers)
         self._stranger = True
         self.transport: Any = None
+        self.flow = Flow()
         self._parser = httptools.HttpRequestParser(self)
         self._current: Exchange | Repeat | None = None
         self._unstarted: Exchange | None = None  # the current one, not yet begun
@@ -86,7 +84,6 @@ class Connection(asyncio.Protocol):
         self._deadline = self.loop.time() + self.limits.head_seconds
         self._writes_until = math.inf
         self._drained: asyncio.Future[None] | None = None
-        self._paused = False
         self._refused: int | None = None
         self._last = False  # no further request is taken
         self._part, self._ended, self._amid = 0, False, False
@@ -103,7 +100,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection."""
-        self.transport = transport
+        self.transport = self.flow.transport = transport
         self.server_state.connections.add(self)  # type: ignore[arg-type]
         self._watch.add(self)
         self._common |= addresses_of(transport)
@@ -119,7 +116,16 @@ class Connection(asyncio.Protocol):
         self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Read on."""
+        """Read on; what strangers send may have to wait for a moment."""
+        if self._stranger or self.flow.held:
+            self._watch.read_stranger(self, data)
+        else:
+            self.read(data)
+
+    def read(self, data: bytes) -> None:
+        """Read what was sent, unless the connection was closed meanwhile."""
+        if self.transport.is_closing():
+            return
         if self._repeating is not None and self._repeating.takes(data):
             return
         self.parse(data)
@@ -160,7 +166,7 @@ class Connection(asyncio.Protocol):
         elif self._fed - 8 * receiving.size > _UNREAD + self.limits.head:
             self._refuse(400)  # hardly anything of a chunked body is content
         elif not receiving.wanted or len(receiving.body) > _UNREAD:
-            self.pause_reading()
+            self.flow.pause()
 
     def pause_writing(self) -> None:
         """Note that the client does not read."""
@@ -228,9 +234,8 @@ class Connection(asyncio.Protocol):
         if scope is None:
             self._refused = 400
             return
-        exchange = self._receiving = Exchange(
-            self, scope, keep_alive=self._parser.should_keep_alive()
-        )
+        alive = self._parser.should_keep_alive()
+        exchange = self._receiving = Exchange(self, scope, keep_alive=alive)
         if self._current is None and not self._waiting:
             # Most requests are one part: begin when all of that part is read.
             self._current = self._unstarted = exchange
@@ -270,19 +275,6 @@ class Connection(asyncio.Protocol):
             self._stranger = False
             self._watch.welcome(self)
 
-    def pause_reading(self) -> None:
-        """Stop reading; what arrives waits in the network."""
-        if not self._paused and not self.transport.is_closing():
-            self._paused = True
-            self.transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        """Read on after a pause."""
-        if self._paused:
-            self._paused = False
-            if not self.transport.is_closing():
-                self.transport.resume_reading()
-
     @property
     def stalled(self) -> bool:
         """Whether the client does not read."""
@@ -296,9 +288,7 @@ class Connection(asyncio.Protocol):
     def top(self, status: int, *, keep_alive: bool) -> bytes:
         """Return the first lines of an answer; they change once a second."""
         headers = self.server_state.default_headers
-        if status != 200 or not keep_alive:
-            return top_lines(status, headers, keep_alive=keep_alive)
-        return self._watch.top(headers)
+        return self._watch.top(status, headers, keep_alive=keep_alive)
 
     @property
     def between(self) -> bool:
@@ -323,7 +313,7 @@ class Connection(asyncio.Protocol):
         if isinstance(exchange, Exchange) and self._receiving is exchange:
             exchange.body = bytearray()
             self._deadline = self.loop.time() + _LINGER_SECONDS
-            self.resume_reading()
+            self.flow.resume()
         else:
             self._next(exchange)
 
@@ -348,13 +338,14 @@ class Connection(asyncio.Protocol):
 
     def _start(self, exchange: Exchange) -> None:
         self._current = exchange
-        self._deadline = self.loop.time() + self.limits.body_seconds
-        if self._receiving is not exchange:
-            self._deadline = math.inf
+        until = self.loop.time() + self.limits.body_seconds
+        self._deadline = until if self._receiving is exchange else math.inf
         self._begin_with(exchange)
 
     def _begin_with(self, exchange: Exchange, data: bytes = b"") -> None:
         self._unstarted = None
+        if self._stranger and self._door is not None and self._door(exchange):
+            return
         work: Coroutine[Any, Any, None] | bool = False
         if self._direct is not None and exchange.whole:
             work = self._direct(exchange)
@@ -376,7 +367,7 @@ class Connection(asyncio.Protocol):
             return
         self._deadline = self.loop.time() + self._keep_alive
         self._start_waiting()
-        self.resume_reading()
+        self.flow.resume()
 
     def _start_waiting(self) -> None:
         """Begin with the next request, unless the client does not read its answers."""

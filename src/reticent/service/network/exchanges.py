@@ -144,7 +144,7 @@ class Exchange:
             or self.finished
             or (not self._delivered and (self.body or self._complete))
         ):
-            self._connection.resume_reading()
+            self._connection.flow.resume()
             self._waiter = self._connection.loop.create_future()
             await self._waiter
         if self._gone or self.finished:
@@ -307,6 +307,9 @@ def scope_of(
 #: Answers a whole request in few steps, perhaps by what it returns; or returns false,
 #: and leaves it to the application.
 Direct: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, None] | bool]
+
+#: Refuses a request at once, by its head alone; or returns false.
+Door: TypeAlias = Callable[[Exchange], bool]
 
 
 def envelope_of(app: Any) -> Any | None:

@@ -278,7 +278,7 @@ class Repeating:
         """Read what came while a request waited to be read."""
         held, self._held = self._held or [], None
         for data in held:
-            self.connection.data_received(data)
+            self.connection.read(data)
 
     def parse_instead(self, repeat: Repeat) -> None:
         """Read a request, and what came after it, as if nothing were known of it."""

@@ -19,7 +19,7 @@ from reticent.service.requests.problems import ProblemError, plain
 
 # Keys that are not in the cache are looked up in the database; guessing keys must not
 # keep it busy. Keys in use have look-ups and threads of their own.
-_LOOKUPS_PER_SECOND = 200.0
+_LOOKUPS_PER_SECOND = 100.0
 _MOST_REMEMBERED = 10_000
 _IN_USE_SECONDS = 3600.0
 _REFUSED_SECONDS = 1.0
@@ -89,13 +89,17 @@ class Access:
         for pool in self._threads.values():
             pool.shutdown()
 
-    async def admit(self, headers: Iterable[tuple[bytes, bytes]]) -> KeyRecord:
+    async def identified(self, headers: Iterable[tuple[bytes, bytes]]) -> KeyRecord:
         """Return whose key a request carries, or refuse it with 401 or 429."""
         record = self.seen(headers)
-        if record is None:
-            record = await self.recognised(_key_of(headers))
-        self.take_turn(record)
-        return record
+        return record or await self.recognised(_key_of(headers))
+
+    def knows(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Return whether a request carries a key that was recognised a moment ago."""
+        try:
+            return self.keyring.cached(_key_of(headers)) is not None
+        except ProblemError:
+            return False
 
     def seen(self, headers: Iterable[tuple[bytes, bytes]]) -> KeyRecord | None:
         """Return whose key a request carries, if it was recognised a moment ago.
@@ -113,6 +117,21 @@ class Access:
             with contextlib.suppress(ProblemError, RuntimeError):  # or stopping
                 self._look_up(key)
         return record
+
+    def refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> ProblemError | None:
+        """Return why a request is refused without looking its key up, else None."""
+        try:
+            key = _key_of(headers)
+        except ProblemError as problem:
+            return problem
+        if len(key) > _LONGEST_KEY or not key.isascii():
+            return plain(401)
+        if self.keyring.cached(key) is not None or key in self._looking:
+            return None
+        mark = self._mark(key)
+        if mark in self._refused:
+            return plain(401)
+        return None if mark in self._in_use else self._lookups.refusal("")
 
     def take_turn(self, record: KeyRecord) -> None:
         """Count a request, or refuse it with 429."""

@@ -7,16 +7,22 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reticent._ids import random_name
 from reticent.home import KeyRecord
 from reticent.service.requests.access import Access, require_admin
 from reticent.service.requests.bodies import again, bounded, read_body
 from reticent.service.requests.direct_routes import DirectAnswer, DirectRoutes
-from reticent.service.requests.limits import Gate
-from reticent.service.requests.problems import ProblemError, failed, response_to
+from reticent.service.requests.limits import Gate, Strangers
+from reticent.service.requests.problems import (
+    ProblemError,
+    failed,
+    parts_of,
+    response_to,
+)
 from reticent.service.requests.rounds import Lane, RequestRounds, Tools
+from reticent.service.requests.sending import COMMON_LINES, Sender, good_headers
 from reticent.service.telemetry import Metrics, RequestRecord
 
 if TYPE_CHECKING:
@@ -26,24 +32,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("reticent.service")
 
-# Pages and answers are not cached, framed or sniffed. Scripts and styles come from this
-# host alone.
-_HEADERS: list[tuple[bytes, bytes]] = [
-    (b"cache-control", b"no-store"),
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        b"connect-src 'self'; form-action 'self'; base-uri 'none'; "
-        b"frame-ancestors 'none'",
-    ),
-    # Not "no-referrer": browsers would then hide from us where our own forms come from.
-    (b"referrer-policy", b"same-origin"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-]
-_LINES = b"".join(b"%b: %b\r\n" % header for header in _HEADERS)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
-_HEALTH = ("/v2/health/live", "/v2/health/ready")
+_LIVE, _READY = _HEALTH = ("/v2/health/live", "/v2/health/ready")
+_PROBED = {_LIVE: b'{"live":true}', _READY: b'{"ready":true}'}
+# How long a ledger that could be charged is taken to be so.
+_READY_SECONDS = 0.1
 _KEYED = ("/v1/", "/v2/models/")
 _ADMIN = "/v1/admin/"
 # All users of the dashboard count as one client; no client has such a name.
@@ -54,37 +47,6 @@ _UPLOADS = "/batch"
 SMALL_BODY = 64 * 1024
 # The same for somebody without a key: the form that a key is entered into.
 _STRANGERS_BODY = 4096
-
-
-class _Sender:
-    """Sends an answer with the headers that all answers have, and notes its status."""
-
-    __slots__ = ("_id", "_send", "status")
-
-    def __init__(self, send: Send, request_id: str) -> None:
-        self._send, self._id = send, request_id.encode()
-        self.status = 0
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            header = (b"x-request-id", self._id)
-            message["headers"] = [*message["headers"], header, *_HEADERS]
-        await self._send(message)
-
-    async def answer(self, scope: Scope, headers: bytes, body: bytes) -> None:
-        """Send a whole answer, in one step where the connection is ours."""
-        exchange = scope.get("reticent.exchange")
-        if exchange is not None:
-            self.status = 200
-            await exchange.drain()
-            lines = b"%bx-request-id: %b\r\n%b" % (headers, self._id, _LINES)
-            exchange.reply(200, lines, body)
-            return
-        pairs = [tuple(line.split(b": ", 1)) for line in headers.split(b"\r\n") if line]
-        pairs.append((b"content-length", b"%d" % len(body)))
-        await self({"type": "http.response.start", "status": 200, "headers": pairs})
-        await self({"type": "http.response.body", "body": body})
 
 
 class Envelope:
@@ -134,6 +96,8 @@ class Envelope:
         self._signed_in = signed_in
         self._upload = upload
         self._traces = traces
+        self._strangers = Strangers()
+        self._ready_until = 0.0
         self._lines: list[dict[str, Any] | str] = []
         self._lanes: set[Lane] = set()  # with answers that are not counted yet
         self._untidy = False
@@ -145,7 +109,7 @@ class Envelope:
             Tools(self._access, self._gate, self._direct.answering, self._direct),
             reply=self._reply,
             note=self._note_in_lane,
-            headers=_good_headers,
+            headers=good_headers,
         )
 
     def _note_in_lane(self, exchange: Repeat, lane: Lane, line: str) -> None:
@@ -159,13 +123,15 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         request_id, outcome = _begin(scope)
-        sender = _Sender(send, request_id)
+        sender = Sender(send, request_id)
         path = _route_path(scope)
         try:
             if path.startswith(_KEYED):
                 await self._with_key(path, scope, receive, sender)
             elif path in _HEALTH:
                 await self._app(scope, receive, sender)
+                if path == _READY and sender.status == 200:
+                    self._ready_until = time.monotonic() + _READY_SECONDS
             else:
                 await self._without_key(scope, receive, sender)
         except Exception as error:  # noqa: BLE001 - the outer edge of a request
@@ -177,10 +143,11 @@ class Envelope:
             self._note(scope, sender.status, request_id, outcome)
 
     async def _with_key(
-        self, path: str, scope: Scope, receive: Receive, sender: _Sender
+        self, path: str, scope: Scope, receive: Receive, sender: Sender
     ) -> None:
-        record = await self._access.admit(scope["headers"])
+        record = await self._access.identified(scope["headers"])
         _name_caller(scope, record)
+        self._access.take_turn(record)
         if path.startswith(_ADMIN):
             require_admin(record)
         self._enter(self._gate.enter, record.client)
@@ -195,6 +162,37 @@ class Envelope:
             await sender.answer(scope, answer.headers, answer.body)
         finally:
             self._leave(record.client)
+
+    def turned_away(self, exchange: Exchange) -> bool:
+        """Refuse a request that its head alone decides; false for every other.
+
+        It says what `__call__` would say, without a task: strangers must cost little.
+        """
+        scope = exchange.scope
+        path = _route_path(scope)
+        if path.startswith(_KEYED):
+            problem = self._access.refusal(scope["headers"])
+        elif path in _HEALTH:
+            return self._probed(path, exchange)
+        else:
+            known = self._signed_in(scope) or self._access.knows(scope["headers"])
+            problem = None if known else self._strangers.refusal()
+        if problem is None:
+            return False
+        _begin(scope)
+        self._reply(exchange, problem)
+        return True
+
+    def _probed(self, path: str, exchange: Exchange) -> bool:
+        """Answer a probe whose answer is known: strangers may send any number."""
+        free = not (self._gate.full or self._gate.closing)
+        ready = free and time.monotonic() < self._ready_until
+        if not (ready or path == _LIVE) or exchange.scope["method"] != "GET":
+            return False
+        _begin(exchange.scope)
+        exchange.scope["reticent.route"] = path
+        self._reply(exchange, DirectAnswer(_PROBED[path]))
+        return True
 
     def direct(self, exchange: Exchange) -> Coroutine[Any, Any, None] | bool:
         """Answer a whole request for rows whose key is known; false for every other.
@@ -225,8 +223,8 @@ class Envelope:
             self._reply(exchange, answer)
 
         try:
-            self._access.take_turn(record)
             _name_caller(scope, record)
+            self._access.take_turn(record)
             self._enter(self._gate.enter, record.client, shown=False)
             inside = True
             self._tidy_soon(exchange)
@@ -242,7 +240,9 @@ class Envelope:
     ) -> None:
         """Send an answer, or what is said about an error; then note it."""
         scope, status = exchange.scope, 200
-        if isinstance(answer, Exception):
+        if isinstance(answer, ProblemError):
+            status, headers, body = parts_of(answer, scope)
+        elif isinstance(answer, Exception):
             response = response_to(scope, answer)
             status, body = response.status_code, bytes(response.body)
             headers = b"".join(
@@ -253,11 +253,17 @@ class Envelope:
         else:
             body, headers = answer
         request_id: str = scope["reticent.request_id"]
-        lines = b"%bx-request-id: %b\r\n%b" % (headers, request_id.encode(), _LINES)
+        lines = b"%bx-request-id: %b\r\n%b" % (
+            headers,
+            request_id.encode(),
+            COMMON_LINES,
+        )
         exchange.reply_when_read(status, lines, body)
         self._tidy_soon(exchange)
         outcome = scope["reticent.outcome"]
-        self._lines.append(self._counted(scope, status, request_id, outcome))
+        line = self._counted(scope, status, request_id, outcome)
+        if line is not None:
+            self._lines.append(line)
 
     def _tidy_soon(self, exchange: Exchange | Repeat) -> None:
         if not self._untidy:
@@ -279,7 +285,7 @@ class Envelope:
             log.handle(RequestRecord(lines))
 
     async def _without_key(
-        self, scope: Scope, receive: Receive, sender: _Sender
+        self, scope: Scope, receive: Receive, sender: Sender
     ) -> None:
         if self._signed_in(scope):
             _welcome(scope)
@@ -290,6 +296,8 @@ class Envelope:
             finally:
                 self._gate.leave(_PAGES)
             return
+        if not self._access.knows(scope["headers"]):
+            self._strangers.take_turn()
         if scope["method"] not in ("GET", "HEAD"):
             body = await read_body(receive, scope["headers"], _STRANGERS_BODY)
             receive = again(body, receive)
@@ -318,12 +326,12 @@ class Envelope:
         self, scope: Scope, status: int, request_id: str, outcome: dict[str, Any]
     ) -> None:
         line = self._counted(scope, status, request_id, outcome)
-        if log.isEnabledFor(logging.INFO):
+        if line is not None and log.isEnabledFor(logging.INFO):
             log.handle(RequestRecord([line]))
 
     def _counted(
         self, scope: Scope, status: int, request_id: str, outcome: dict[str, Any]
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any] | None:
         """Count and trace a request that was answered; return what the log says."""
         route: str | None = scope.get("reticent.route")
         if route is None:
@@ -333,13 +341,15 @@ class Envelope:
         method = scope["method"] if scope["method"] in _METHODS else "?"
         if self._traces is not None:
             self._traces.add(scope, method, route, status, request_id, outcome)
-        return {
+        line = {
             "request_id": request_id,
             "method": method,
             "route": route,
             "status": status,
             **outcome,
         }
+        known = "reticent.known" in scope or self._strangers.noted(line)
+        return line if known else None
 
 
 def _route_path(scope: Scope) -> str:
@@ -352,14 +362,6 @@ def _route_path(scope: Scope) -> str:
     if path == prefix or path.startswith(f"{prefix}/"):
         return path[len(prefix) :]
     return path
-
-
-def _good_headers(request_id: str) -> bytes:
-    """Return the headers of an answer."""
-    return b"content-type: application/json\r\nx-request-id: %b\r\n%b" % (
-        request_id.encode(),
-        _LINES,
-    )
 
 
 async def _awaited(
@@ -391,7 +393,8 @@ def _name_caller(scope: Scope, record: KeyRecord) -> None:
 
 
 def _welcome(scope: Scope) -> None:
-    """Tell the connection, where it is ours, that its caller is known."""
+    """Note that the caller is known; tell the connection, where it is ours."""
+    scope["reticent.known"] = True
     exchange = scope.get("reticent.exchange")
     if exchange is not None:
         exchange.welcome()

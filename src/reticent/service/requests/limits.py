@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from reticent.service.requests.problems import ProblemError
 
 _MOST_BUCKETS = 100_000
+# Requests per second of all who have shown neither a key nor a login, and lines that
+# the log has for them: nobody without a key can keep a worker busy or fill a disk.
+_STRANGERS_PER_SECOND = 100
+_LINES_PER_SECOND = 20
 
 
 class RateLimit:
@@ -33,24 +38,32 @@ class RateLimit:
 
     def take(self, name: str) -> None:
         """Take a token, or refuse with 429 and say when the next one comes."""
+        refusal = self.refusal(name, take=True)
+        if refusal is not None:
+            raise refusal
+
+    def refusal(self, name: str, *, take: bool = False) -> ProblemError | None:
+        """Return why there is no token, None if there is one; perhaps take it."""
         if not self._rate:
-            return
+            return None
         now = self._clock()
         tokens, since = self._buckets.get(name, (self._burst, now))
         tokens = min(self._burst, tokens + (now - since) * self._rate)
         if tokens < 1.0:
             self._buckets[name] = (tokens, now)
             wait = max(1, -int(-(1.0 - tokens) // self._rate))
-            raise ProblemError(
+            return ProblemError(
                 429,
                 "rate_limited",
                 f"more than {self._rate:g} requests per second; nothing was charged.",
                 details={"rate": self._rate, "burst": int(self._burst)},
                 headers={"retry-after": str(wait)},
             )
-        if len(self._buckets) >= _MOST_BUCKETS:
-            self._forget(now)
-        self._buckets[name] = (tokens - 1.0, now)
+        if take:
+            if len(self._buckets) >= _MOST_BUCKETS:
+                self._forget(now)
+            self._buckets[name] = (tokens - 1.0, now)
+        return None
 
     def _forget(self, now: float) -> None:
         """Drop the buckets that are full again: nobody can tell the difference."""
@@ -61,6 +74,39 @@ class RateLimit:
         ]
         for name in full:
             del self._buckets[name]
+
+
+class Strangers:
+    """Callers who have shown neither a key nor a login: requests, and lines in the log.
+
+    Parameters
+    ----------
+    clock : callable
+        Returns seconds; it never goes back.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        rate, lines = _STRANGERS_PER_SECOND, _LINES_PER_SECOND
+        self._requests = RateLimit(rate, 2 * rate, clock=clock)
+        self._lines = RateLimit(lines, 5 * lines, clock=clock)
+        self._unlogged = 0
+
+    def refusal(self) -> ProblemError | None:
+        """Return why a request for a page is refused at once, else None."""
+        return self._requests.refusal("")
+
+    def take_turn(self) -> None:
+        """Count a request for a page, or refuse it with 429."""
+        self._requests.take("")
+
+    def noted(self, line: dict[str, Any]) -> bool:
+        """Return whether the log has room for a line; it says how many had none."""
+        if self._lines.refusal("", take=True) is not None:
+            self._unlogged += 1
+            return False
+        if self._unlogged:
+            line["unlogged"], self._unlogged = self._unlogged, 0
+        return True
 
 
 class Gate:

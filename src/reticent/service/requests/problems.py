@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -134,28 +135,62 @@ def body_of(
     problem: ProblemError, request_id: str, *, inference: bool = False
 ) -> bytes:
     """Return the body of an error; inference clients look for text under ``error``."""
-    facts = {"code": problem.code, "details": problem.details}
-    told: dict[str, Any] = {"error": {**facts, "message": problem.message}}
+    given = problem.status, problem.code, problem.message
+    beginning = (
+        _beginning(*given, problem.details, inference=inference)
+        if problem.details
+        else _same_beginning(*given, inference=inference)
+    )
+    return f'{beginning}"request_id": "{request_id}"}}'.encode()
+
+
+def _beginning(
+    status: int,
+    code: str,
+    message: str,
+    details: Mapping[str, Any],
+    *,
+    inference: bool,
+) -> str:
+    """Return the body of an error up to the id of its request, which is plain text."""
+    facts = {"code": code, "details": details}
+    told: dict[str, Any] = {"error": {**facts, "message": message}}
     if inference:
-        told = {"error": problem.message, **facts}
-    return json.dumps(
+        told = {"error": message, **facts}
+    text = json.dumps(
         {
-            "type": f"/docs#{problem.code}",
-            "title": problem.code.replace("_", " ").capitalize(),
-            "status": problem.status,
-            "detail": problem.message,
+            "type": f"/docs#{code}",
+            "title": code.replace("_", " ").capitalize(),
+            "status": status,
+            "detail": message,
             **told,
-            "request_id": request_id,
         }
-    ).encode()
+    )
+    return f"{text[:-1]}, "
+
+
+# Strangers get the same few errors over and over.
+@lru_cache(maxsize=64)
+def _same_beginning(status: int, code: str, message: str, *, inference: bool) -> str:
+    return _beginning(status, code, message, {}, inference=inference)
+
+
+def parts_of(
+    problem: ProblemError, scope: Mapping[str, Any]
+) -> tuple[int, bytes, bytes]:
+    """Return status, headers as lines, and body of the response of an error."""
+    request_id = scope.get("reticent.request_id", "")
+    scope.get("reticent.outcome", {})["code"] = problem.code
+    body = body_of(problem, request_id, inference=_speaks_inference(scope))
+    lines = "".join(f"{name}: {text}\r\n" for name, text in problem.headers.items())
+    head = f"{lines}content-type: {MEDIA_TYPE}\r\n".encode("latin-1")
+    return problem.status, head, body
 
 
 def reply(problem: ProblemError, scope: Mapping[str, Any]) -> Response:
     """Return the response of an error."""
-    request_id = scope.get("reticent.request_id", "")
-    scope.get("reticent.outcome", {})["code"] = problem.code
-    content = body_of(problem, request_id, inference=_speaks_inference(scope))
-    return Response(content, problem.status, problem.headers, MEDIA_TYPE)
+    status, _, content = parts_of(problem, scope)
+    return Response(content, status, problem.headers, MEDIA_TYPE)
 
 
 def response_to(scope: Mapping[str, Any], error: Exception) -> Response:

@@ -273,6 +273,7 @@ class RequestRounds:
             "reticent.request_id": repeat.request_id,
             "reticent.outcome": outcome,
             "reticent.route": lane.pattern,
+            "reticent.known": True,
         }
         if isinstance(answered, Exception):
             self._reply(repeat, answered)
