@@ -78,18 +78,22 @@ def megabytes(server):
     return psutil.Process(server.process.pid).memory_info().rss / 2**20
 
 
-def attack(folder, seconds, count, pause):
+def attack(folder, seconds, count, pause, turns=1):
+    """Ask in peace and beside a crowd, in turns; return how long answers took."""
+    calm, busy = [], []
     with served(folder) as (server, key, port):
-        calm = asked(server.url, key, count, pause)
-        before = megabytes(server)
-        highest = before
-        with crowd(port, seconds) as came:
-            busy = []
-            while len(busy) < count:
-                busy += asked(server.url, key, 10, pause)
-                highest = max(highest, megabytes(server))
-        assert set(came[0]) == {kind.__name__ for kind in KINDS}
-        assert sum(came[0].values()) >= 1000
+        calm += asked(server.url, key, count, pause)
+        before = highest = megabytes(server)
+        for turn in range(turns):
+            if turn:
+                calm += asked(server.url, key, count, pause)
+            with crowd(port, seconds) as came:
+                wanted = len(busy) + count
+                while len(busy) < wanted:
+                    busy += asked(server.url, key, 10, pause)
+                    highest = max(highest, megabytes(server))
+            assert set(came[0]) == {kind.__name__ for kind in KINDS}
+            assert sum(came[0].values()) >= 1000
         assert max(highest, megabytes(server)) - before <= MOST_MEGABYTES
         return calm, busy
 
@@ -100,7 +104,8 @@ def test_a_hostile_crowd_takes_no_memory_and_clients_are_answered(tmp_path):
 
 @pytest.mark.long
 def test_a_hostile_crowd_does_not_double_the_time_of_clients(tmp_path):
-    calm, busy = attack(tmp_path, seconds=120, count=1000, pause=0.1)
+    # In turns: a machine that is slow for a minute is slow for both.
+    calm, busy = attack(tmp_path, seconds=22, count=200, pause=0.1, turns=6)
     # What an answer takes at all on this machine is a floor for the comparison.
     usual = max(float(np.percentile(calm, 99)), 0.025)
     assert float(np.percentile(busy, 99)) <= 2 * usual

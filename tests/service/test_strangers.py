@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import math
+import time
 
 import pytest
 
 from reticent.service.network import watch as watches
+from reticent.service.network.connections import Connection
+from reticent.service.network.exchanges import Exchange
 from reticent.service.network.flow import Flow
 from reticent.service.network.watch import Watch
 from reticent.service.requests.limits import Strangers
@@ -348,3 +352,56 @@ def test_parts_are_read_in_order_while_strangers_wait(tmp_path, dose):
                     for part in parts:
                         made.sendall(part)
                     assert [status for status, _ in answers(made, 3)] == [200] * 3
+
+
+MANY_AT_ONCE = 40 * request("/v2", method="GET")
+LEFT = {
+    "refused by the head": request(PREDICT, BODY),
+    "a wrong key": request(PREDICT, BODY, x_api_key=GUESS),
+    "half a body": request("/login", b"abc", length=100),
+    "half a head": request(PREDICT)[:30],
+    "not HTTP": b"\x16\x03\x01\r\n\r\n",
+    "too many at once": MANY_AT_ONCE,
+}
+
+
+def remaining(seconds=0.0, before=0):
+    """Return how many more connections and requests there are than before.
+
+    Waits for a while until there are none. Nobody searches for garbage meanwhile.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        count = sum(
+            isinstance(each, (Connection, Exchange)) for each in gc.get_objects()
+        )
+        if count <= before or time.monotonic() > until:
+            return count - before
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def without_search():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("sent", LEFT.values(), ids=LEFT)
+def test_strangers_leave_no_garbage(place, without_search, sent):
+    before = remaining()
+    with connection(place.url) as made:
+        made.sendall(sent)
+        made.shutdown(1)
+        while made.recv(65536):
+            pass
+    assert remaining(10.0, before) <= 0
+
+
+def test_garbage_of_strangers_is_noticed(place, monkeypatch, without_search):
+    """The test above can fail: here requests and their scopes keep each other."""
+    before = remaining()
+    monkeypatch.setattr(Exchange, "_end", Exchange._wake)
+    told(place, request(PREDICT, BODY))
+    assert remaining(1.0, before) > 0

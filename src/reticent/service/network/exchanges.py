@@ -53,8 +53,8 @@ class Exchange:
         Where it comes from.
     scope : dict
         What the request is, in ASGI's terms. ``reticent.exchange`` in it is this
-        object: through it the application can name a known caller and reply in one
-        step.
+        object until it is answered: through it the application can name a known caller
+        and reply in one step.
     keep_alive : bool
         Whether another request may follow.
     """
@@ -92,6 +92,11 @@ class Exchange:
         """Note that the client is gone."""
         self._gone = True
         self.body = bytearray()
+        self._end()
+
+    def _end(self) -> None:
+        # Scope and exchange would otherwise keep each other until garbage is searched.
+        self.scope.pop("reticent.exchange", None)
         self._wake()
 
     def _wake(self) -> None:
@@ -236,7 +241,7 @@ class Exchange:
         self._connection.transport.write(head + body if head else body)
         if last:
             self.finished = True
-            self._wake()
+            self._end()
             self._connection.answered(self)
 
 

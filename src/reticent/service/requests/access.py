@@ -96,10 +96,8 @@ class Access:
 
     def knows(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Return whether a request carries a key that was recognised a moment ago."""
-        try:
-            return self.keyring.cached(_key_of(headers)) is not None
-        except ProblemError:
-            return False
+        key = _key_in(headers)
+        return key is not None and self.keyring.cached(key) is not None
 
     def seen(self, headers: Iterable[tuple[bytes, bytes]]) -> KeyRecord | None:
         """Return whose key a request carries, if it was recognised a moment ago.
@@ -120,11 +118,10 @@ class Access:
 
     def refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> ProblemError | None:
         """Return why a request is refused without looking its key up, else None."""
-        try:
-            key = _key_of(headers)
-        except ProblemError as problem:
-            return problem
-        if len(key) > _LONGEST_KEY or not key.isascii():
+        # Nothing is raised here: an error that is caught keeps all frames of its
+        # callers, for the garbage collector to find, and strangers come by hundreds.
+        key = _key_in(headers)
+        if key is None or len(key) > _LONGEST_KEY or not key.isascii():
             return plain(401)
         if self.keyring.cached(key) is not None or key in self._looking:
             return None
@@ -235,6 +232,14 @@ def unknown_model() -> ProblemError:
 
 
 def _key_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the key of a request, or refuse it with 401."""
+    key = _key_in(headers)
+    if key is None:
+        raise plain(401)
+    return key
+
+
+def _key_in(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """Return the key of a request: a bearer's, else that of its own header."""
     bearer = own = None
     for name, value in headers:
@@ -244,6 +249,4 @@ def _key_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
         elif name == b"x-api-key" and own is None:
             own = value
     found = own if bearer is None else bearer
-    if not found:
-        raise plain(401)
-    return found.decode("latin-1")
+    return found.decode("latin-1") if found else None
