@@ -110,8 +110,9 @@ class Connection(asyncio.Protocol):
         """Let go of a connection that is closed."""
         self.server_state.connections.discard(self)
         self._watch.discard(self)
-        for exchange in filter(None, (self._current, self._receiving)):
-            exchange.leave()
+        for exchange in (self._current, self._receiving):
+            if exchange is not None:
+                exchange.leave()
         self._drop_waiting()
         self.resume_writing()
         # These refer back: connections would stay until garbage is searched, and to
@@ -379,7 +380,6 @@ class Connection(asyncio.Protocol):
             self._start(self._waiting.popleft())
 
     def _drop_waiting(self) -> None:
-        """Let go of requests that will not be answered."""
         while self._waiting:
             self._waiting.popleft().leave()
 
