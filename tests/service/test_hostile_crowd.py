@@ -108,4 +108,5 @@ def test_a_hostile_crowd_does_not_double_the_time_of_clients(tmp_path):
     calm, busy = attack(tmp_path, seconds=22, count=200, pause=0.1, turns=6)
     # What an answer takes at all on this machine is a floor for the comparison.
     usual = max(float(np.percentile(calm, 99)), 0.025)
-    assert float(np.percentile(busy, 99)) <= 2 * usual
+    found = float(np.percentile(busy, 99))
+    assert found <= 2 * usual, f"{found:.3f} s beside a crowd, {usual:.3f} s without"
