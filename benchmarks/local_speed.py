@@ -38,8 +38,8 @@ def rendered(found: dict[str, Any] | None = None) -> str:
         "",
         f"One question through a ledger on SQLite, to {size['recorded']:,} rows, takes "
         f"{served:.1f} times",
-        "the time of distances to these rows. A process that starts again after "
-        f"{size['asked']:,}",
+        "the time of distances to these rows, which a cache may hold. A process that",
+        f"starts again after {size['asked']:,}",
         f"such questions needs {found['restart']['seconds']:.1f} s of processor time "
         "to its first answer, with all",
         "packages, the model and its log; the aim is 10 s.",

@@ -254,7 +254,7 @@ def long_ledger(
     place = folder / "long.checkpoint"
     place.unlink(missing_ok=True)
     start = bench_start(url, place, "full")
-    charges = bench_charges(url, place, new_url(), 3 if quick else 7)
+    charges = bench_charges(url, place, new_url, 3 if quick else 35)
     return {"entries": 2 * requests, "start": start, "charges": charges}
 
 
