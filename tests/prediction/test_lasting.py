@@ -7,7 +7,12 @@ import threading
 import numpy as np
 import pytest
 
-from reticent.errors import InvalidParameterError, LedgerError, NotDeployableError
+from reticent.errors import (
+    BudgetExhaustedError,
+    InvalidParameterError,
+    LedgerError,
+    NotDeployableError,
+)
 from reticent.guarantees import Budget
 from reticent.ledger import (
     AccountId,
@@ -338,15 +343,11 @@ def test_a_written_off_ledger_answers_no_more(tmp_path):
     with SQLLedger(url) as ledger:
         LastingInterface(model, ledger).ask([[1]])
     SQLLedger.write_off(url, reason="restored from an old copy")
-    from reticent.errors import BudgetExhaustedError
-
     with SQLLedger(url) as ledger, pytest.raises(BudgetExhaustedError, match="off"):
         LastingInterface(model, ledger)
 
 
 def test_the_budget_of_the_dataset_must_cover_the_total():
-    from reticent.errors import BudgetExhaustedError
-
     with pytest.raises(BudgetExhaustedError):
         LastingInterface(toy_predictor(), budget=Budget(0.5, 1e-6))
 
@@ -460,3 +461,74 @@ def test_a_client_with_a_share_cannot_wear_a_region_out_alone():
     assert caused.max() <= FULL / 4 + 2 * len(rows)
     interface.ask(rows + 1e-2, client="another")
     assert np.array_equal(spent(interface), replayed(model.law_, interface.ledger))
+
+
+@pytest.mark.parametrize("client", [None, 7, "", "a\nb", b"a"])
+def test_a_client_without_a_name_is_refused(client):
+    """A record would name it otherwise, and replay would charge another account."""
+    interface = LastingInterface(toy_predictor())
+    with pytest.raises(InvalidParameterError, match="name="):
+        interface.ask([[1]], client=client)
+
+
+def test_a_record_without_the_name_of_a_client_is_refused():
+    rows = np.zeros(1, dtype=row_type(1, 1))
+    for client in (None, 7):
+        content = QuestionRecord.after(bytes(16), [(client, 1)], rows).to_bytes()
+        with pytest.raises(LedgerError, match="another form"):
+            QuestionRecord.from_bytes(content)
+
+
+@pytest.mark.parametrize("kind", ["memory", "inherited", "SQLite"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks with threads
+def test_a_copy_of_the_process_begins_no_log(kind, tmp_path):
+    """The other copies would know nothing of it, and spend the units again."""
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (300, 2))
+    model = PrivateNeighborsClassifier(1.0, classes=[0, 1], local="always")
+    model.fit(X, (X[:, 0] > 0).astype(int))
+    inherited = MemoryLedger()
+    if kind == "inherited":
+        LastingInterface(model, inherited).ask(X[:1])
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            if kind == "SQLite":
+                ledger = SQLLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+            else:
+                ledger = inherited if kind == "inherited" else MemoryLedger()
+            LastingInterface(model, ledger).ask(X[:1])
+        except (NotDeployableError, LedgerError) as refusal:
+            code = 0 if "forked" in str(refusal) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks with threads
+def test_a_copy_of_the_process_continues_a_shared_log(tmp_path):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    model = toy_predictor()
+    states.fitted_here(model.law_.identity)
+    with SQLLedger(url) as ledger:
+        LastingInterface(model, ledger).ask([[1]])
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with SQLLedger(url) as ledger:
+                code = int(LastingInterface(model, ledger).ask([[1], [2]]).n_new != 1)
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_budget_below_the_total_is_never_printed():
+    """Also where the total was charged before."""
+    model, ledger = toy_predictor(), MemoryLedger()
+    LastingInterface(model, ledger)
+    with pytest.raises(BudgetExhaustedError, match="does not cover"):
+        LastingInterface(model, ledger, budget=Budget(0.1, 1e-9))
+    large = Budget(100.0, 1e-2)
+    assert LastingInterface(model, ledger, budget=large).budget == large

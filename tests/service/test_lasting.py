@@ -10,7 +10,7 @@ import pytest
 
 from reticent.errors import InvalidParameterError, NotDeployableError
 from reticent.home import charge_release, dataset_account
-from reticent.ledger import MemoryLedger
+from reticent.ledger import SQLLedger
 from reticent.prediction import PrivateNeighborsClassifier
 from reticent.prediction.lasting import state as states
 from reticent.schemas import Encoder
@@ -63,7 +63,8 @@ def opened(folder, *, neighbour=False, charged=True, **wanted):
         dataset="clinic",
         replace=True,
     )
-    ledger = MemoryLedger()
+    # A stored model keeps its log where it outlives the process.
+    ledger = SQLLedger(f"sqlite:///{folder / 'lasting.db'}")
     settings = settings_for(
         folder,
         models={"triage": {"path": path, **wanted}},

@@ -1,5 +1,8 @@
 """Stored lasting models: the same law to the bit, no use without their log (P10)."""
 
+import contextlib
+import itertools
+
 import numpy as np
 import pytest
 
@@ -72,8 +75,7 @@ def stored(path, model, kind="2"):
     return load_model(path, signing_key=KEY)
 
 
-def paid(model, ledger=None):
-    ledger = MemoryLedger() if ledger is None else ledger
+def paid(model, ledger):
     account = dataset_account("people")
     ledger.open_account(account, Cap.within(BUDGET, relation=relation_of(model)))
     charge_release(ledger, model)
@@ -82,6 +84,19 @@ def paid(model, ledger=None):
 
 def relation_of(model):
     return model.certificate.relation.name
+
+
+@pytest.fixture
+def new_ledger(tmp_path):
+    """Open ledgers that last, each in a file of its own."""
+    with contextlib.ExitStack() as stack:
+        number = itertools.count()
+
+        def opened():
+            url = f"sqlite:///{tmp_path / f'ledger-{next(number)}.db'}"
+            return stack.enter_context(SQLLedger(url))
+
+        yield opened
 
 
 @pytest.mark.parametrize("kind", ["2", "3", "number"])
@@ -109,9 +124,11 @@ def test_a_law_comes_back_to_the_bit(tmp_path, kind, prior):
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "zero-out"])
-def test_a_stored_model_answers_through_the_ledger_that_was_charged(tmp_path, relation):
+def test_a_stored_model_answers_through_the_ledger_that_was_charged(
+    tmp_path, relation, new_ledger
+):
     model = stored(tmp_path / "model", fitted("2", relation=relation))
-    ledger = paid(model)
+    ledger = paid(model, new_ledger())
     interface = model.interface(BUDGET, ledger=ledger)
     told = interface.predict(ROWS[:5])
     assert interface.predict(ROWS[:5]).tolist() == told.tolist()
@@ -150,7 +167,7 @@ def saved(path, model):
     save_model(path, model, schema, **facts)
 
 
-def test_a_stored_model_does_not_answer_in_the_memory_of_its_fit(tmp_path):
+def test_a_stored_model_does_not_answer_in_the_memory_of_its_fit(tmp_path, new_ledger):
     """What it spent there would not be known to whoever loads it."""
     model = fitted("2")
     saved(tmp_path / "model", model)
@@ -159,7 +176,7 @@ def test_a_stored_model_does_not_answer_in_the_memory_of_its_fit(tmp_path):
     for ledger in (None, MemoryLedger()):
         with pytest.raises(NotDeployableError, match="Two logs"):
             LastingInterface(model, ledger)
-    ledger = paid(load_model(tmp_path / "model", signing_key=KEY))
+    ledger = paid(load_model(tmp_path / "model", signing_key=KEY), new_ledger())
     assert len(LastingInterface(model, ledger).predict(ROWS[:1])) == 1
 
 
@@ -208,9 +225,9 @@ def test_a_model_with_a_log_does_not_answer_in_memory():
         model.predict(ROWS[:1])
 
 
-def test_a_model_whose_log_was_begun_does_not_answer_in_memory(tmp_path):
+def test_a_model_whose_log_was_begun_does_not_answer_in_memory(tmp_path, new_ledger):
     model = fitted("2")
-    ledger = paid(stored(tmp_path / "model", model))
+    ledger = paid(stored(tmp_path / "model", model), new_ledger())
     with pytest.raises(NotDeployableError, match="log of a ledger"):
         model.predict(ROWS[:1])
     # With nothing stored in between, too.
@@ -223,11 +240,24 @@ def test_a_model_whose_log_was_begun_does_not_answer_in_memory(tmp_path):
         begin_log(other.law_, ledger)
 
 
-def test_a_second_charge_elsewhere_is_seen_by_who_has_used_the_first(tmp_path):
+def test_a_stored_model_has_no_log_in_memory(tmp_path, new_ledger):
+    """The next process would begin another one, and spend its units again."""
     model = stored(tmp_path / "model", fitted("2"))
-    model.interface(BUDGET, ledger=paid(model))
+    with pytest.raises(NotDeployableError, match="ledger that lasts"):
+        paid(model, MemoryLedger())
+    with pytest.raises(NotDeployableError, match="log is elsewhere"):
+        LastingInterface(model.predictor, MemoryLedger())
+    ledger = paid(model, new_ledger())
+    assert len(model.interface(BUDGET, ledger=ledger).predict(ROWS[:2])) == 2
+
+
+def test_a_second_charge_elsewhere_is_seen_by_who_has_used_the_first(
+    tmp_path, new_ledger
+):
+    model = stored(tmp_path / "model", fitted("2"))
+    model.interface(BUDGET, ledger=paid(model, new_ledger()))
     with pytest.raises(NotDeployableError, match="Two logs"):
-        model.interface(BUDGET, ledger=paid(model))
+        model.interface(BUDGET, ledger=paid(model, new_ledger()))
 
 
 def test_arrays_that_do_not_fit_are_refused():

@@ -159,13 +159,20 @@ def open_accounts(ledger: Ledger, registry: Registry, settings: Settings) -> Non
 
 def _check_release(ledger: Ledger, model: ServedModel) -> None:
     """Refuse a released model whose release nobody has paid for."""
-    if not ledger.charged(_release_key(model.stored)):
+    if ledger.charged(_release_key(model.stored)):
+        return
+    if model.stored.lasting is not None:
         raise NotDeployableError(
-            f"the release of model {model.name!r} was never charged to "
-            f"{dataset_account(model.stored.dataset.name)}. Charge it once with "
-            "reticent.home.charge_release(ledger, model); 'reticent fit --release' "
-            "does so when it stores a model."
+            f"the total of model {model.name!r} was never charged in this ledger, so "
+            "what its records have spent is not known here. Give the ledger in which "
+            "it was charged when it was fitted."
         )
+    raise NotDeployableError(
+        f"the release of model {model.name!r} was never charged to "
+        f"{dataset_account(model.stored.dataset.name)}. Charge it once with "
+        "reticent.home.charge_release(ledger, model); 'reticent fit --release' "
+        "does so when it stores a model."
+    )
 
 
 def _check_cap(balance: Balance, cap: Cap) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,8 +27,8 @@ class MemoryLedger:
     Guarantee
     ---------
     Everything that `Ledger` promises, except durability: what was spent is forgotten
-    at the end of the process, and a forked process counts on its own. Use `SQLLedger`
-    where a budget must survive.
+    at the end of the process, and a forked process is refused. Use `SQLLedger` where a
+    budget must survive.
 
     Examples
     --------
@@ -54,6 +55,7 @@ class MemoryLedger:
         self._state.append(LEDGER, {"format": 1, "ledger": secrets.token_hex(16)})
         self._lock = threading.Lock()
         self._closed = False
+        self._process = os.getpid()
 
     def __enter__(self) -> MemoryLedger:
         return self
@@ -179,5 +181,11 @@ class MemoryLedger:
     def _locked_state(self) -> Iterator[LedgerState]:
         if self._closed:
             raise LedgerError("this ledger is closed.")
+        if os.getpid() != self._process:
+            raise LedgerError(
+                "this process was forked from the one that opened this ledger in "
+                "memory, and a copy of it would spend the whole budget again. Share an "
+                "SQLLedger instead."
+            )
         with self._lock:
             yield self._state

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from reticent._numbers import nonnegative
 from reticent.errors import InvalidParameterError, NotDeployableError
-from reticent.ledger import Ledger
+from reticent.ledger import AccountId, AccountScope, Ledger
 from reticent.prediction.lasting.evidence import EvidencePoint
 from reticent.prediction.lasting.law import LastingLaw
 from reticent.prediction.lasting.records import QuestionRecord, most_rows, row_type
@@ -129,7 +129,15 @@ class LastingAnswers:
         """Answer encoded questions; see `LastingLaw.encode`.
 
         Requests of other threads that wait share one record, and its one commit.
+
+        Parameters
+        ----------
+        codes : ndarray of int16 of shape (n_queries, n_columns)
+            The questions.
+        client : str
+            Who asks. Records name clients, and who reads them charges the same client.
         """
+        AccountId(AccountScope.CLIENT, client)  # refuses what is no name
         if os.getpid() != self._process:
             raise NotDeployableError(
                 "this process was forked from the one that opened the model. Open a "

@@ -74,8 +74,8 @@ class LastingInterface:
         answered. Give one that lasts as long as the model is used, `SQLLedger`. None
         takes the one ledger in memory that this process keeps for the fitted model.
     budget : Budget, default=None
-        Budget of the dataset's account, if it is not open; None takes the model's
-        total.
+        Budget of the dataset's account, if it is not open. It must cover the model's
+        total; None takes that.
     dataset : str, default="data"
         Whose account is charged the total, once.
     snapshots : SnapshotFile or None, default=None
@@ -115,7 +115,7 @@ class LastingInterface:
         self.predictor = predictor
         self.certificate: Certificate[Any] = self.law.certificate
         self.charge = Charge.of(self.certificate)
-        self.budget = _total(self.certificate) if budget is None else budget
+        self.budget = self._checked(budget)
         identity = self.law.identity
         if ledger is None:
             refuse_copies(identity)
@@ -129,17 +129,29 @@ class LastingInterface:
             self.law, self.ledger, paid=total_key(identity), snapshots=snapshots
         )
 
+    def _checked(self, budget: Budget | None) -> Budget:
+        """Return the budget, the total if there is none; refuse one that is too small.
+
+        The interface prints it as what its answers cost at most, also where the total
+        was charged before.
+        """
+        total = _total(self.certificate)
+        if budget is None:
+            return total
+        if not (total.epsilon <= budget.epsilon and total.delta <= budget.delta):
+            raise BudgetExhaustedError(
+                f"a budget of {budget} does not cover this model, which promises "
+                f"{total}. Give at least that, or fit the model with a smaller "
+                "epsilon and delta."
+            )
+        return budget
+
     def _open(self, account: AccountId) -> None:
         """Open the dataset's account under the budget, unless it is open."""
         try:
             open_shared(self.ledger, account, self.budget, self.charge)
         except BudgetExhaustedError:
-            total, charge = _total(self.certificate), self.charge
-            if not (
-                total.epsilon <= self.budget.epsilon
-                and total.delta <= self.budget.delta
-            ):
-                raise
+            charge = self.charge
             # The total is the whole budget, to the last unit to which it is rounded:
             # an account for this one charge.
             cap = Cap(

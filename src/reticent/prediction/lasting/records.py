@@ -99,8 +99,9 @@ class QuestionRecord:
             start = 2 * MARK + _HEAD.size + length
             head = json.loads(content[start - length : start])
             rows = np.frombuffer(content[start:], dtype=row_type(*head["shape"]))
-            asked = tuple((str(client), int(count)) for client, count in head["asked"])
+            asked = tuple((client, int(count)) for client, count in head["asked"])
             complete = sum(count for _, count in asked) == len(rows)
+            complete &= all(isinstance(client, str) for client, _ in asked)
         except (struct.error, ValueError, KeyError, TypeError):
             complete = False
         if not complete:

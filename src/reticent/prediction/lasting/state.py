@@ -59,11 +59,29 @@ def refuse_copies(identity: str) -> None:
 
     Each copy has a memory of its own, and would let units spend again.
     """
-    if _fitted_in.get(identity, os.getpid()) != os.getpid():
+    if _is_copy(identity):
         raise NotDeployableError(
             "this process was forked from the one that fitted the model. Give the "
             "interface a ledger that all processes share, such as SQLLedger."
         )
+
+
+def _refuse_to_begin_in_copies(identity: str) -> None:
+    """Refuse a new log in a copy of the process that fitted a model.
+
+    The other copies know nothing of it, and may answer in memory or begin another.
+    """
+    if _is_copy(identity):
+        raise NotDeployableError(
+            "this process was forked from the one that fitted the model, and the model "
+            "has no log in this ledger. Open a LastingInterface with a ledger that all "
+            "processes share, such as SQLLedger, where the model was fitted; then this "
+            "process can continue its log."
+        )
+
+
+def _is_copy(identity: str) -> bool:
+    return _fitted_in.get(identity, os.getpid()) != os.getpid()
 
 
 def only_continue(identity: str) -> None:
@@ -106,19 +124,28 @@ def begin_log(law: LastingLaw, ledger: Ledger) -> None:
     Only when its total is charged, and in one ledger: a second log would let units
     spend again what they have spent. From here on the model answers through it alone.
     """
-    known = _known_mark(law.identity)
+    known = _known_mark(law.identity, ledger)
     log = _log_of(law, ledger)
-    if known is not None and not len(log):
-        raise _other_log(law.identity)
+    if not len(log):
+        if known is not None:
+            raise _other_log(law.identity)
+        _refuse_to_begin_in_copies(law.identity)
     first = log.post(0, QuestionRecord.first(_opening(law)).to_bytes())
     _note_log(law.identity, ledger, QuestionRecord.from_bytes(first).mark)
 
 
-def _known_mark(identity: str) -> bytes | None:
+def _known_mark(identity: str, ledger: Ledger) -> bytes | None:
     """Return the first mark of a model's log, if it is known, and let none begin."""
     with _lock:
         if identity in _in_memory:
             raise _answered_outside()
+        stored = identity in _histories and _histories[identity] is None
+        if stored and isinstance(ledger, MemoryLedger):
+            raise NotDeployableError(
+                "this model is stored, and a ledger in memory ends with this process: "
+                "the next one would spend again what the model's records have spent. "
+                "Give a ledger that lasts, such as SQLLedger."
+            )
         return _histories.setdefault(identity, None)
 
 
@@ -279,6 +306,7 @@ class LastingState:
         elif not may_begin:
             raise _other_log(law.identity)
         else:
+            _refuse_to_begin_in_copies(law.identity)
             stored = self._log.post(0, QuestionRecord.first(opening).to_bytes())
         found = QuestionRecord.from_bytes(stored)
         if found.opening != opening:
