@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import random
 import sqlite3
 
@@ -10,7 +12,7 @@ import pytest
 
 from reticent.errors import LedgerError
 from reticent.ledger import MemoryLedger, SQLLedger, verification
-from reticent.ledger.entries import GENESIS, MARK, seal
+from reticent.ledger.entries import GENESIS, MARK, mark_text, seal
 from reticent.ledger.sql import integrity
 from reticent.ledger.sql.store import Store
 from reticent.ledger.verification import ChainReplay, Repeats
@@ -126,6 +128,106 @@ def test_mark_moved_into_the_body_is_refused(chain):
     assert seal(before, *row[:6], kept) == row[6]
     with pytest.raises(LedgerError, match=f"sequence={row[0]} does not match"):
         read(rows, marks, 100)
+
+
+def split_otherwise(row, marks):
+    """Yield an entry with its marks in every way in which its hashed text can be split.
+
+    The fields of a database may hold any text, whatever their declared types.
+    """
+    sequence, *fields, sealed = row
+    text = verification.sealed_text(
+        "", sequence, *fields, "".join(mark_text(*mark[2:]) for mark in marks)
+    )
+    _, _, *parts = text.split("\x1f")
+    for ends in itertools.combinations(range(1, len(parts)), 4):
+        cuts = [0, *ends, len(parts)]
+        kind, request, settles, charges, rest = (
+            "\x1f".join(parts[one:other]) for one, other in itertools.pairwise(cuts)
+        )
+        if request[:1] not in ("=", "-") or (request[0] == "-" and len(request) > 1):
+            continue
+        request = None if request == "-" else request[1:]
+        places = [place for place, letter in enumerate(rest) if letter == MARK]
+        for count in range(len(places) + 1):
+            for chosen in itertools.combinations(places, count):
+                body, *noted = (
+                    rest[one:other]
+                    for one, other in itertools.pairwise([0, *chosen, len(rest)])
+                )
+                for found in itertools.product(*map(marks_of, noted)):
+                    for about in (settles, None) if settles == "-" else (settles,):
+                        whole = int(about) if str(about).isdigit() else about
+                        yield (
+                            (sequence, kind, request, whole, charges, body, sealed),
+                            [(sequence, n, *one) for n, one in enumerate(found)],
+                        )
+
+
+def marks_of(text):
+    """Return every split of the text of one mark into query, account and release."""
+    parts = text.removeprefix(MARK).split("\x1f")
+    found = []
+    for one, other in itertools.combinations(range(1, len(parts)), 2):
+        query, account, release = (
+            "\x1f".join(parts[start:end])
+            for start, end in itertools.pairwise([0, one, other, len(parts)])
+        )
+        found.append((query, account, int(release) if release.isdigit() else release))
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 100])
+def test_an_entry_can_be_read_in_one_way_only(chain, size):
+    """The hash covers one text, and each other way to split it must be refused.
+
+    One of them hides a charge: its price in the column that says what an answer
+    settles, and its mark in the body.
+    """
+    rows, marks = chain
+    tried, same = 0, 0
+    for place, row in enumerate(rows):
+        own = [mark for mark in marks if mark[0] == row[0]]
+        for other, noted in split_otherwise(row, own):
+            if (other, noted) == (row, own):
+                same += 1
+                continue
+            tried += 1
+            rest = [mark for mark in marks if mark[0] != row[0]]
+            changed = [*rows[:place], other, *rows[place + 1 :]]
+            with pytest.raises(LedgerError, match=f"sequence={row[0]} does|belong to"):
+                read(changed, sorted([*rest, *noted]), size)
+    assert same == len(rows)
+    assert tried > 100
+
+
+def test_a_charge_is_not_hidden_from_a_start(sqlite_url, tmp_path):
+    """As whoever may write to the database would try."""
+    kept = {"checkpoints": tmp_path / "second", "signer": b"k" * 32}
+    with SQLLedger(sqlite_url, **kept) as ledger:
+        filled(ledger)
+    path = sqlite_url.removeprefix("sqlite:///")
+    with contextlib.closing(sqlite3.connect(path)) as other, other:
+        sequence, charges, body, query, release = other.execute(
+            "SELECT e.sequence, charges, body, query, release FROM ledger_entries e "
+            "JOIN ledger_marks m ON m.sequence = e.sequence GROUP BY e.sequence "
+            "HAVING count(*) = 1 AND kind = 'charge' AND account = '' LIMIT 1"
+        ).fetchone()
+        hidden = f"-\x1f{charges}\x1f{body}{MARK}{query}"
+        other.execute(
+            "UPDATE ledger_entries SET settles = ?, charges = '', body = ? "
+            "WHERE sequence = ?",
+            (hidden, str(release), sequence),
+        )
+        other.execute("DELETE FROM ledger_marks WHERE sequence = ?", (sequence,))
+        for name, cost in json.loads(charges).items():
+            other.execute(
+                "UPDATE ledger_accounts SET spent_epsilon = spent_epsilon - ?, "
+                "spent_answers = spent_answers - ? WHERE name = ?",
+                (cost[0], cost[3], name),
+            )
+    with pytest.raises(LedgerError, match=f"sequence={sequence} does not match"):
+        SQLLedger(sqlite_url, **kept)
 
 
 def test_two_marks_in_one_row_are_refused(sqlite_url):

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import logging
 import math
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from reticent.errors import LedgerError
 from reticent.service.network import watch as watches
 from reticent.service.network.connections import Connection
 from reticent.service.network.exchanges import Exchange
 from reticent.service.network.flow import Flow
 from reticent.service.network.watch import Watch
 from reticent.service.requests.limits import Strangers
-from reticent.service.v2 import inference
 from tests.service.clinic import ROW, clinic, settings_for
 from tests.service.raw_client import answers, connection, request
 from tests.service.test_connections import BODY, FEW, PREDICT, served
@@ -285,25 +287,141 @@ def probed(place, name):
         return answers(made, 1)[0]
 
 
-def test_probes_are_answered_at_the_door(place, monkeypatch):
-    envelope, gate = place.running.app.envelope, place.service.gate
-    for name in ("live", "ready"):
-        assert probed(place, name) == (200, b'{"%b":true}' % name.encode())
-    assert envelope._ready_until > 0
-    asked = []
-    monkeypatch.setattr(inference, "_ledger_answers", asked.append)
-    envelope._ready_until = math.inf
+def probes_of(place):
+    return place.running.app.envelope._probes
+
+
+@pytest.fixture
+def looks(place, monkeypatch):
+    """Have the probes look at a ledger that is as `looks.answers` says."""
+    probes, looked = probes_of(place), SimpleNamespace(answers=False, times=0)
+
+    def look():
+        looked.times += 1
+        time.sleep(0.05)
+        return looked.answers
+
+    monkeypatch.setattr(probes, "_look", look)
+    monkeypatch.setattr(probes, "_until", 0.0)
+    return looked
+
+
+def test_probes_are_answered_at_the_door(place, looks):
+    probes, gate = probes_of(place), place.service.gate
+    assert probed(place, "live") == (200, b'{"live":true}')
+    looks.answers = True
+    assert probed(place, "ready") == (200, b'{"ready":true}')
+    probes._until, looks.answers = math.inf, False
     assert probed(place, "ready") == (200, b'{"ready":true}')
     gate.closing = True
     try:
         assert probed(place, "ready")[0] == 503
-        assert not asked
     finally:
         gate.closing = False
-    envelope._ready_until = 0.0  # a moment later the ledger is asked again
+    assert looks.times == 1
+    probes._until = 0.0  # a moment later the ledger is asked again
     assert probed(place, "ready")[0] == 503
-    assert asked == [place.service]
-    assert envelope._ready_until == 0.0
+    assert looks.times == 2
+
+
+def test_a_ledger_that_does_not_answer_is_looked_at_as_rarely(place, looks):
+    probes = probes_of(place)
+    assert probed(place, "ready")[0] == 503
+    probes._until = math.inf
+    assert [probed(place, "ready")[0] for _ in range(20)] == [503] * 20
+    assert looks.times == 1
+
+
+def test_those_who_ask_at_once_wait_for_one_look(place, looks):
+    sent = request("/v2/health/ready", method="GET", length=None)
+    with contextlib.ExitStack() as stack:
+        many = [stack.enter_context(connection(place.url)) for _ in range(3)]
+        for made in many:
+            made.sendall(sent)
+        assert {answers(made, 1)[0][0] for made in many} == {503}
+    # The last one came after the first look was no longer true, on a slow machine.
+    assert looks.times < 3
+
+
+@pytest.mark.parametrize("method", ["POST", "HEAD", "DELETE"])
+@pytest.mark.parametrize("name", ["live", "ready"])
+def test_a_probe_with_another_method_is_refused_at_the_door(
+    place, monkeypatch, method, name
+):
+    path = f"/v2/health/{name}"
+    monkeypatch.setattr(Exchange, "run", None)  # nobody gets as far as a task
+    with connection(place.url) as made:
+        made.sendall(request(path, method=method, length=None) + b"")
+        found = b""
+        while b"\r\n\r\n" not in found:
+            found += made.recv(65536)
+    assert found.startswith(b"HTTP/1.1 405 ")
+    assert b"\r\nallow: GET\r\n" in found
+
+
+def test_another_method_is_told_the_same_at_the_door(place, monkeypatch):
+    sent = request("/v2/health/ready", method="POST", length=None)
+    at_the_door = told(place, sent)
+    monkeypatch.setattr(place.running.app.envelope, "turned_away", lambda _: False)
+    assert told(place, sent) == at_the_door
+
+
+@pytest.mark.parametrize("error", [LedgerError("gone"), ZeroDivisionError("gone")])
+def test_strangers_do_not_fill_the_log_with_errors(place, monkeypatch, caplog, error):
+    """Not even where the database is away, or something else fails on their behalf."""
+
+    def fails(name):
+        raise error
+
+    monkeypatch.setattr(place.service.keyring.store, "find", fails)
+    limited = Strangers(clock=lambda: 1000.0)
+    monkeypatch.setattr(place.running.app.envelope, "_strangers", limited)
+    with caplog.at_level(logging.ERROR, "reticent.service"):
+        for number in range(130):
+            guess = f"rk_{number:016d}_" + "A" * 43
+            told_now = told(place, request(PREDICT, BODY, x_api_key=guess))
+            assert told_now[1]["status"] in (429, 500, 503)
+    lines = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert 0 < len(lines) <= 100
+
+
+def test_a_stranger_has_room_for_one_more_head(place):
+    """Behind an answer that it does not read."""
+    pages = request("/login", method="GET", length=None)
+    large = request("/login", method="GET", length=None, x_nothing="x" * 9000)
+    with connection(place.url) as made:
+        made.sendall(pages + large)
+        assert [code for code, _ in answers(made, 2)] == [200, 200]
+    with connection(place.url) as made:
+        made.sendall(pages + large + large + large)
+        assert answers(made, 1)[0][0] == 200
+        rest = b""
+        while part := made.recv(65536):
+            rest += part
+    assert rest.count(b"HTTP/1.1 200") <= 1
+
+
+def test_nobody_sends_more_while_not_reading():
+    """Reading stops until the other side reads; other reasons are kept apart."""
+    calls = []
+    flow = Flow()
+    flow.transport = SimpleNamespace(
+        is_closing=lambda: False,
+        pause_reading=lambda: calls.append("pause"),
+        resume_reading=lambda: calls.append("resume"),
+    )
+    flow.stall()
+    flow.pause()
+    flow.resume()
+    flow.hold()
+    flow.release()
+    assert calls == ["pause"]
+    flow.hold()
+    flow.flow_again()
+    assert calls == ["pause"]
+    assert flow.held
+    flow.release()
+    assert calls == ["pause", "resume"]
 
 
 def test_a_key_that_is_known_opens_pages_that_strangers_used_up(tmp_path):

@@ -66,6 +66,28 @@ Local = Annotated[
         f"{', '.join(LOCAL)}. auto decides by the number of units and the budget."
     ),
 ]
+Questions = Annotated[
+    int,
+    typer.Option(
+        help="For how many questions the noise of lasting answers is planned; more may "
+        "be asked."
+    ),
+]
+ClientShare = Annotated[
+    float,
+    typer.Option(
+        help="Which share of a record's budget the questions of one client may use, "
+        "with lasting answers."
+    ),
+]
+ConstantTime = Annotated[
+    bool,
+    typer.Option(
+        "--constant-time",
+        help="Look at all records for each lasting answer, so that its time does not "
+        "tell how many are near; much slower.",
+    ),
+]
 Public = Annotated[
     Path | None,
     typer.Option(
@@ -141,6 +163,9 @@ def fit(
     lasting: Lasting = False,
     relation: Relation = RELATIONS[0],
     local: Local = LOCAL[0],
+    questions: Questions = FitOptions.questions,
+    client_share: ClientShare = FitOptions.client_share,
+    constant_time: ConstantTime = False,
     public: Public = None,
     epsilon: Epsilon = 1.0,
     budget: BudgetOption = None,
@@ -190,6 +215,9 @@ def fit(
         lasting=lasting,
         relation=relation,
         local=local,
+        questions=questions,
+        client_share=client_share,
+        constant_time=constant_time,
         public=public,
         shards=shards,
         jobs=jobs,

@@ -253,11 +253,13 @@ def _releases(facts: ModelFacts) -> tuple[Field, ...]:
 
 def _access(facts: ModelFacts) -> tuple[Field, ...]:
     own = facts.settings.client_budget
-    share = (
-        "There is no budget of their own for clients."
-        if own is None
-        else f"A client may learn at most {Stated(own.epsilon, own.delta)}."
-    )
+    if facts.released or facts.lasting:
+        # Nothing that a client asks is charged to it.
+        share = "Clients share one total, and each of them may learn all of it."
+    elif own is None:
+        share = "There is no budget of their own for clients."
+    else:
+        share = f"A client may learn at most {Stated(own.epsilon, own.delta)}."
     return (
         Field(
             "deployment_model.access_type",

@@ -65,6 +65,13 @@ class FitOptions:
     local : {"auto", "always", "never"}, default="auto"
         Whether records near a question vote on lasting answers; "auto" decides by the
         number of units and the budget.
+    questions : int, default=10_000
+        For how many questions the noise of lasting answers is planned. More may be
+        asked.
+    client_share : float, default=1.0
+        Which share of any record's budget the questions of one client may use.
+    constant_time : bool, default=False
+        Whether each lasting answer looks at all records, near or not.
     public : Path or None, default=None
         Public rows without labels: a student of private answers about them is
         released.
@@ -95,6 +102,9 @@ class FitOptions:
     lasting: bool = False
     relation: str = RELATIONS[0]
     local: str = LOCAL[0]
+    questions: int = 10_000
+    client_share: float = 1.0
+    constant_time: bool = False
     public: Path | None = None
     shards: int | None = None
     jobs: int | None = None
@@ -152,14 +162,21 @@ class FitOptions:
                 "lasting answers (--lasting) come from the records near a question: "
                 "no release, learner, shards, scratch folder or public rows."
             )
-        if not self.lasting and self.relation != RELATIONS[0]:
+        if self.questions < 1:
             raise InvalidParameterError(
-                f"relation={self.relation!r} is for lasting answers (--lasting)."
+                f"--questions must be a whole number above 0; got {self.questions}."
             )
-        if not self.lasting and self.local != LOCAL[0]:
+        if not 0 < self.client_share <= 1:
             raise InvalidParameterError(
-                f"local={self.local!r} is for lasting answers (--lasting)."
+                "--client-share must be above 0 and at most 1; got "
+                f"{self.client_share:g}."
             )
+        for name in ("relation", "local", "questions", "client_share", "constant_time"):
+            value = getattr(self, name)
+            if not self.lasting and value != getattr(FitOptions, name):
+                raise InvalidParameterError(
+                    f"{name}={value!r} is for lasting answers (--lasting)."
+                )
 
     @property
     def releases(self) -> bool:

@@ -118,6 +118,11 @@ def lasting_session(
             f"models.{name}: all answers of this model are covered by one total, so "
             "it takes neither consensus nor a budget of its own."
         )
+    if not wanted.remember:
+        raise InvalidParameterError(
+            f"models.{name}: a lasting model remembers every question, because what "
+            "its records have spent follows from them; leave remember out."
+        )
     path = wanted.path
     return LastingSession(
         stored,

@@ -65,6 +65,9 @@ def lasting_predictor(
         "columns": list(schema.columns.values()),
         "relation": options.relation,
         "local": options.local,
+        "questions": options.questions,
+        "client_share": options.client_share,
+        "constant_time": options.constant_time,
     }
     target = schema.label
     encoder = Encoder(schema, style="ordinal")

@@ -135,7 +135,8 @@ class ModelSettings:
     #: Whether answers are remembered across clients: what one has asked costs the
     #: dataset nothing when another asks it. A client can then find out which rows
     #: others asked, from what the dataset was charged. Off, no client's charges or
-    #: answers depend on what others asked, except that all share the budgets.
+    #: answers depend on what others asked, except that all share the budgets. Lasting
+    #: answers are remembered across clients in any case.
     share: bool = False
     #: A cap of its own, in addition to those of its dataset and of the client.
     budget: BudgetSettings | None = None

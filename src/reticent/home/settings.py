@@ -73,7 +73,9 @@ class Settings:
         What all clients together may learn about each dataset. Every dataset that a
         model names must be here.
     client_budget : BudgetSettings or None
-        What a client may learn, unless its key was made with another budget.
+        What a client may learn from answers that are charged one by one, unless its
+        key was made with another budget. Released models and lasting answers are paid
+        by the dataset alone.
     ledger : str
         ``sqlite:///path`` or ``postgresql://...``: where spending, answers and API
         keys are kept.

@@ -21,6 +21,10 @@ from reticent.ledger.units import Spend
 GENESIS = "0" * 64
 #: Begins each mark in the text that is hashed.
 MARK = "\x1e"
+#: Stands between the fields in that text, six times, and twice in each mark.
+FIELD = "\x1f"
+#: How often it stands between the fields of an entry, and in each of its marks.
+BETWEEN_FIELDS, IN_MARK = 6, 2
 
 LEDGER, ACCOUNT, CAP, CHARGE, ANSWER, WRITE_OFF, ACT = (
     "ledger",
@@ -128,8 +132,10 @@ def sealed_text(
 ) -> str:
     """Return what the hash of an entry is of; `marks` as `mark_text` writes them.
 
-    The fields hold no control characters (JSON escapes them, names and keys exclude
-    them), so joining with two of them loses nothing.
+    The fields that we write hold no control characters (JSON escapes them, names and
+    keys exclude them), so joining with two of them loses nothing. Who reads fields that
+    others may have written must count `FIELD`: if it stands between fields and in marks
+    only, and each mark is in a row of its own, the text can be split in one way.
     """
     return (
         f"{previous}\x1f{sequence}\x1f{kind}\x1f"

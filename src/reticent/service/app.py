@@ -123,6 +123,7 @@ def create_app(
         gate=service.gate,
         metrics=service.metrics,
         direct=direct,
+        probes=service.probes,
         signed_in=signed_in,
         upload=settings.max_body_bytes,
         traces=traces,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 
 from reticent._clock import seconds
-from reticent.errors import InvalidParameterError
+from reticent.errors import InvalidParameterError, LedgerError
 from reticent.home import (
     Keyring,
     KeyStore,
@@ -22,6 +23,7 @@ from reticent.service.activity import Activity
 from reticent.service.answering import Answering
 from reticent.service.requests.access import Access
 from reticent.service.requests.limits import Gate, RateLimit
+from reticent.service.requests.probes import Probes
 from reticent.service.telemetry import Metrics
 
 log = logging.getLogger("reticent.service")
@@ -38,6 +40,7 @@ class Service:
     access: Access
     answering: Answering
     gate: Gate
+    probes: Probes
     metrics: Metrics
     activity: Activity
 
@@ -78,7 +81,7 @@ def open_service(
             opened.close()
         raise
     keyring = settings.keyring(store)
-    metrics = Metrics()
+    metrics, gate = Metrics(), Gate(settings.max_in_flight)
     limit = RateLimit(settings.rate, settings.burst)
     return Service(
         settings=settings,
@@ -87,7 +90,19 @@ def open_service(
         keyring=keyring,
         access=Access(keyring, found, limit),
         answering=Answering(opened, metrics),
-        gate=Gate(settings.max_in_flight),
+        gate=gate,
+        probes=Probes(gate, partial(ledger_answers, opened, found)),
         metrics=metrics,
         activity=Activity(opened),
     )
+
+
+def ledger_answers(ledger: Ledger, registry: Registry) -> bool:
+    """Return whether the ledger can be read; released models do not need it."""
+    accounts = [account for model in registry for account in model.accounts[:1]]
+    try:
+        for account in accounts[:1]:
+            ledger.balance(account)
+    except LedgerError:
+        return False
+    return True

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from reticent.service.network.exchanges import (
 )
 from reticent.service.network.flow import Flow
 from reticent.service.network.limits import Limits
+from reticent.service.network.pipeline import Pipeline
 from reticent.service.network.repeats import Repeat, Repeating, RepeatReader
 from reticent.service.network.watch import Watch
 
@@ -80,7 +80,7 @@ class Connection(asyncio.Protocol):
         self._parser: Any = httptools.HttpRequestParser(self)
         self._current: Exchange | Repeat | None = None
         self._unstarted: Exchange | None = None  # the current one, not yet begun
-        self._waiting: deque[Exchange] = deque()
+        self._waiting = Pipeline(self.limits)
         self._receiving: Exchange | None = None  # whose body is under way
         self._deadline = self.loop.time() + self.limits.head_seconds
         self._writes_until = math.inf
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         for exchange in (self._current, self._receiving):
             if exchange is not None:
                 exchange.leave()
-        self._drop_waiting()
+        self._waiting.drop()
         self.resume_writing()
         # These refer back: connections would stay until garbage is searched, and to
         # free a thousand of them at once takes 50 ms.
@@ -174,7 +174,8 @@ class Connection(asyncio.Protocol):
             self.flow.pause()
 
     def pause_writing(self) -> None:
-        """Note that the client does not read."""
+        """Note that the client does not read; it has to before it may send more."""
+        self.flow.stall()
         self._writes_until = self.loop.time() + self.limits.reply_seconds
         self._drained = self.loop.create_future()
 
@@ -185,6 +186,7 @@ class Connection(asyncio.Protocol):
         if drained is not None and not drained.done():
             drained.set_result(None)
         self._start_waiting()
+        self.flow.flow_again()
 
     # ----- called by uvicorn --------------------------------------------------
 
@@ -232,7 +234,8 @@ class Connection(asyncio.Protocol):
         self._in_head, self._fed = False, 0
         if self._refused is not None or self._last:
             return
-        if len(self._waiting) >= self.limits.pipelined:
+        size = self._head_size + len(self._url)
+        if not self._waiting.takes(size, stranger=self._stranger):
             self._refused = 400
             return
         scope = scope_of(self._parser, self._url, self._headers, self._common)
@@ -246,7 +249,7 @@ class Connection(asyncio.Protocol):
             self._current = self._unstarted = exchange
             self._deadline = self.loop.time() + self.limits.body_seconds
         else:
-            self._waiting.append(exchange)
+            self._waiting.add(exchange, size)
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body."""
@@ -377,18 +380,14 @@ class Connection(asyncio.Protocol):
     def _start_waiting(self) -> None:
         """Begin with the next request, unless the client does not read its answers."""
         if self._waiting and self._current is None and self._drained is None:
-            self._start(self._waiting.popleft())
-
-    def _drop_waiting(self) -> None:
-        while self._waiting:
-            self._waiting.popleft().leave()
+            self._start(self._waiting.next())
 
     def _refuse(self, status: int) -> None:
         """Say what is wrong, if nothing else is being said, and close."""
         current, receiving = self._current, self._receiving
         self._last, self._receiving = True, None
         self._unstarted = None
-        self._drop_waiting()
+        self._waiting.drop()
         if current is not None and current is not receiving:
             current.keep_alive = False  # what came before is still answered
             return

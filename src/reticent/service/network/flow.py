@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+# Reasons to take no more, one bit each.
+_UNWANTED, _HELD, _STALLED = 1, 2, 4
+
 
 class Flow:
     """Lets bytes come unless somebody has a reason against it; what comes waits there.
@@ -12,38 +15,48 @@ class Flow:
     ----------
     transport : asyncio transport
         Of the connection, once it is made.
-    held : bool
-        Whether something that was read already waits for its turn.
     """
 
-    __slots__ = ("_paused", "held", "transport")
+    __slots__ = ("_reasons", "transport")
 
     def __init__(self) -> None:
         self.transport: Any = None
-        self._paused = self.held = False
+        self._reasons = 0
+
+    @property
+    def held(self) -> bool:
+        """Whether something that was read already waits for its turn."""
+        return bool(self._reasons & _HELD)
 
     def pause(self) -> None:
         """Take no more until `resume`: nobody wants it yet."""
-        self._set(paused=True, held=self.held)
+        self._set(self._reasons | _UNWANTED)
 
     def resume(self) -> None:
-        """Take more, unless something waits."""
-        self._set(paused=False, held=self.held)
+        """Take more, unless there is another reason."""
+        self._set(self._reasons & ~_UNWANTED)
 
     def hold(self) -> None:
         """Take no more until `release`: something waits."""
-        self._set(paused=self._paused, held=True)
+        self._set(self._reasons | _HELD)
 
     def release(self) -> None:
-        """Take more, unless it is paused: nothing waits any longer."""
-        self._set(paused=self._paused, held=False)
+        """Take more, unless there is another reason: nothing waits any longer."""
+        self._set(self._reasons & ~_HELD)
 
-    def _set(self, *, paused: bool, held: bool) -> None:
-        stopped, stop = self._paused or self.held, paused or held
-        self._paused, self.held = paused, held
-        if stop == stopped or self.transport.is_closing():
+    def stall(self) -> None:
+        """Take no more until `flow_again`: the other side does not read."""
+        self._set(self._reasons | _STALLED)
+
+    def flow_again(self) -> None:
+        """Take more, unless there is another reason: the other side reads again."""
+        self._set(self._reasons & ~_STALLED)
+
+    def _set(self, reasons: int) -> None:
+        before, self._reasons = self._reasons, reasons
+        if bool(reasons) == bool(before) or self.transport.is_closing():
             return
-        if stop:
+        if reasons:
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()

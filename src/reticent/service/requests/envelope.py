@@ -15,6 +15,7 @@ from reticent.service.requests.access import Access, require_admin
 from reticent.service.requests.bodies import again, bounded, read_body
 from reticent.service.requests.direct_routes import DirectAnswer, DirectRoutes
 from reticent.service.requests.limits import Gate, Strangers
+from reticent.service.requests.probes import PROBES, Probes
 from reticent.service.requests.problems import (
     ProblemError,
     failed,
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("reticent.service")
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
-_LIVE, _READY = _HEALTH = ("/v2/health/live", "/v2/health/ready")
-_PROBED = {_LIVE: b'{"live":true}', _READY: b'{"ready":true}'}
-# How long a ledger that could be charged is taken to be so.
-_READY_SECONDS = 0.1
 _KEYED = ("/v1/", "/v2/models/")
 _ADMIN = "/v1/admin/"
 # All users of the dashboard count as one client; no client has such a name.
@@ -68,6 +65,8 @@ class Envelope:
         Counts requests by route, status and error code.
     direct : DirectRoutes
         Routes that are answered without the application's router.
+    probes : Probes
+        Says what is answered to probes.
     signed_in : callable
         Says of a request's scope whether it carries a login of the dashboard.
     upload : int
@@ -84,6 +83,7 @@ class Envelope:
         gate: Gate,
         metrics: Metrics,
         direct: DirectRoutes,
+        probes: Probes,
         signed_in: Callable[[Scope], bool],
         upload: int = SMALL_BODY,
         traces: Traces | None = None,
@@ -97,7 +97,7 @@ class Envelope:
         self._upload = upload
         self._traces = traces
         self._strangers = Strangers()
-        self._ready_until = 0.0
+        self._probes = probes
         self._lines: list[dict[str, Any] | str] = []
         self._lanes: set[Lane] = set()  # with answers that are not counted yet
         self._untidy = False
@@ -122,16 +122,14 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id, outcome = _begin(scope)
+        request_id, outcome = _begin(scope, self._strangers)
         sender = Sender(send, request_id)
         path = _route_path(scope)
         try:
             if path.startswith(_KEYED):
                 await self._with_key(path, scope, receive, sender)
-            elif path in _HEALTH:
+            elif path in PROBES:
                 await self._app(scope, receive, sender)
-                if path == _READY and sender.status == 200:
-                    self._ready_until = time.monotonic() + _READY_SECONDS
             else:
                 await self._without_key(scope, receive, sender)
         except Exception as error:  # noqa: BLE001 - the outer edge of a request
@@ -172,26 +170,20 @@ class Envelope:
         path = _route_path(scope)
         if path.startswith(_KEYED):
             problem = self._access.refusal(scope["headers"])
-        elif path in _HEALTH:
-            return self._probed(path, exchange)
+        elif path in PROBES:
+            found = self._probes.known(path, scope["method"])
+            scope["reticent.route"] = path
+            return found is not None and self._answered_at_once(exchange, found)
         else:
             known = self._signed_in(scope) or self._access.knows(scope["headers"])
             problem = None if known else self._strangers.refusal()
-        if problem is None:
-            return False
-        _begin(scope)
-        self._reply(exchange, problem)
-        return True
+        return problem is not None and self._answered_at_once(exchange, problem)
 
-    def _probed(self, path: str, exchange: Exchange) -> bool:
-        """Answer a probe whose answer is known: strangers may send any number."""
-        free = not (self._gate.full or self._gate.closing)
-        ready = free and time.monotonic() < self._ready_until
-        if not (ready or path == _LIVE) or exchange.scope["method"] != "GET":
-            return False
-        _begin(exchange.scope)
-        exchange.scope["reticent.route"] = path
-        self._reply(exchange, DirectAnswer(_PROBED[path]))
+    def _answered_at_once(
+        self, exchange: Exchange, answer: DirectAnswer | ProblemError
+    ) -> bool:
+        _begin(exchange.scope, self._strangers)
+        self._reply(exchange, answer)
         return True
 
     def direct(self, exchange: Exchange) -> Coroutine[Any, Any, None] | bool:
@@ -211,7 +203,7 @@ class Envelope:
         if record is None:
             return False
         route, *_ = found
-        _begin(scope)
+        _begin(scope, self._strangers)
         scope["reticent.route"] = route.pattern
         inside = False
 
@@ -376,12 +368,13 @@ async def _awaited(
     then(answer)
 
 
-def _begin(scope: Scope) -> tuple[str, dict[str, Any]]:
+def _begin(scope: Scope, strangers: Strangers) -> tuple[str, dict[str, Any]]:
     """Give a request its id, and a place for what the log says about it."""
     request_id = random_name()[:16]
     outcome: dict[str, Any] = {"code": ""}
     scope["reticent.request_id"] = request_id
     scope["reticent.outcome"] = outcome
+    scope["reticent.strangers"] = strangers
     scope["reticent.arrived"] = time.time_ns()
     return request_id, outcome
 

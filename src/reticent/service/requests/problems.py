@@ -107,6 +107,13 @@ def plain(status: int, message: str | None = None) -> ProblemError:
     return ProblemError(status, code, message or phrase, headers=headers)
 
 
+def wrong_method(allowed: str) -> ProblemError:
+    """Return the error of a request with another method than a path takes."""
+    problem = plain(405, f"this route takes {allowed}; send the request with that.")
+    problem.headers["allow"] = allowed
+    return problem
+
+
 def problem_of(error: ReticentError) -> ProblemError:
     """Return what an error of reticent is called over HTTP."""
     if isinstance(error, LedgerError):
@@ -199,7 +206,7 @@ def response_to(scope: Mapping[str, Any], error: Exception) -> Response:
         return reply(error, scope)
     if isinstance(error, ReticentError):
         if isinstance(error, LedgerError):
-            log.error("ledger", extra={"fields": {"error": str(error)}})
+            _log(scope, "ledger", {"error": str(error)})
         problem = problem_of(error)
         if problem.status != 500:
             return reply(problem, scope)
@@ -231,9 +238,7 @@ def install(app: FastAPI) -> None:
         found = {name.lower(): text for name, text in (error.headers or {}).items()}
         problem.headers.update(found)
         if status == 405:
-            allowed = _allowed(request, found.get("allow", ""))
-            problem.headers["allow"] = allowed
-            problem.message = f"this route takes {allowed}; send the request with that."
+            problem = wrong_method(_allowed(request, found.get("allow", "")))
         page = getattr(request.app.state, "trouble_page", None)
         if page is not None and status == 404 and _reads_pages(request):
             shown: Response = page(request, problem)
@@ -332,5 +337,12 @@ def failed(scope: Mapping[str, Any], error: Exception) -> Response:
         "where": places_of(error.__traceback__),
         "request_id": scope.get("reticent.request_id", ""),
     }
-    log.error("failure", extra={"fields": fields})
+    _log(scope, "failure", fields)
     return reply(plain(500), scope)
+
+
+def _log(scope: Mapping[str, Any], event: str, fields: dict[str, Any]) -> None:
+    """Log an error, unless strangers have caused more lines than they may."""
+    strangers = scope.get("reticent.strangers")
+    if strangers is None or "reticent.known" in scope or strangers.noted(fields):
+        log.error(event, extra={"fields": fields})

@@ -8,7 +8,6 @@ text under ``error``, with our code, details and request id beside it.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -16,7 +15,6 @@ from fastapi.responses import JSONResponse
 from starlette.types import Scope
 
 import reticent
-from reticent.errors import LedgerError
 from reticent.home import KeyRecord, ServedModel
 from reticent.prediction import PaidAnswers
 from reticent.schemas import packed_rows
@@ -32,7 +30,7 @@ from reticent.service.requests.direct_routes import (
     Read,
     header,
 )
-from reticent.service.requests.problems import MEDIA_TYPE, ProblemError
+from reticent.service.requests.problems import MEDIA_TYPE
 from reticent.service.service import Service
 from reticent.service.v2.tensors import (
     LENGTH_HEADER,
@@ -143,7 +141,7 @@ def inference_routes(service: Service, direct: DirectRoutes) -> APIRouter:
     @router.get("/health/ready", responses=_errors(503))
     async def ready() -> dict[str, bool]:
         """Say whether answers can be charged for."""
-        await _check_ready(service)
+        await service.probes.check_ready()
         return {"ready": True}
 
     async def metadata(request: Request, name: str, version: str | None = None) -> Any:
@@ -206,33 +204,6 @@ def _add_infer(
             },
         },
     )
-
-
-async def _check_ready(service: Service) -> None:
-    """Refuse with 503 where the next answer could not be charged for."""
-    gate = service.gate
-    if not (gate.closing or gate.full) and await asyncio.to_thread(
-        _ledger_answers, service
-    ):
-        return
-    raise ProblemError(
-        503,
-        "not_ready",
-        "this worker is stopping, busy, or without its ledger. Ask another one, or "
-        "retry in a moment.",
-        headers={"retry-after": "1"},
-    )
-
-
-def _ledger_answers(service: Service) -> bool:
-    try:
-        for model in service.registry:
-            for account in model.accounts[:1]:
-                service.ledger.balance(account)
-                return True
-    except LedgerError:
-        return False
-    return True
 
 
 def _model(
