@@ -190,3 +190,40 @@ def test_python_and_the_command_line_share_the_log(run):
         found = answer_rows(ledger, model, table, client="local")
     assert found.evidence == told["evidence"]
     assert found.remembered == 1
+
+
+def test_the_noise_the_share_and_the_time_can_be_chosen(run):
+    run.fit(
+        *("--epsilon", "1", "--budget", "1", "--local", "always"),
+        *("--questions", "50", "--client-share", "0.2", "--constant-time"),
+    )
+    law = Home.at(run.home).settings().load_model("model").lasting
+    assert (law.client_share, law.constant_time) == (0.2, True)
+    assert ask(run, 41)["answers"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--questions", "0"), ("--client-share", "0"), ("--client-share", "1.5")],
+)
+def test_options_that_cannot_be_are_refused_by_name(run, words):
+    assert words[0] in run.fit(*words, ok=False)
+
+
+@pytest.mark.parametrize(
+    "words", [("--questions", "50"), ("--client-share", "0.5"), ("--constant-time",)]
+)
+def test_options_of_lasting_answers_are_refused_without_them(run, files, words):
+    told = run(
+        *("fit", files / "rows.csv", "--schema", files / "sick.json", *words), ok=False
+    )
+    assert "--lasting" in told
+
+
+def test_a_model_that_must_remember_is_not_told_to_forget(run):
+    run.fit("--epsilon", "1", "--budget", "1")
+    config = Home.at(run.home).config
+    found = json.loads(config.read_text())
+    found["models"]["model"] = {"path": found["models"]["model"], "remember": False}
+    config.write_text(json.dumps(found))
+    assert "remembers every question" in ask(run, 41, ok=False)

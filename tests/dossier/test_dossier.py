@@ -22,7 +22,13 @@ from reticent.dossier import (
 from reticent.dossier.rendering import as_html, as_markdown
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import best_guess, claim
-from reticent.home import FitOptions, Home, evaluate_model, train_and_store
+from reticent.home import (
+    BudgetSettings,
+    FitOptions,
+    Home,
+    evaluate_model,
+    train_and_store,
+)
 from reticent.schemas import Categorical, ClassLabel, Numeric, NumericTarget, Schema
 
 ROOT = Path(__file__).parents[2]
@@ -389,3 +395,31 @@ def test_ten_questions_of_an_officer_are_answered(places):
         answer = told[place]
         whole = answer if isinstance(answer, str) else "\n".join(answer)
         assert sentence in whole, place
+
+
+def said(facts):
+    """All sentences of a dossier, in one text."""
+    return " ".join(as_markdown(Dossier.of(facts)).split())
+
+
+def test_clients_of_one_total_are_not_said_to_learn_less(places):
+    """Whatever budget clients have of their own, nothing is charged to it."""
+    for which in ("lasting", "released"):
+        facts = places.facts(which)
+        small = BudgetSettings(epsilon=0.01, delta=0.0)
+        less = replace(facts, settings=replace(facts.settings, client_budget=small))
+        assert "A client may learn at most" not in said(less)
+        assert "each of them may learn all of it" in said(less)
+    facts = places.facts("base")
+    less = replace(facts, settings=replace(facts.settings, client_budget=small))
+    assert "A client may learn at most ε = 0.01" in said(less)
+
+
+def test_the_time_of_answers_is_told_as_it_is(places):
+    assert "does not depend on single records" in said(places.facts("base"))
+    facts = places.facts("lasting")
+    assert "may depend on them" in said(facts)
+    home = places.fit(
+        "constant", places.schema(), lasting=True, learner=None, constant_time=True
+    )
+    assert "looks at all records, near or not" in said(read_facts(home, "model"))

@@ -58,6 +58,7 @@ class ToyLaw(AnswerLaw):
     places: np.ndarray
     labels: np.ndarray
     source: RandomSource = field(default_factory=SystemSource)
+    constant_time: bool = True
 
     def response(self, X):
         raise NotImplementedError

@@ -104,6 +104,23 @@ async def pipelined(line: Line) -> None:
     await asyncio.sleep(5)  # and reads nothing
 
 
+async def wrong_probes(line: Line) -> None:
+    for _ in range(20):
+        await line.send(16 * b"POST /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n")
+        await line.reader.read(65536)
+        await asyncio.sleep(0.1)
+
+
+async def unread_heads(line: Line) -> None:
+    for size in (0, *12 * [15_500]):
+        name = b"x" * size
+        await line.send(
+            15 * b"GET /v1/x HTTP/1.1\r\nhost: x\r\n\r\n"
+            + b"GET /v1/x HTTP/1.1\r\nx: %b\r\n\r\n" % name
+        )
+    await asyncio.sleep(5)  # and reads nothing
+
+
 KINDS: tuple[Callable[[Line], Awaitable[None]], ...] = (
     slow_headers,
     slow_body,
@@ -115,6 +132,8 @@ KINDS: tuple[Callable[[Line], Awaitable[None]], ...] = (
     reset,
     silent,
     pipelined,
+    wrong_probes,
+    unread_heads,
 )
 
 

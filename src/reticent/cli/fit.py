@@ -153,6 +153,15 @@ Measure = Annotated[
         show_default="measure nothing",
     ),
 ]
+Dataset = Annotated[
+    str, typer.Option(help="Whose budget is spent; one name per population.")
+]
+Shards = Annotated[
+    int | None, typer.Option(help="Number of shards; chosen if left out.")
+]
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Replace a model of this name.")
+]
 
 
 def fit(
@@ -171,18 +180,12 @@ def fit(
     budget: BudgetOption = None,
     delta: DeltaOption = None,
     change_budget: ChangeBudget = False,
-    dataset: Annotated[
-        str, typer.Option(help="Whose budget is spent; one name per population.")
-    ] = "data",
+    dataset: Dataset = "data",
     learner: Learner = None,
-    shards: Annotated[
-        int | None, typer.Option(help="Number of shards; chosen if left out.")
-    ] = None,
+    shards: Shards = None,
     jobs: Annotated[int | None, typer.Option(help="Shards trained at a time.")] = None,
     scratch: Scratch = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace a model of this name.")
-    ] = False,
+    replace: Replace = False,
     accept_noise: AcceptNoise = False,
     measure: Measure = None,
     separator: Separator = None,

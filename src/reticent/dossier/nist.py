@@ -165,13 +165,7 @@ def _deployment(facts: ModelFacts) -> tuple[Field, ...]:
             "4.3 Implementation. Hazards: floating point, timing, errors that depend "
             "on records.",
             "Noise and votes are drawn exactly. Refusals and errors depend on "
-            "questions and budgets alone. "
-            + (
-                "Answers look records up, and the time of that may depend on them; "
-                "'constant_time' always takes the same time."
-                if facts.lasting
-                else "The work for an answer does not depend on single records."
-            ),
+            "questions and budgets alone. " + _time_of_answers(facts),
             "kind of the model",
         ),
         Field(
@@ -206,3 +200,14 @@ def measured(facts: ModelFacts) -> list[str] | None:
 
 def _number(value: object) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _time_of_answers(facts: ModelFacts) -> str:
+    if facts.stored.lasting is None:
+        return "The work for an answer does not depend on single records."
+    if facts.stored.lasting.constant_time:
+        return "Each answer looks at all records, near or not."
+    return (
+        "Answers look up the records near a question, and the time of that may depend "
+        "on them. A model that is fitted with --constant-time looks at all records."
+    )

@@ -62,11 +62,14 @@ class LastingLaw(Protocol):
         The public labels; None if answers are numbers.
     identity : str
         Names this fitted model.
+    constant_time : bool
+        Whether the time of an answer does not tell how many units are near.
     """
 
     certificate: Certificate[Any]
     classes: NDArray[Any] | None
     identity: str
+    constant_time: bool
 
     @property
     def seeded(self) -> bool:
