@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import os
+import shutil
 import stat
 
 import numpy as np
@@ -454,6 +455,18 @@ def test_saving_twice_needs_consent_and_replaces_as_a_whole(tmp_path):
     assert second.id != first.id
     assert not (tmp_path / "m" / "weights.npy").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_directory_that_holds_no_model_is_never_replaced(tmp_path):
+    thesis = tmp_path / "m" / "thesis.txt"
+    thesis.parent.mkdir()
+    assert stored("voting-linear", thesis.parent, replace=True)  # nothing was there
+    shutil.rmtree(thesis.parent)
+    thesis.parent.mkdir()
+    thesis.write_text("years of work")
+    with pytest.raises(ModelFileError, match="it is no model"):
+        stored("voting-linear", thesis.parent, replace=True)
+    assert thesis.read_text() == "years of work"
 
 
 def test_saving_where_nothing_can_be_written_says_so(tmp_path):

@@ -114,9 +114,17 @@ def checked_name(name: str) -> str:
 
 
 def write_folder(
-    path: str | os.PathLike[str], files: Mapping[str, bytes], *, replace: bool
+    path: str | os.PathLike[str],
+    files: Mapping[str, bytes],
+    *,
+    replace: bool,
+    marked: str | None = None,
 ) -> None:
-    """Make a directory with these files, durably, and visible only when complete."""
+    """Make a directory with these files, durably, and visible only when complete.
+
+    With `replace`, what was there is removed; with `marked`, only if it is empty or
+    holds a file of this name.
+    """
     target = Path(path)
     if target.exists() and not replace:
         raise ModelFileError(
@@ -127,6 +135,14 @@ def write_folder(
             f"the path {str(target)!r} is not a directory, and only a model is "
             "replaced; choose another."
         )
+    if marked is not None and target.is_dir():
+        with _os_errors(target):
+            held = os.listdir(target)
+        if held and marked not in held:
+            raise ModelFileError(
+                f"the directory {str(target)!r} holds something, but no {marked}: it "
+                "is no model, so it is not replaced; choose another."
+            )
     fresh = target.with_name(f".{target.name}.{secrets.token_hex(6)}.new")
     with _os_errors(target):
         os.mkdir(fresh, 0o700)

@@ -68,7 +68,7 @@ def save_model(
     encryption_key : str or bytes, default=None
         An ``aes-256-gcm`` key encrypts the arrays at rest.
     replace : bool, default=False
-        Whether an existing directory is replaced.
+        Whether a model in this directory is replaced. Other directories never are.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def save_model(
     ).to_bytes()
     files[MANIFEST] = manifest
     files[SIGNATURE] = signature_bytes(manifest, signer_of(signing_key))
-    write_folder(path, files, replace=replace)
+    write_folder(path, files, replace=replace, marked=SIGNATURE)
     return manifest_id(manifest)
 
 
