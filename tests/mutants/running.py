@@ -95,6 +95,17 @@ def started(work: Callable[[], Any]) -> Callable[[], Any]:
     return wait
 
 
+def check_forks() -> None:
+    """Refuse to fork a process whose copies would wait for threads that they lack."""
+    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    # One of them is there from the beginning; the others are those that compute.
+    if sum(name.startswith("polars") for name in names) > 1:
+        raise NotRunError(
+            "a module of tests computes with polars while it is imported. Have its "
+            "tests do that, or make the same frame from NumPy."
+        )
+
+
 def listen(package: Package, targets: list[Target], hits: set[str]) -> None:
     """Let every target note that it ran."""
     builtins.__certified_hits__ = hits
@@ -131,6 +142,7 @@ class Runner:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Find the related tests, then go through the mutants."""
         self.items = {item.nodeid: item for item in session.items}
+        check_forks()
         related = self.related()
         self._remember(related)
         gc.collect()
