@@ -216,7 +216,7 @@ def relabel(
     ).fit(X, y)
     chances = []
     for _ in range(draws):
-        votes = model.law_.votes(model.law_.hypothesis(), problem.points)
+        votes = model.law_.relabeled_votes(model.law_.hypothesis(), problem.points)
         law = geometric_vote(votes, model.law_.vote_epsilon)
         chances.append(law.probabilities[:, 1])
     return flip + (1 - 2 * flip) * np.mean(chances, axis=0), model

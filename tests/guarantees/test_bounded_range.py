@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import product
+from itertools import islice, product
 
 import mpmath
 import numpy as np
@@ -196,6 +196,17 @@ def test_one_step_has_a_formula():
     x = np.arange(11) * 0.07
     assert np.allclose(first, one_step(x, 0.7), rtol=1e-12)
     assert range_epsilon(0.7, 1, 1e-6) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(("step", "count"), [(3.0, 6), (20.0, 12)])
+def test_values_rise_with_the_steps_and_stay_below_one(step, count):
+    """A step that reveals nothing is one of the adversary's choices."""
+    before = np.zeros(1)
+    for values in islice(value_iteration(step, 2 * step, 8), count):
+        assert values.max() <= 1.0
+        assert (values >= before).all()
+        before = values
+    assert before[0] > 0.9
 
 
 def test_values_are_rounded_up():

@@ -7,6 +7,7 @@ them survives, so that the list does not outlive what it explains.
 from __future__ import annotations
 
 SEARCH = "where a search starts or how far it steps; it ends at the same number"
+GRID = "how fine a grid is, or where it ends; on every grid values are rounded up"
 SWITCH = "which of two exact computations is used"
 TABLE = "how far a table or a sum reaches beyond what has any weight"
 LIMIT = "from where on something is refused for its length"
@@ -35,6 +36,16 @@ EXPLAINED: dict[str, str] = {
     "guarantees.loss:pld_epsilon | 1 in 1 - 1e-06 (no. 2)": "part of the guard below",
     "guarantees.loss:pld_epsilon | 2 in epsilon / 2": "a guard against transforms that "
     "overflow, which only refuses",
+    "guarantees.bounded_range:_cells | ": GRID,
+    "guarantees.bounded_range:_ladder | ": GRID,
+    "guarantees.bounded_range:value_iteration | 2 in (np.arange": SEARCH,
+    "guarantees.bounded_range:value_iteration | np.arange(last": SEARCH,
+    "guarantees.bounded_range:value_iteration | 1 in last + 1 | doubled": GRID,
+    "guarantees.bounded_range:range_epsilon | 10.0 in": GRID,
+    "guarantees.bounded_range:range_levels | ": "each list that the cap alone fixes "
+    "holds at every moment",
+    "guarantees.gaussian:_mu_of_pure | 2000 in": "more digits than the largest epsilon "
+    "needs",
     "guarantees.gaussian_curve:gaussian_epsilon | 1.0 in doubled_until": SEARCH,
     "guarantees.totals:running_total | 1.0 in Filter(1.0": "only the parts of delta "
     "are used, not this epsilon",
