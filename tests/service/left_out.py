@@ -52,6 +52,7 @@ LEFT_OUT = {
     "test_serving.py": _OWN + "signals, overload, a full disk",
     "test_start_together.py": _OWN + "processes that start at the same moment",
     "test_startup.py": _OWN + "one that must refuse to start",
+    "test_strangers.py": _INSIDE + "raw bytes, a clock, and the log of one process",
     "test_telemetry.py": _INSIDE + "log lines and metrics of one process",
     "test_traces.py": _INSIDE + "spans in memory",
     "test_tutorial.py": _OWN + "the commands of a page of the documentation",
