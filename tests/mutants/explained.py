@@ -36,6 +36,9 @@ EXPLAINED: dict[str, str] = {
     "guarantees.loss:pld_epsilon | 1 in 1 - 1e-06 (no. 2)": "part of the guard below",
     "guarantees.loss:pld_epsilon | 2 in epsilon / 2": "a guard against transforms that "
     "overflow, which only refuses",
+    "guarantees.bounded_range | _BEYOND": GRID,
+    "guarantees.bounded_range | _EARLY": SEARCH,
+    "guarantees.bounded_range | _WORK": GRID,
     "guarantees.bounded_range:_cells | ": GRID,
     "guarantees.bounded_range:_ladder | ": GRID,
     "guarantees.bounded_range:value_iteration | 2 in (np.arange": SEARCH,
@@ -74,6 +77,8 @@ EXPLAINED: dict[str, str] = {
     "max(": WORK,
     "mechanisms.permute_and_flip:PermuteAndFlipResponse._log_probabilities | 1 in "
     "self.n_labels": "more nodes than an exact integral needs",
+    "mechanisms.repetitions:Repetitions._place | 64 in": "digits of an enclosure",
+    "mechanisms.repetitions:Repetitions.with_mean | 1 - 1e-12": "the size of a margin",
     "mechanisms.sparse:sparse_scale | 2 in 2 * scale": LIMIT,
     "mechanisms.two_sided:TwoSidedResponse._bounds | 1 in high + 1": "digits of an "
     "enclosure",
