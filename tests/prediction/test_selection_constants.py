@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 
 from reticent.errors import RuleError
+from reticent.hypotheses import Thresholds
 from reticent.mechanisms import exponential_mechanism
-from reticent.prediction.selection.relabeling_rules import net_failure, relabeled
+from reticent.prediction.selection import relabeling_rules
+from reticent.prediction.selection.relabeling_rules import (
+    RelabelingPlan,
+    net_failure,
+    relabeled,
+)
 from reticent.prediction.selection.stable_selection_rules import (
     plan_for_privacy,
     plan_for_stability,
@@ -154,3 +160,19 @@ class TestRelabeling:
         assert net_failure(100, 1, 0.5, (1, 100)) == 1.0
         assert net_failure(10**6, 2, 0.01, (100, 10**6)) == 1.0
         assert net_failure(100, 2, 0.5, (1, 1)) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("n", "subset", "net", "expected"),
+    [
+        (1000, 50, True, (99, 1000)),  # 2 (50 - 1) points, and 999, have one more
+        (7, 3, True, (5, 7)),
+        (1, 1, True, (2, 2)),  # no fewer than one point
+        (1000, 50, False, (1, 1)),  # without a net nothing is counted
+    ],
+)
+def test_labelings_are_counted_on_as_many_points_as_the_proof_needs(
+    n, subset, net, expected
+):
+    plan = RelabelingPlan(subset, 0.5, net)
+    assert relabeling_rules._growth(Thresholds(), n, plan) == expected
