@@ -45,6 +45,9 @@ def fuzz(app, folder, *options, examples, seed):
     config = folder / "schemathesis.toml"
     config.write_text(
         f'[parameters]\n"path.name" = "triage"\n"path.version" = "{model.stored.id}"\n'
+        # Its own list lacks 413: a body that is wrong and too large is not read.
+        "[checks.negative_data_rejection]\nexpected-statuses = "
+        "[400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429]\n"
     )
     with in_thread(app) as url:
         done = subprocess.run(
