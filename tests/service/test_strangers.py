@@ -8,6 +8,7 @@ import gc
 import json
 import logging
 import math
+import secrets
 import time
 from types import SimpleNamespace
 
@@ -377,8 +378,8 @@ def test_strangers_do_not_fill_the_log_with_errors(place, monkeypatch, caplog, e
     limited = Strangers(clock=lambda: 1000.0)
     monkeypatch.setattr(place.running.app.envelope, "_strangers", limited)
     with caplog.at_level(logging.ERROR, "reticent.service"):
-        for number in range(130):
-            guess = f"rk_{number:016d}_" + "A" * 43
+        for _ in range(130):
+            guess = f"rk_{secrets.token_hex(8)}_" + "A" * 43
             told_now = told(place, request(PREDICT, BODY, x_api_key=guess))
             assert told_now[1]["status"] in (429, 500, 503)
     lines = [one for one in caplog.records if one.levelno >= logging.ERROR]
