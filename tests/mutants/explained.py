@@ -106,6 +106,9 @@ EXPLAINED: dict[str, str] = {
     "the loss is over 600 and soon beyond floats, which is refused as well",
     "prediction.selection.stable_selection_rules:flipped_epsilon | 1.0 in": "the "
     "worst point is always below one half, so that the other end decides nothing",
+    "prediction.selection.stable_selection_rules:plan_for_privacy | 1 in last_": SEARCH,
+    "prediction.selection.stable_selection_rules:_best_size | 7 in": "how many sizes "
+    "are compared in a round; every plan is certified",
 }
 
 

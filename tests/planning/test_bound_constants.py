@@ -7,8 +7,10 @@ import mpmath
 import pytest
 
 from benchmarks.studies import theorem_sizes as sizes
+from reticent.errors import InvalidParameterError
 from reticent.hypotheses import Thresholds
 from reticent.planning import bounds
+from reticent.prediction import plan_relabeling, relabeling_excess
 
 mpmath.mp.dps = 40
 FAMILIES = [Thresholds("up"), Thresholds("either")]
@@ -166,3 +168,74 @@ def test_the_bound_of_relabeling_needs_its_votes_and_rows():
 def test_the_smallest_error_is_found_up_to_one():
     assert bounds._smallest_error(lambda error: error >= 0.8) == pytest.approx(0.8)
     assert bounds._smallest_error(lambda error: error >= 1.5) == 1.0
+
+
+def test_relabeling_s_error_adds_the_vote_at_its_own_epsilon():
+    family, n, flip = Thresholds(), 10**7, 1e-3
+    plan, _ = plan_relabeling(
+        n, 1.0, flip, family, labels_from_data=False, seeded=False
+    )
+    # P7's vote has 1 / (eta n), a third of what the plan pays for choice and vote.
+    vote = bounds.relabeled_vote_error(family, n, 1 / (plan.eta * n), 0.001)
+    assert vote < bounds.relabeled_vote_error(family, n, 0.7 / (plan.eta * n), 0.001)
+    found = bounds._relabeling_at(family, n, 1.0, flip)
+    assert found == pytest.approx(relabeling_excess(family, plan) + vote, rel=1e-12)
+
+
+class TestWhereRelabelingWins:
+    """Which numbers of rows and flips are compared, and how: all errors are given."""
+
+    NONE = staticmethod(lambda n, flip: None)
+
+    @pytest.fixture
+    def wins_from(self, monkeypatch):
+        def ask(relabeling, selection, least=1):
+            def method(errors):
+                def error(_family, n, _epsilon, flip):
+                    asked.append((n, flip))
+                    found = errors(n, flip)
+                    if found is None:
+                        raise InvalidParameterError("no plan")
+                    return found
+
+                return error
+
+            asked = []
+            monkeypatch.setattr(bounds, "_relabeling_at", method(relabeling))
+            monkeypatch.setattr(bounds, "_selection_at", method(selection))
+            found = bounds.relabeling_wins_from.__wrapped__(Thresholds(), 1.0, least)
+            return found, asked
+
+        return ask
+
+    @pytest.mark.parametrize(
+        ("least", "first"), [(1, 10), (10, 10), (11, 11), (20_000, 20_000)]
+    )
+    def test_every_thousandfold_and_two_flips_are_tried(self, wins_from, least, first):
+        found, asked = wins_from(self.NONE, self.NONE, least)
+        assert found is None
+        assert {flip for _, flip in asked} == {1e-3, 0.05}
+        rows = [first * 1000**k for k in range(5) if first * 1000**k <= 10**12]
+        assert sorted({n for n, _ in asked}) == rows
+
+    @pytest.mark.parametrize(
+        ("flip", "error", "wins"),
+        [
+            # Flips turn a selection's error of 1/2 into 1/2; a tenth less is .45.
+            (1e-3, 0.4497, True),  # .001 + .998 x .4497 = .4498
+            (1e-3, 0.4501, False),  # .001 + .998 x .4501 = .4502
+            (0.05, 0.4443, True),  # .05 + .9 x .4443 = .4499
+            (0.05, 0.4446, False),  # .05 + .9 x .4446 = .4501
+        ],
+    )
+    def test_a_tenth_less_wins_after_flips(self, wins_from, flip, error, wins):
+        found, _ = wins_from(
+            lambda n, p: error if (n, p) == (10_000, flip) else None,
+            lambda n, p: 0.5,
+        )
+        assert found == (10_000 if wins else None)
+
+    @pytest.mark.parametrize(("error", "wins"), [(0.899, True), (0.901, False)])
+    def test_an_error_above_one_counts_as_one(self, wins_from, error, wins):
+        found, _ = wins_from(lambda n, p: (error - p) / (1 - 2 * p), lambda n, p: 3.0)
+        assert found == (10 if wins else None)

@@ -7,16 +7,18 @@ import mpmath
 import numpy as np
 import pytest
 
-from reticent.errors import RuleError
-from reticent.hypotheses import Thresholds
+from reticent.errors import InvalidParameterError, RuleError
+from reticent.hypotheses import Thresholds, net_error
 from reticent.mechanisms import exponential_mechanism
 from reticent.prediction.selection import relabeling_rules
 from reticent.prediction.selection.relabeling_rules import (
     RelabelingPlan,
     net_failure,
     relabeled,
+    relabeling_excess,
 )
 from reticent.prediction.selection.stable_selection_rules import (
+    SelectionPlan,
     plan_for_privacy,
     plan_for_stability,
     private_from_stable,
@@ -65,6 +67,8 @@ class TestStableSelection:
         assert certified_stability(2, 1, 1e4) == 1.0
 
     def test_flips_must_leave_something_of_the_answer(self):
+        with pytest.raises(InvalidParameterError, match="1/2"):
+            plan_for_privacy(1000, 1.0, 0.51)
         selected = stable_selection(n=100, subset=3, exponent=0.2, **SILENT)
         assert private_from_stable(selected, p=0.49).guarantee.epsilon < 0.01
         with pytest.raises(RuleError, match="1/2"):
@@ -96,6 +100,25 @@ class TestStableSelection:
         promised = private_from_stable(selected, p=flip).guarantee.epsilon
         assert promised <= epsilon
         assert promised == pytest.approx(epsilon, rel=1e-6)
+
+    def test_where_flips_alone_suffice_both_parts_end_at_their_limits(self):
+        # ln(.7 / .3) is below 1: half of all units, and weights of e^(2 epsilon).
+        assert plan_for_privacy(1000, 3.0, 0.3) == SelectionPlan(500, 6.0, 0.3)
+
+    @pytest.mark.parametrize(
+        ("n", "epsilon", "flip", "subset"),
+        [
+            (1000, 1.0, 0.05, 95),  # all of epsilon allows 95.3, half of it 36
+            (1000, 0.001, 0.4, 1),  # all of epsilon allows 1.999, half of it 1.0001
+            (100, 1.0, 0.05, 1),  # too few to be a net: all of epsilon for the choice
+        ],
+    )
+    def test_the_bound_may_choose_every_size_that_epsilon_allows(
+        self, n, epsilon, flip, subset
+    ):
+        allowed = n * flip * math.expm1(epsilon) / (1 - 2 * flip)
+        assert 1 <= subset <= allowed
+        assert plan_for_privacy(n, epsilon, flip, Thresholds()).subset == subset
 
 
 class TestRelabeling:
@@ -176,3 +199,56 @@ def test_labelings_are_counted_on_as_many_points_as_the_proof_needs(
 ):
     plan = RelabelingPlan(subset, 0.5, net)
     assert relabeling_rules._growth(Thresholds(), n, plan) == expected
+
+
+def test_what_relabeling_adds_is_the_net_twice_and_the_choice():
+    # S2's Lemma 8: two hypotheses that agree on a net, and eta n steps of the choice.
+    plan = RelabelingPlan(20_000, 3e-4, True)
+    expected = 2 * net_error(Thresholds(), 20_000) + 3e-4 * math.log(20_001)
+    assert relabeling_excess(Thresholds(), plan) == pytest.approx(expected, rel=1e-12)
+
+
+class TestTheRelabelingPlansThatAreTried:
+    N, EPSILON = 10**6, 0.7
+
+    def tried(self, search, limit):
+        """All plans that a search asks about, if subsets up to `limit` fit."""
+        asked = []
+
+        def fits(plan):
+            asked.append(plan)
+            return plan.subset <= limit
+
+        return search(self.N, self.EPSILON, Thresholds(), fits), asked
+
+    def test_without_a_net_a_few_shares_of_epsilon_pay_for_choice_and_vote(self):
+        found, asked = self.tried(relabeling_rules._without_net, 777)
+        assert [plan.subset for plan in found] == [777] * 4
+        assert not any(plan.net for plan in asked)
+        # P7's first term, 3 / (eta n), is that share of epsilon.
+        shares = [3 / (plan.eta * self.N) / self.EPSILON for plan in found]
+        assert shares == pytest.approx([0.25, 0.5, 0.75, 0.9])
+
+    def test_with_a_net_all_sizes_and_all_values_of_eta_that_can_fit_are_tried(self):
+        found, asked = self.tried(relabeling_rules._with_net, 0)
+        assert found == []
+        assert all(plan.net for plan in asked)
+        etas = sorted({plan.eta for plan in asked})
+        sizes = sorted({plan.subset for plan in asked})
+        assert (len(etas), len(sizes)) == (24, 40 - 1)  # 2.0 and 2.7 are one size
+        # Below, the choice and the vote alone cost more than epsilon.
+        assert etas[0] == pytest.approx(3 / (self.EPSILON * self.N))
+        assert etas[-1] == pytest.approx(0.5)
+        assert (sizes[0], sizes[-1]) == (2, self.N // 4)
+        found, asked = self.tried(relabeling_rules._with_net, 10**4)
+        best = max(size for size in sizes if size <= 10**4)
+        assert [plan.subset for plan in found] == [best] * 24
+
+    def test_few_units_have_few_sizes(self):
+        def fits(plan):
+            sizes.add(plan.subset)
+
+        for n, expected in ((5, {2}), (12, {2, 3})):
+            sizes = set()
+            relabeling_rules._with_net(n, self.EPSILON, Thresholds(), fits)
+            assert sizes == expected

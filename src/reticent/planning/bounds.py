@@ -111,12 +111,14 @@ def relabeled_vote_error(
     def enough(error: float) -> bool:
         shards = math.ceil(6 * math.log(4 / error) / epsilon)
         rows = n // shards
+        if rows < 1:
+            return False
         log_chance = (
             math.log(2 * shards / failure)
-            + 2 * log_growth(hypotheses, max(1, 2 * rows))
+            + 2 * log_growth(hypotheses, 2 * rows)
             - error / 8 * rows * math.log(2)
         )
-        return rows >= 1 and log_chance <= 0
+        return log_chance <= 0
 
     return _smallest_error(enough)
 

@@ -193,15 +193,7 @@ def _with_net(
     for eta in np.geomspace(3 / (epsilon * n), 0.5, _ETAS).tolist():
         for subset in reversed(sizes):
             plan = RelabelingPlan(subset, eta, True)
-            if _net_may_fit(n, epsilon, family, plan) and fits(plan):
+            if fits(plan):
                 plans.append(plan)
                 break
     return plans
-
-
-def _net_may_fit(n: int, epsilon: float, family: Any, plan: RelabelingPlan) -> bool:
-    """Return False where even a net that never fails costs far too much."""
-    least = 3 / (plan.eta * n) + math.log1p(4 * math.exp(3) * plan.subset / n)
-    if not least <= 4 * epsilon:
-        return False
-    return net_failure(n, plan.subset, plan.eta, _growth(family, n, plan)) < 1

@@ -179,7 +179,6 @@ def plan_for_privacy(
     flip = probability("StableSelectionClassifier", "flip", flip)
     if not flip < 0.5:
         raise InvalidParameterError(f"flip={flip!r} must be below 1/2.")
-    tiny = 1e-9
 
     def plan(subset: int, *, halvings: int = 60) -> SelectionPlan:
         q = up(subset / n)
@@ -189,7 +188,7 @@ def plan_for_privacy(
         return SelectionPlan(subset, exponent, flip)
 
     def share(part: float) -> float:
-        return _largest(lambda q: flipped_epsilon(q, tiny, flip) <= part, 0.5)
+        return _largest(lambda q: flipped_epsilon(q, 0.0, flip) <= part, 0.5)
 
     half = _subset(n, share(epsilon / 2), f"epsilon={epsilon!r} with flip={flip!r}")
     if hypotheses is None:
@@ -198,11 +197,11 @@ def plan_for_privacy(
     def excess(size: int) -> float:
         return selection_excess(hypotheses, n, plan(size, halvings=16))
 
-    most = min(n - 1, math.floor(share(epsilon * (1 - 2.0**-10)) * n))
+    most = math.floor(share(epsilon * (1 - 2.0**-10)) * n)
     listed = last_whole_that_holds(
         lambda size: bool(hypotheses.growth(size) <= MOST_CANDIDATES), 1, most + 1
     )
-    best = _best_size(excess, max(1, listed))
+    best = _best_size(excess, listed)
     return plan(min((best, min(half, listed)), key=lambda size: (excess(size), size)))
 
 
