@@ -18,7 +18,7 @@ from reticent.home import (
     train_and_store,
 )
 from reticent.home.on_disk.members import keyed_hash, members_key, read_members
-from reticent.prediction.lasting import state as states
+from reticent.prediction.lasting import histories as states
 from reticent.schemas import ClassLabel, Numeric, NumericTarget, Schema
 
 # Numbers that occur nowhere else, also not by chance, in any form that is searched for.

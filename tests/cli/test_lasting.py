@@ -8,7 +8,7 @@ import pytest
 
 from reticent.cli.main import main
 from reticent.home import Home, answer_rows
-from reticent.prediction.lasting import state as states
+from reticent.prediction.lasting import histories as states
 from reticent.schemas import Categorical, ClassLabel, Numeric, NumericTarget, Schema
 
 

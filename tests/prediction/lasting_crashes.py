@@ -24,7 +24,8 @@ import numpy as np
 
 from reticent.ledger import MemoryLedger, RecordLog, SQLLedger
 from reticent.prediction import LastingInterface, SnapshotFile, log_account
-from reticent.prediction.lasting import state as states
+from reticent.prediction.lasting import histories as states
+from reticent.prediction.lasting import state as states_of_models
 from reticent.prediction.lasting.records import QuestionRecord
 from reticent.signing import HMACSigner
 from tests.prediction.lasting_toy import toy_predictor
@@ -66,7 +67,7 @@ def opened(url: str, folder: Path, ledger: Any) -> LastingInterface:
 
 def work(url: str, folder: Path, diary: Diary, seed: int, *, broken: str = "") -> None:
     """Ask random questions in two threads until killed, or as one must not."""
-    states._SECONDS = 0.05  # so that kills fall into snapshots, too
+    states_of_models._SECONDS = 0.05  # so that kills fall into snapshots, too
     ledger = MemoryLedger() if broken == "forget" else SQLLedger(url)
     snapshots = folder if broken != "forget" else folder / "elsewhere"
     snapshots.mkdir(exist_ok=True)

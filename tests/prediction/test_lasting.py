@@ -30,7 +30,8 @@ from reticent.prediction import (
     SnapshotFile,
     log_account,
 )
-from reticent.prediction.lasting import state as states
+from reticent.prediction.lasting import histories as states
+from reticent.prediction.lasting import state
 from reticent.prediction.lasting.memory import QuestionIndex
 from reticent.prediction.lasting.records import QuestionRecord, most_rows, row_type
 from reticent.signing import HMACSigner
@@ -165,7 +166,7 @@ def test_threads_that_wait_share_one_record():
 
 def test_more_rows_than_a_record_holds_are_several_records():
     interface = LastingInterface(toy_predictor())
-    most = most_rows(1)
+    most = most_rows(1, 2)
     rows = np.arange(most + 5)[:, None] - 20_000  # far from all units
     reply = interface.ask(rows)
     assert reply.n_new == len(reply.answers) == most + 5
@@ -229,8 +230,8 @@ def test_an_older_snapshot_only_takes_longer(tmp_path):
 
 
 def test_snapshots_are_taken_while_answering(tmp_path, monkeypatch):
-    monkeypatch.setattr(states, "_SECONDS", 0.0)
-    monkeypatch.setattr(states, "_TIMES", 0.0)
+    monkeypatch.setattr(state, "_SECONDS", 0.0)
+    monkeypatch.setattr(state, "_TIMES", 0.0)
     file = tmp_path / "state"
     interface = LastingInterface(toy_predictor(), snapshots=SnapshotFile(file, SIGNER))
     interface.ask([[1]])
@@ -421,10 +422,10 @@ def test_records_of_another_form_are_refused():
 
 
 def test_a_full_record_fits_into_the_ledger():
-    for n_columns in (1, 20, 1000):
-        count = most_rows(n_columns)
+    for n_columns, n_labels in ((1, 0), (20, 2), (1000, 7), (3, 300), (1, 60_000)):
+        count = most_rows(n_columns, n_labels)
         asked = [("c" * 64, 1)] * count
-        rows = np.zeros(count, row_type(n_columns, 128))
+        rows = np.zeros(count, row_type(n_columns, 5 + n_labels))
         assert len(QuestionRecord.after(bytes(16), asked, rows).to_bytes()) <= 2**20
 
 

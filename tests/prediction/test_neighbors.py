@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 import os
 import pickle
 import threading
@@ -22,6 +23,7 @@ from reticent.errors import (
     NotDeployableError,
     ReticentError,
 )
+from reticent.estimators import RoundBudget
 from reticent.guarantees import recheck
 from reticent.mechanisms.individual import FULL
 from reticent.prediction import (
@@ -31,7 +33,10 @@ from reticent.prediction import (
     PrivateNeighborsRegressor,
 )
 from reticent.prediction.neighbors.base import spending_of
-from reticent.prediction.neighbors.planning import enough_for_votes
+from reticent.prediction.neighbors.planning import (
+    most_local_questions,
+    question_plan,
+)
 from reticent.schemas import Categorical, Numeric
 
 RNG = np.random.default_rng(3)
@@ -352,9 +357,27 @@ def test_with_few_units_the_released_model_answers_and_says_so():
         fitted(local="never")
 
 
-def test_with_many_units_those_near_a_question_vote():
-    assert not enough_for_votes(30_000, 0.2)
-    assert enough_for_votes(300_000, 0.2)
+LABEL = {"vote": 0.5, "acute": False}
+
+
+def test_units_vote_if_they_are_enough_and_near_to_every_question():
+    budget = RoundBudget.of("test", 1.0, 1e-6, "replace-one")
+
+    def most(n_units, questions, **usual):
+        return most_local_questions(n_units, budget, questions, **(LABEL | usual))
+
+    least = math.ceil(20_000 / budget.mu)
+    assert most(least - 1, 1) == 0
+    assert most(least, 1) == 1
+    # Up to as many questions as look for one unit in 500.
+    found = most(100_000, 10_000)
+    for questions, near in ((found, True), (found + 1, False)):
+        plan = question_plan(100_000, budget, questions, **LABEL)
+        assert (plan.wanted <= 200) is near
+    # Noise grows with the number of labels, and is smaller for numbers.
+    assert most(100_000, 10_000, vote=1.0, acute=True) < found < 10_000
+    assert most(100_000, 10_000, vote=0.25) == 10_000
+    assert most(1_000_000, 10_000) == 10_000
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

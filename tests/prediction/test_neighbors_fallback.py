@@ -18,13 +18,14 @@ from reticent.mechanisms import UnitFilter, noise_source
 from reticent.mechanisms.individual import FULL
 from reticent.prediction import PrivateNeighborsClassifier
 from reticent.prediction.neighbors.fallback import noisy_error
+from reticent.prediction.neighbors.planning import most_local_questions
 
 
-def waves(per_unit):
+def waves(per_unit, questions=1000):
     X = np.random.default_rng(5).uniform(-1, 1, (20_000, 2))
     y = (np.sin(per_unit * X[:, 0]) * np.sin(per_unit * X[:, 1]) > 0).astype(int)
-    model = PrivateNeighborsClassifier(8.0, classes=[0, 1], random_state=0)
-    return model.fit(X, y), X, y
+    known = {"classes": [0, 1], "questions": questions, "random_state": 0}
+    return PrivateNeighborsClassifier(8.0, **known).fit(X, y), X, y
 
 
 def test_a_released_model_that_is_nearly_always_right_answers_alone_and_says_so():
@@ -46,6 +47,20 @@ def test_a_released_model_that_misses_what_is_local_does_not_answer_alone():
     assert model.local_
     assert model.local_reason_.startswith("units near a question vote: the mean sq")
     assert model.plan_for(10).wanted > 0
+
+
+def test_with_too_many_questions_a_released_model_answers_and_says_how_many_are():
+    model, _, _ = waves(14, questions=10_000)
+    assert not model.local_
+    reason = "20000 units are too few for local votes on 10000 questions, but would do"
+    assert reason in model.local_reason_
+    most = int(model.local_reason_.rpartition(" ")[2])
+    assert 1000 < most < 10_000
+    for questions, local in ((most, True), (most + 1, False)):
+        found = most_local_questions(
+            20_000, model.law_.budget, questions, vote=0.5, acute=False
+        )
+        assert (found == questions) is local
 
 
 def test_who_answers_alone_is_the_release_of_the_same_total():

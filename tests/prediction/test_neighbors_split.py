@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from reticent.errors import InvalidParameterError, NotDeployableError
 from reticent.ledger import SQLLedger
 from reticent.prediction import (
+    DaskWorkers,
     LastingInterface,
     PrivateNeighborsClassifier,
     PrivateNeighborsRegressor,
@@ -114,10 +116,45 @@ def test_split_and_whole_models_share_one_log(tmp_path):
     assert Spending.from_bytes(states[0]).spent.any()
 
 
+def test_workers_of_one_model_do_not_answer_for_another():
+    """Its certificate says nothing about units that another model's answers spend."""
+    workers = Pickling(2)
+    one = split_over(fitted("two"), workers)
+    interface = LastingInterface(one)
+    interface.ask(ROWS[:2])
+    other = split_over(fitted("two"), workers)
+    with pytest.raises(NotDeployableError, match="units of another split"):
+        LastingInterface(one).ask(ROWS[2:4])
+    with pytest.raises(KeyError):  # its state went with its units
+        interface.ask(ROWS[2:4])
+    LastingInterface(other).ask(ROWS[:2])
+
+
+def test_a_snapshot_is_read_into_no_other_split():
+    workers = Pickling(2)
+    spending = split_over(fitted("two"), workers).law_.start()
+    content = spending.to_bytes()
+    split_over(fitted("two"), workers)
+    with pytest.raises(NotDeployableError, match="units of another split"):
+        spending.from_bytes(content)
+
+
+def test_workers_of_clusters_are_used_once():
+    class Client:
+        def submit(self, make, *given, **how):
+            return SimpleNamespace(result=lambda: make(*given))
+
+    workers = DaskWorkers(Client(), 2)
+    split_over(fitted("two"), workers)
+    with pytest.raises(InvalidParameterError, match="DaskWorkers of its own"):
+        split_over(fitted("two"), workers)
+
+
 def test_a_split_model_keeps_no_state_in_memory_and_is_not_stored():
     model = split_over(fitted("two"), Pickling(2))
     with pytest.raises(NotDeployableError, match="LastingInterface"):
         model.predict(ROWS[:1])
+    LastingInterface(model).ask(ROWS[:1])  # nothing was answered in memory
     with pytest.raises(InvalidParameterError, match="no rows to split"):
         split_over(model, Pickling(2))
     schema = Schema({"a": Numeric(-1, 1), "b": Numeric(-1, 1)})

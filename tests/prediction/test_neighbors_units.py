@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from reticent.errors import NearChanceWarning
 from reticent.estimators import RoundBudget
 from reticent.estimators.partitions import descent as learning
 from reticent.learners import PrivateTabularClassifier, PrivateTabularRegressor
 from reticent.mechanisms import UnitFilter
 from reticent.mechanisms.individual import FULL
-from reticent.prediction import PrivateNeighborsClassifier, PrivateNeighborsRegressor
+from reticent.prediction import (
+    LastingInterface,
+    PrivateNeighborsClassifier,
+    PrivateNeighborsRegressor,
+)
 from reticent.prediction.neighbors import base
 from tests.prediction.same_transcript import information, moved, recorded
 
@@ -216,3 +222,38 @@ def test_released_models_keep_to_their_certificate_too(kind):
             found.append(information(heard, other))
     mu = Fraction(RoundBudget.of("a test", 8.0, 1e-3, "replace-one").mu)
     assert mu**2 / 8 < max(found) <= mu**2
+
+
+BIG = 1e308
+
+
+@pytest.mark.parametrize("kind", [PrivateNeighborsRegressor, PrivateTabularRegressor])
+def test_no_target_within_the_widest_bounds_stops_a_fit(kind):
+    """Whether a fit ends must not depend on one unit."""
+    rows = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    known = {"local": "always"} if kind is PrivateNeighborsRegressor else {}
+    for own in (0.0, BIG, -BIG):
+        y = np.zeros(60)
+        y[7] = own
+        model = kind(1.0, bounds=(-BIG, BIG), **known).fit(rows, y)
+        assert np.isfinite(model.predict(rows[:5])).all()
+
+
+@pytest.mark.parametrize("cell", [0.0, BIG, -BIG])
+def test_no_cell_far_outside_its_range_makes_a_fit_warn(cell):
+    rows = np.full((60, 1), 5e-4)
+    rows[3] = cell
+    model = PrivateNeighborsClassifier(1.0, classes=[0, 1], columns=[(0, 1e-3)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", NearChanceWarning)  # of public facts
+        model.fit(rows, np.arange(60) % 2)
+
+
+def test_many_labels_fit_into_the_log():
+    rows = np.random.default_rng(1).uniform(-1, 1, (700, 2))
+    known = {"classes": range(300), "local": "always", "prior": False}
+    model = PrivateNeighborsClassifier(1.0, questions=9, **known)
+    interface = LastingInterface(model.fit(rows, np.arange(700) % 300))
+    asked = np.random.default_rng(2).uniform(-1, 1, (900, 2))
+    assert interface.ask(asked).n_new > 800

@@ -12,7 +12,7 @@ from reticent.errors import InvalidParameterError, NotDeployableError
 from reticent.home import charge_release, dataset_account
 from reticent.ledger import SQLLedger
 from reticent.prediction import PrivateNeighborsClassifier
-from reticent.prediction.lasting import state as states
+from reticent.prediction.lasting import histories as states
 from reticent.schemas import Encoder
 from reticent.service.dashboard import views
 from reticent.service.telemetry import JSONLines

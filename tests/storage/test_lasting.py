@@ -23,7 +23,7 @@ from reticent.prediction import (
     begin_log,
     total_key,
 )
-from reticent.prediction.lasting import state as states
+from reticent.prediction.lasting import histories as states
 from reticent.schemas import (
     Categorical,
     ClassLabel,

@@ -63,7 +63,7 @@ from reticent.estimators.linear.solvers import (
     one_pass_error,
 )
 from reticent.estimators.linear.stability import erm_sensitivity, psgd_sensitivity
-from reticent.estimators.linear.targets import check_bounds
+from reticent.estimators.linear.targets import TargetRange, check_bounds
 from reticent.estimators.partitions.codes import (
     STEPS,
     CodedColumn,
@@ -158,6 +158,7 @@ __all__ = [
     "RoundBudget",
     "Rounds",
     "Shares",
+    "TargetRange",
     "UnitCounter",
     "UnitIds",
     "UnitRows",

@@ -44,7 +44,6 @@ class LocalMethod(PlannedMethod):
             ((k, self._local(facts, budget, k)) for k in _REACHED),
             key=lambda pair: pair[1],
         )
-        released = self._released(facts, budget)
         settings = {
             "task": facts.task,
             "epsilon": facts.epsilon,
@@ -52,15 +51,17 @@ class LocalMethod(PlannedMethod):
             "labels": facts.labels,
             "questions": int(facts.queries),
         }
-        how = (
-            f"about {reached:.0f} units vote on a question"
-            if local < released
-            else "few units are near a question; the model that is released first "
-            "answers most"
-        )
+        asks = self.build(settings, None, {}).local_questions(facts.units)
+        estimate = self._released(facts, budget)
+        how = "too few units are near a question; a released model answers"
+        if asks == settings["questions"]:
+            how = "few units are near a question; the model that is released first "
+            how += "answers most"
+            if local < estimate:
+                estimate, how = local, f"about {reached:.0f} units vote on a question"
         return Sketch(
             settings,
-            estimate=min(local, released),
+            estimate=estimate,
             bound_says="none: no theorem says how local a table is",
             reason=f"{how}; nobody is refused",
         )

@@ -29,6 +29,12 @@ from reticent.prediction.consensus import (
 from reticent.prediction.interface import PredictionInterface
 from reticent.prediction.lasting.answers import LastingAnswers, LastingReply
 from reticent.prediction.lasting.evidence import EvidencePoint
+from reticent.prediction.lasting.histories import (
+    begin_log,
+    begin_storing,
+    log_account,
+    only_continue,
+)
 from reticent.prediction.lasting.interface import (
     UNLIMITED,
     LastingInterface,
@@ -37,12 +43,6 @@ from reticent.prediction.lasting.interface import (
 )
 from reticent.prediction.lasting.law import LastingLaw
 from reticent.prediction.lasting.snapshots import Snapshot, SnapshotFile
-from reticent.prediction.lasting.state import (
-    begin_log,
-    begin_storing,
-    log_account,
-    only_continue,
-)
 from reticent.prediction.law import AnswerInterface, AnswerLaw, LawfulPredictor, law_of
 from reticent.prediction.linear.stable_linear import (
     StableLinearClassifier,

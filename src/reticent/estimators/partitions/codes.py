@@ -51,10 +51,11 @@ class CodedColumn:
         if self.numeric:
             if self.transform == "log1p":
                 known = np.maximum(known, -1 + 1e-9)
-            scaled = (transformed(self.transform, known) - self.low) / (
-                self.high - self.low
-            )
-            codes = np.clip(np.floor(scaled * STEPS), 0, STEPS - 1)
+            with np.errstate(over="ignore"):  # far outside is outside, without a word
+                scaled = (transformed(self.transform, known) - self.low) / (
+                    self.high - self.low
+                )
+                codes = np.clip(np.floor(scaled * STEPS), 0, STEPS - 1)
         else:
             inside = (known >= 0) & (known < self.levels) & (known == np.floor(known))
             codes = np.where(inside, known, self.levels)

@@ -225,7 +225,8 @@ def fit_prior(
         slopes *= sizes
         np.trunc(slopes, out=slopes)
         squares = _squares(slopes, norms, rows)
-        slopes *= rounds.admit(slice(None), squares, scale, acute=False)[rows.unit]
+        speaks = rounds.admit(slice(None), squares, scale, acute=False)
+        slopes[:, ~speaks[rows.unit]] = 0.0
         sums = features.sums(parts.sums(slopes))
         slope = rounds.noisy(sums, scale) / (n * norm)
         velocity = _MOMENTUM * velocity - rate * slope

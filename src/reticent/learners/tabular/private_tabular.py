@@ -18,6 +18,7 @@ from reticent._sklearn import (
     fit_context,
 )
 from reticent.estimators import (
+    TargetRange,
     UnitIds,
     check_bounds,
     checked_labels,
@@ -215,14 +216,12 @@ class PrivateTabularRegressor(RegressorMixin, PrivateTabular):
         """
         low, high = check_bounds(self.bounds)
         rows = self._checked(X, reset=True)
-        share = np.clip((checked_targets(y) - low) / (high - low), 0.0, 1.0)
-        targets = 2 * share[None] - 1
+        targets = TargetRange(low, high).centred(checked_targets(y))[None]
         self._release(rows, targets, units, n_labels=1, labels_from_data=False)
         self.bounds_ = (low, high)
         return self
 
     def predict(self, X: MatrixLike) -> Floats:
         """Return one number per row; free, the model was paid for."""
-        low, high = self.bounds_
         mean = self.model_.from_scores(self._scores(X)[0])
-        return np.asarray(low + (mean + 1) / 2 * (high - low))
+        return np.asarray(TargetRange(*self.bounds_).restored(mean))

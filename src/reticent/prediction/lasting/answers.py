@@ -143,7 +143,7 @@ class LastingAnswers:
                 "this process was forked from the one that opened the model. Open a "
                 "ledger and an interface in each process."
             )
-        most = most_rows(codes.shape[1])
+        most = self._most_rows(codes)
         parts = [
             self._ask(_Waiting(client, codes[start : start + most]))
             for start in range(0, len(codes), most)
@@ -183,13 +183,17 @@ class LastingAnswers:
             raise own.error
         return own
 
+    def _most_rows(self, codes: NDArray[np.int16]) -> int:
+        labels = self.law.classes
+        return most_rows(codes.shape[1], 0 if labels is None else len(labels))
+
     def _taken(self) -> list[_Waiting]:
         """Take from the queue what fits into one record, the oldest first."""
         with self._queue:
             count, n_rows = 0, 0
             for each in self._waiting:
                 n_rows += len(each.codes)
-                if count and n_rows > most_rows(each.codes.shape[1]):
+                if count and n_rows > self._most_rows(each.codes):
                     break
                 count += 1
             taken, self._waiting = self._waiting[:count], self._waiting[count:]
@@ -215,6 +219,7 @@ class LastingAnswers:
     def _learn(self, taken: Sequence[_Waiting]) -> dict[bytes, Any]:
         """Have every new question answered in the log; return those, by their codes."""
         state = self._state
+        state.mend()
         while True:
             fresh = self._fresh(taken)
             spending = state.spending.copy()

@@ -22,9 +22,9 @@ from reticent.ledger import (
 )
 from reticent.prediction.budgets import ledger_for, open_shared, remember_certificate
 from reticent.prediction.lasting.answers import LastingAnswers, LastingReply
+from reticent.prediction.lasting.histories import refuse_copies
 from reticent.prediction.lasting.law import LastingLaw
 from reticent.prediction.lasting.snapshots import SnapshotFile
-from reticent.prediction.lasting.state import refuse_copies
 from reticent.prediction.law import AnswerLaw, law_of
 
 #: The capacity of an interface that never refuses.

@@ -20,7 +20,8 @@ _HEAD = struct.Struct("<I")
 # The ledger's answers take a mebibyte; a client's name takes this much of it at most.
 _LARGEST, _NAME = 2**20 - 4096, 160
 _MOST_ROWS = 2048
-_WIDEST = 128
+# A trace takes a few numbers besides those of its labels.
+_BESIDES = 16
 
 
 def row_type(n_columns: int, width: int) -> np.dtype[Any]:
@@ -41,9 +42,9 @@ def row_type(n_columns: int, width: int) -> np.dtype[Any]:
     )
 
 
-def most_rows(n_columns: int) -> int:
-    """Return how many questions one record holds at most."""
-    each = row_type(n_columns, _WIDEST).itemsize + _NAME
+def most_rows(n_columns: int, n_labels: int) -> int:
+    """Return how many questions one record holds at most; 0 labels for numbers."""
+    each = row_type(n_columns, n_labels + _BESIDES).itemsize + _NAME
     return max(1, min(_MOST_ROWS, _LARGEST // each))
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import threading
 import time
 from collections import OrderedDict
 from typing import Any
@@ -12,19 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.errors import (
-    InvalidParameterError,
-    LedgerError,
-    NotDeployableError,
-)
-from reticent.ledger import (
-    AccountId,
-    AccountScope,
-    Ledger,
-    MemoryLedger,
-    RecordLog,
-)
+from reticent.errors import LedgerError
+from reticent.ledger import Ledger
 from reticent.prediction.lasting.evidence import EvidenceHistory
+from reticent.prediction.lasting.histories import open_log
 from reticent.prediction.lasting.law import LastingLaw
 from reticent.prediction.lasting.memory import QuestionIndex
 from reticent.prediction.lasting.records import QuestionRecord
@@ -36,143 +25,6 @@ _RECORDS_AT_HAND = 256
 # A snapshot is due when answers since the last one took this many seconds, and this
 # many times what the last one took: a restart replays no more, and costs stay small.
 _SECONDS, _TIMES = 1.0, 20.0
-
-_lock = threading.Lock()
-# The mark of the first record of each model's log that this process has used; None for
-# a model that came from a file. A model with two logs would spend its units twice.
-_histories: dict[str, bytes | None] = {}
-# Models that have answered outside a ledger: what they spent is lost with the process.
-_in_memory: set[str] = set()
-# Models whose log is in the memory of this process.
-_logged_in_memory: set[str] = set()
-# The processes in which models were fitted.
-_fitted_in: dict[str, int] = {}
-
-
-def fitted_here(identity: str) -> None:
-    """Note in which process a model was fitted."""
-    _fitted_in[identity] = os.getpid()
-
-
-def refuse_copies(identity: str) -> None:
-    """Refuse memory as the ledger of a model in a copy of the process that fitted it.
-
-    Each copy has a memory of its own, and would let units spend again.
-    """
-    if _is_copy(identity):
-        raise NotDeployableError(
-            "this process was forked from the one that fitted the model. Give the "
-            "interface a ledger that all processes share, such as SQLLedger."
-        )
-
-
-def _refuse_to_begin_in_copies(identity: str) -> None:
-    """Refuse a new log in a copy of the process that fitted a model.
-
-    The other copies know nothing of it, and may answer in memory or begin another.
-    """
-    if _is_copy(identity):
-        raise NotDeployableError(
-            "this process was forked from the one that fitted the model, and the model "
-            "has no log in this ledger. Open a LastingInterface with a ledger that all "
-            "processes share, such as SQLLedger, where the model was fitted; then this "
-            "process can continue its log."
-        )
-
-
-def _is_copy(identity: str) -> bool:
-    return _fitted_in.get(identity, os.getpid()) != os.getpid()
-
-
-def only_continue(identity: str) -> None:
-    """Let a model that is in a file continue its log, and never begin one."""
-    with _lock:
-        _histories.setdefault(identity, None)
-
-
-def begin_storing(identity: str) -> None:
-    """Let a model that is stored from now on only continue its log.
-
-    Whoever loads it knows nothing of what it spends in the memory of this process, so
-    a model that has answered there is refused.
-    """
-    with _lock:
-        if identity in _in_memory | _logged_in_memory:
-            raise InvalidParameterError(
-                "this model has answered questions in memory, and what its records "
-                "spent on them would be forgotten. Store it before the first question, "
-                "or ask through a LastingInterface with a ledger that lasts."
-            )
-        _histories.setdefault(identity, None)
-
-
-def answer_in_memory(identity: str) -> None:
-    """Note that a model answers in this process's memory; refuse one with a log."""
-    with _lock:
-        if identity in _histories:
-            raise NotDeployableError(
-                "this model was stored, or what its records have spent is in the "
-                "log of a ledger. Ask through reticent.prediction.LastingInterface, "
-                "with the ledger in which its total was charged."
-            )
-        _in_memory.add(identity)
-
-
-def begin_log(law: LastingLaw, ledger: Ledger) -> None:
-    """Begin the log of a model, once however often this is called.
-
-    Only when its total is charged, and in one ledger: a second log would let units
-    spend again what they have spent. From here on the model answers through it alone.
-    """
-    known = _known_mark(law.identity, ledger)
-    log = _log_of(law, ledger)
-    if not len(log):
-        if known is not None:
-            raise _other_log(law.identity)
-        _refuse_to_begin_in_copies(law.identity)
-    first = log.post(0, QuestionRecord.first(_opening(law)).to_bytes())
-    _note_log(law.identity, ledger, QuestionRecord.from_bytes(first).mark)
-
-
-def _known_mark(identity: str, ledger: Ledger) -> bytes | None:
-    """Return the first mark of a model's log, if it is known, and let none begin."""
-    with _lock:
-        if identity in _in_memory:
-            raise _answered_outside()
-        stored = identity in _histories and _histories[identity] is None
-        if stored and isinstance(ledger, MemoryLedger):
-            raise NotDeployableError(
-                "this model is stored, and a ledger in memory ends with this process: "
-                "the next one would spend again what the model's records have spent. "
-                "Give a ledger that lasts, such as SQLLedger."
-            )
-        return _histories.setdefault(identity, None)
-
-
-def _note_log(identity: str, ledger: Ledger, mark: bytes) -> None:
-    """Note the log of a model, unless it has another, or has answered in memory."""
-    with _lock:
-        if identity in _in_memory:
-            raise _answered_outside()
-        known = _histories.get(identity)
-        if known is not None and known != mark:
-            raise _other_log(identity)
-        _histories[identity] = mark
-        if isinstance(ledger, MemoryLedger):
-            _logged_in_memory.add(identity)
-
-
-def _log_of(law: LastingLaw, ledger: Ledger) -> RecordLog:
-    return RecordLog(ledger, f"lasting-{law.identity}", log_account(law.identity))
-
-
-def _opening(law: LastingLaw) -> dict[str, Any]:
-    return {"identity": law.identity, "certificate": law.certificate.id}
-
-
-def log_account(identity: str) -> AccountId:
-    """Return the account that counts the records of a model."""
-    return AccountId(AccountScope.MODEL, f"lasting-{identity} questions")
 
 
 class LastingState:
@@ -193,30 +45,41 @@ class LastingState:
     ----------
     spending : UnitSpending
         What each unit has spent after these records: a secret.
+    index, evidence : QuestionIndex and EvidenceHistory
+        What was asked, and with what evidence.
     version : int
         How many records were read.
     """
+
+    spending: Any
+    index: QuestionIndex
+    evidence: EvidenceHistory
+    version: int
+    _mark: bytes
+    _at_hand: OrderedDict[int, QuestionRecord]
+    _kept: int  # the version of the snapshot
 
     def __init__(
         self, law: LastingLaw, ledger: Ledger, snapshots: SnapshotFile | None = None
     ) -> None:
         self._law = law
         self._snapshots = snapshots
-        self._ledger = ledger
-        self._log = _log_of(law, ledger)
-        self._at_hand: OrderedDict[int, QuestionRecord] = OrderedDict()
-        self._mark = self._opened()
-        self.version = 1
-        self.spending: Any = law.start()
-        self.index = QuestionIndex()
-        self.evidence = EvidenceHistory()
+        self._log, self._first = open_log(law, ledger)
         self._since, self._took = 0.0, 0.0
-        self._kept = 1
-        self._restore()
+        # Whether every record that was begun was applied to its end. Errors may come
+        # from anywhere in between: an interrupt, no memory, a worker out of reach.
+        self._whole = False
         self.catch_up()
+
+    def mend(self) -> None:
+        """Begin again if a record was applied only in part; else do nothing."""
+        if not self._whole:
+            self.catch_up()
 
     def catch_up(self) -> None:
         """Read the records that other workers wrote."""
+        if not self._whole:
+            self._begin()
         newest = len(self._log)
         if newest < self.version:
             raise _rolled_back(self._log.name)
@@ -241,8 +104,10 @@ class LastingState:
             self._apply(QuestionRecord.from_bytes(stored))
             self.catch_up()
             return False
+        self._whole = False
         self.spending = spending
         self._follow(record)
+        self._whole = True
         return True
 
     @property
@@ -274,7 +139,7 @@ class LastingState:
 
     def snapshot(self) -> None:
         """Write a snapshot, unless there is nothing new; a failure is only logged."""
-        if self._snapshots is None or self._kept == self.version:
+        if self._snapshots is None or not self._whole or self._kept == self.version:
             return
         keys, places = self.index.packed()
         kept = Snapshot(
@@ -294,28 +159,15 @@ class LastingState:
         self._took, self._since = time.monotonic() - began, 0.0
         self._kept = self.version
 
-    def _opened(self) -> bytes:
-        """Open the log, or check that it is this model's; return its first mark."""
-        law, opening = self._law, _opening(self._law)
-        with _lock:
-            if law.identity in _in_memory:
-                raise _answered_outside()
-            may_begin = law.identity not in _histories
-        if len(self._log):
-            stored = self._log.read(0)
-        elif not may_begin:
-            raise _other_log(law.identity)
-        else:
-            _refuse_to_begin_in_copies(law.identity)
-            stored = self._log.post(0, QuestionRecord.first(opening).to_bytes())
-        found = QuestionRecord.from_bytes(stored)
-        if found.opening != opening:
-            raise LedgerError(
-                "the log of this model was opened with another certificate; the "
-                "ledger belongs to another model, or was changed."
-            )
-        _note_log(law.identity, self._ledger, found.mark)
-        return found.mark
+    def _begin(self) -> None:
+        """Forget what was read, and begin with the fit or the snapshot."""
+        self._mark, self.version, self._kept = self._first, 1, 1
+        self._at_hand = OrderedDict()
+        self.spending = self._law.start()
+        self.index = QuestionIndex()
+        self.evidence = EvidenceHistory()
+        self._restore()
+        self._whole = True
 
     def _restore(self) -> None:
         """Continue from the snapshot, if there is one and it fits the log."""
@@ -347,9 +199,11 @@ class LastingState:
                 "before it: the ledger lacks questions that were answered. Restore "
                 "the ledger, or fit another model on data that nobody has used."
             )
+        self._whole = False
         for client, rows in record.by_client():
             self._law.replay(rows["codes"], rows["trace"], self.spending, client)
         self._follow(record)
+        self._whole = True
 
     def _follow(self, record: QuestionRecord) -> None:
         self.index.add(record.rows["codes"], self.version)
@@ -370,19 +224,4 @@ def _rolled_back(name: str) -> LedgerError:
         "put back from a copy, so what units have spent is not in it. Restore the "
         "newest ledger. If it is lost, the model must not answer again; fit another "
         "one on data that nobody has used."
-    )
-
-
-def _answered_outside() -> NotDeployableError:
-    return NotDeployableError(
-        "this model has answered questions in memory, outside a ledger, and its "
-        "records would spend again what they spent on them. Fit it again, and ask "
-        "through the interface from the first question."
-    )
-
-
-def _other_log(identity: str) -> NotDeployableError:
-    return NotDeployableError(
-        f"the model {identity} has answered questions whose log is elsewhere. Two logs "
-        "would spend its units twice: give the ledger of the first one."
     )

@@ -42,7 +42,7 @@ from reticent.estimators import (
     unit_positions,
 )
 from reticent.mechanisms import UnitFilter, noise_source
-from reticent.prediction.lasting.state import answer_in_memory, fitted_here
+from reticent.prediction.lasting.histories import answer_in_memory, fitted_here
 from reticent.prediction.law import LawfulPredictor
 from reticent.prediction.neighbors.fallback import (
     ERROR_SHARE,
@@ -65,7 +65,7 @@ from reticent.prediction.neighbors.metric import (
 )
 from reticent.prediction.neighbors.planning import (
     METRIC_SHARE,
-    enough_for_votes,
+    most_local_questions,
     prior_share,
     question_plan,
 )
@@ -122,6 +122,7 @@ class LocalPredictor(LawfulPredictor):
             Who asks, if clients have shares.
         """
         law = self._fitted_law()
+        law.check_memory()
         X = validate_data(
             self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
         )
@@ -143,6 +144,21 @@ class LocalPredictor(LawfulPredictor):
         return self._plan(
             len(law.fitted), law.budget, questions, law.classes, local=local
         )
+
+    def local_questions(self, n_units: int) -> int:
+        """Return on how many questions, at most `questions`, units should vote.
+
+        With local="auto" a released model answers if this is less than `questions`: for
+        so many there are too few units near. It follows from public facts and costs
+        nothing, so it can be asked before the fit. Labels that `classes` does not name
+        count as two.
+        """
+        owner = type(self).__name__
+        epsilon, delta = float(self.epsilon), float(self.delta)
+        budget = RoundBudget.of(owner, epsilon, delta, str(self.relation))
+        classes = getattr(self, "classes", None)
+        named = None if classes is None else np.asarray(classes)
+        return self._near_for(whole(owner, "n_units", n_units), budget, named)
 
     def _fitted_law(self) -> LocalLaw:
         law = super()._fitted_law()
@@ -176,7 +192,7 @@ class LocalPredictor(LawfulPredictor):
         account = UnitFilter(n_units, budget.cap)
         rounds = Rounds(budget, account, source)
         shares = noisy_shares(rows, codes, rounds, share=SPREAD_SHARE)
-        found = self._released(rows, codes, shares, rounds)
+        found = self._released(rows, codes, shares, rounds, classes)
         model, metric = found.model, found.metric
         self.law_ = LocalLaw(
             certificate=budget.certificate(
@@ -220,7 +236,7 @@ class LocalPredictor(LawfulPredictor):
         """Return what the released model can be worth, by public facts, and warn."""
         if not self.prior:
             return None
-        local = self._may_vote(n_units, budget)
+        local = self._may_vote(n_units, budget, classes)
         share = prior_share(budget) if local else REST_SHARE
         signal = signal_of(n_units, budget, share)
         labels = 1 if classes is None else len(classes)
@@ -231,15 +247,21 @@ class LocalPredictor(LawfulPredictor):
         return found
 
     def _released(
-        self, rows: UnitRows, codes: CodedColumns, shares: Shares, rounds: Rounds
+        self,
+        rows: UnitRows,
+        codes: CodedColumns,
+        shares: Shares,
+        rounds: Rounds,
+        classes: NDArray[Any] | None,
     ) -> Released:
         """Release what is wanted, and decide by released numbers who answers."""
         if not self.prior:
             return Released(None, plain_metric(codes), True, NO_MODEL)
 
-        if not self._may_vote(rows.n_units, rounds.budget):
+        if not self._may_vote(rows.n_units, rounds.budget, classes):
             model = self._release(rows, codes, shares, rounds, REST_SHARE)
-            return Released(model, plain_metric(codes), False, self._few(rows.n_units))
+            why = self._few(rows.n_units, rounds.budget, classes)
+            return Released(model, plain_metric(codes), False, why)
         share, error = prior_share(rounds.budget), None
         plan = PartitionPlan.of(
             codes, shares, rounds, n_units=rows.n_units, share=share
@@ -275,14 +297,28 @@ class LocalPredictor(LawfulPredictor):
                 "without a released model, units near a question must vote."
             )
 
-    def _may_vote(self, n_units: int, budget: RoundBudget) -> bool:
+    def _may_vote(
+        self, n_units: int, budget: RoundBudget, classes: NDArray[Any] | None
+    ) -> bool:
         """Return whether units near a question may vote, by public facts."""
         if self.local == "auto":
-            return enough_for_votes(n_units, budget.mu)
+            most = self._near_for(n_units, budget, classes)
+            return most >= int(self.questions)
         return self.local == "always"
 
-    def _few(self, n_units: int) -> str:
-        return NOT_ASKED if self.local == "never" else few_units(n_units)
+    def _near_for(
+        self, n_units: int, budget: RoundBudget, classes: NDArray[Any] | None
+    ) -> int:
+        usual = self._usual_vote(classes) | {"client_share": float(self.client_share)}
+        return most_local_questions(n_units, budget, int(self.questions), **usual)
+
+    def _few(
+        self, n_units: int, budget: RoundBudget, classes: NDArray[Any] | None
+    ) -> str:
+        if self.local == "never":
+            return NOT_ASKED
+        most = self._near_for(n_units, budget, classes)
+        return few_units(n_units, int(self.questions), most)
 
     def _plan(
         self,

@@ -30,9 +30,14 @@ class Released(NamedTuple):
     reason: str  #: why, from public facts and released numbers
 
 
-def few_units(n_units: int) -> str:
-    """Say that there are too few units."""
-    return f"a released model answers: {n_units} units are too few for local votes"
+def few_units(n_units: int, questions: int, most: int) -> str:
+    """Say that there are too few units for so many questions, and for how many not."""
+    if not most:
+        return f"a released model answers: {n_units} units are too few for local votes"
+    return (
+        f"a released model answers: {n_units} units are too few for local votes on "
+        f"{questions} questions, but would do for {most}"
+    )
 
 
 def sure(error: float) -> str:

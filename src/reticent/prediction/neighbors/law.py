@@ -71,7 +71,7 @@ class LocalLaw(LocalUnits, AnswerLaw):
         """Refuse: an answer's law depends on what was asked before."""
         raise InvalidParameterError(
             "a local predictor has no law of single answers: each answer depends on "
-            "what units have spent. Use law_.ask on a copy of the state instead."
+            "what units have spent. predict answers, and charges them."
         )
 
     def draw(self, X: MatrixLike) -> NDArray[Any]:
@@ -85,6 +85,10 @@ class LocalLaw(LocalUnits, AnswerLaw):
         self, codes: Codes, spending: Spending, client: str | None = None
     ) -> LocalAnswers:
         """Answer questions one after the other; `spending` changes.
+
+        The certificate is about one state that nobody forgets, as `predict` and
+        `LastingInterface` keep it. Answers from any other state, such as a second
+        `start()`, are for studies of public or invented rows: nothing covers them.
 
         Parameters
         ----------
@@ -207,6 +211,9 @@ class LocalLaw(LocalUnits, AnswerLaw):
 
     def __deepcopy__(self, memo: Any) -> LocalLaw:
         return self  # frozen; a copy would be a second model with the same name
+
+    def check_memory(self) -> None:
+        """Nothing to check: what units have spent can be in this process's memory."""
 
     def start_radius(self, lessons: Lessons) -> int:
         """Return the square of a usual question's radius, from released numbers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -79,6 +80,8 @@ class LocalUnits(Locked):
         The share of a unit's budget that one client's questions may use.
     constant_time : bool
         Whether every search looks at all rows.
+    group : str
+        Names the split that this is a part of; empty for all units in one place.
     """
 
     codes: Codes
@@ -92,6 +95,7 @@ class LocalUnits(Locked):
     lessons: Lessons
     client_share: float = 1.0
     constant_time: bool = False
+    group: str = ""
 
     def start(self) -> Spending:
         """Return what was spent and learned when the fit was over."""
@@ -101,11 +105,14 @@ class LocalUnits(Locked):
         """Return parts with about as many rows each, the units in order."""
         ends = [len(self.unit) * k // count for k in range(1, count)]
         cuts = [0, *self.unit[ends].tolist(), len(self.fitted)]
+        group = secrets.token_hex(8)
         return [
-            self._part(first, last) for first, last in pairwise(cuts) if first < last
+            self._part(first, last, group)
+            for first, last in pairwise(cuts)
+            if first < last
         ]
 
-    def _part(self, first: int, last: int) -> LocalUnits:
+    def _part(self, first: int, last: int, group: str) -> LocalUnits:
         """Return the units from `first` to `last`, without `last`, as a part."""
         rows = slice(*np.searchsorted(self.unit, [first, last]).tolist())
         return LocalUnits(
@@ -120,6 +127,7 @@ class LocalUnits(Locked):
             lessons=self.lessons,
             client_share=self.client_share,
             constant_time=self.constant_time,
+            group=group,
         )
 
     def around(self, query: NDArray[np.int16]) -> Around:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from reticent._search import last_whole_that_holds
 from reticent.estimators import SPREAD_SHARE, RoundBudget
 from reticent.prediction.neighbors.fallback import ERROR_SHARE
 from reticent.prediction.neighbors.local_units import QuestionPlan
@@ -30,6 +32,8 @@ _FEWEST = 10.0
 # With fewer units than this over mu, a vote of those near a question says less than a
 # model on which all units spend their whole budget.
 _FEWEST_LOCAL = 20_000.0
+# Nor are units near if a question looks for more than this part of all.
+_MOST_LOCAL = 0.002
 
 
 def prior_share(budget: RoundBudget) -> float:
@@ -45,11 +49,6 @@ def _least_left(budget: RoundBudget) -> float:
     """Return the share that the worst fitted unit has left for its first vote."""
     released = SPREAD_SHARE + METRIC_SHARE + ERROR_SHARE + prior_share(budget)
     return 1 - released - _COUNT
-
-
-def enough_for_votes(n_units: int, mu: float) -> bool:
-    """Return whether there are enough units to ask those near a question."""
-    return n_units * mu >= _FEWEST_LOCAL
 
 
 def question_plan(
@@ -97,3 +96,24 @@ def question_plan(
         vote_scale=math.ceil(noise * ONE * LOUDEST),
         count_scale=math.ceil(count * 16) / 16,
     )
+
+
+def most_local_questions(
+    n_units: int, budget: RoundBudget, questions: int, **usual: Any
+) -> int:
+    """Return how many questions, up to `questions`, units should vote on.
+
+    The more questions there are, the more noise each has, and the more units it looks
+    for. If those are not near, a model on which all units spend their whole budget
+    says more than their votes. Everything here is public.
+    """
+    if n_units * budget.mu < _FEWEST_LOCAL:
+        return 0
+
+    def near(count: int) -> bool:
+        plan = question_plan(n_units, budget, count, **usual)
+        return plan.wanted <= _MOST_LOCAL * n_units
+
+    if near(questions):
+        return questions
+    return last_whole_that_holds(near, 0, questions)

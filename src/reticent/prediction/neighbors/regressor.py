@@ -14,6 +14,7 @@ from reticent._sklearn import MatrixLike, fit_context
 from reticent.estimators import (
     CodedColumns,
     PartitionModel,
+    TargetRange,
     UnitIds,
     UnitRows,
     check_bounds,
@@ -96,7 +97,7 @@ class PrivateNeighborsRegressor(RegressorMixin, LocalPredictor):
             self, X, dtype=FLOATS, ensure_all_finite="allow-nan", reset=True
         )
         y = checked_targets(y)
-        scaled = np.clip((y - low) / (high - low), 0.0, 1.0) * 2 - 1
+        scaled = TargetRange(low, high).centred(y)
         self._fit_law(
             CodedColumns.of(self.columns, X.shape[1]),
             X,

@@ -34,13 +34,16 @@ class SplitSpending:
         How many units each worker has.
     lessons : Lessons
         What released numbers have taught.
+    group : str
+        Names the split whose units these are.
     """
 
     def __init__(
-        self, workers: UnitsWorkers, sizes: list[int], lessons: Lessons
+        self, workers: UnitsWorkers, sizes: list[int], lessons: Lessons, group: str
     ) -> None:
         self.workers = workers
         self.sizes = sizes
+        self.group = group
         self.lessons = lessons
         self.name = secrets.token_hex(8)
         # Workers keep a state until the last object here that knows its name is gone.
@@ -56,7 +59,8 @@ class SplitSpending:
 
     def copy(self) -> SplitSpending:
         """Return an independent copy, with the same workers."""
-        found = SplitSpending(self.workers, self.sizes, self.lessons.copy())
+        lessons = self.lessons.copy()
+        found = SplitSpending(self.workers, self.sizes, lessons, self.group)
         self.call("copy", found.name)
         return found
 
@@ -79,7 +83,7 @@ class SplitSpending:
     def from_bytes(self, content: bytes) -> SplitSpending:
         """Return the state in these bytes, with the same workers."""
         whole = Spending.from_bytes(content)
-        found = SplitSpending(self.workers, self.sizes, whole.lessons)
+        found = SplitSpending(self.workers, self.sizes, whole.lessons, self.group)
         ends = np.cumsum(self.sizes)
         given = []
         for first, last in zip(ends - self.sizes, ends, strict=True):
@@ -89,7 +93,7 @@ class SplitSpending:
             for name, own in whole.clients.items():
                 spent = own.spent[first:last].copy()
                 part.clients[name] = UnitFilter(len(spent), own.cap, spent)
-            given.append((found.name, part.to_bytes()))
+            given.append((found.name, self.group, part.to_bytes()))
         self.workers.call("write", given)
         return found
 
@@ -122,8 +126,9 @@ class SplitLaw(LocalLaw):
 
     def start(self) -> Any:
         """Begin a state with all workers, as it was when the fit was over."""
-        found = SplitSpending(self.workers, list(self.sizes), self.lessons.copy())
-        found.call("start")
+        lessons, sizes = self.lessons.copy(), list(self.sizes)
+        found = SplitSpending(self.workers, sizes, lessons, self.group)
+        found.call("start", self.group)
         return found
 
     def ask(
@@ -131,12 +136,16 @@ class SplitLaw(LocalLaw):
     ) -> LocalAnswers:
         """Answer questions as `LocalLaw.ask` does, with a state of the workers."""
         if not isinstance(spending, SplitSpending):
-            raise NotDeployableError(
-                "a model whose rows are split over workers answers through "
-                "reticent.prediction.LastingInterface, not through predict."
-            )
+            self.check_memory()
         held: Any = spending
         return super().ask(codes, held, client)
+
+    def check_memory(self) -> None:
+        """Refuse: what units have spent is with the workers."""
+        raise NotDeployableError(
+            "a model whose rows are split over workers answers through "
+            "reticent.prediction.LastingInterface, not through predict."
+        )
 
     def around(self, query: NDArray[np.int16]) -> Any:
         """Return the query: workers measure distances themselves."""
@@ -178,7 +187,7 @@ def split_over(predictor: Any, workers: UnitsWorkers) -> Any:
     predictor : fitted PrivateNeighborsClassifier or PrivateNeighborsRegressor
         What to split. It keeps its rows.
     workers : RayWorkers or DaskWorkers
-        Where the rows go, unit by unit.
+        Where the rows go, unit by unit: workers that hold no other model.
     """
     law = law_of(predictor)
     if not isinstance(law, LocalLaw) or isinstance(law, SplitLaw):
@@ -196,8 +205,7 @@ def split_over(predictor: Any, workers: UnitsWorkers) -> Any:
         "votes": law.votes.part(nothing),
         "fitted": law.fitted[nothing],
     }
+    known |= {"workers": workers, "group": parts[0].group}
     found = copy(predictor)
-    found.law_ = SplitLaw(
-        **known, workers=workers, sizes=tuple(len(each.fitted) for each in parts)
-    )
+    found.law_ = SplitLaw(**known, sizes=tuple(len(each.fitted) for each in parts))
     return found

@@ -331,7 +331,7 @@ class Numbers(Votes):
         """Return the model's number, moved by the share of the residuals to trust."""
         moved = float(prior[0] + trust.weigh(rates, expected)[0])
         share = (min(max(moved, -1.0), 1.0) + 1) / 2
-        return self.low + share * (self.high - self.low)
+        return self.low * (1 - share) + self.high * share
 
     def named(self, answers: Float, classes: NDArray[Any] | None) -> NDArray[Any]:
         """Return answers as they are."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent._numbers import whole
+from reticent.errors import InvalidParameterError, NotDeployableError
 from reticent.prediction.neighbors.local_units import LocalUnits, Near
 from reticent.prediction.neighbors.spending import Spending
 
@@ -32,8 +33,9 @@ class UnitsWorker:
         self._states: dict[str, Spending] = {}
         self._last: tuple[Any, Near] | None = None
 
-    def start(self, state: str) -> None:
-        """Begin a state as it was when the fit was over."""
+    def start(self, state: str, group: str) -> None:
+        """Begin a state as it was when the fit was over, for this split alone."""
+        self._check(group)
         self._states[state] = self._local.start()
 
     def copy(self, state: str, other: str) -> None:
@@ -48,8 +50,9 @@ class UnitsWorker:
         """Return a state as bytes."""
         return self._states[state].to_bytes()
 
-    def write(self, state: str, content: bytes) -> None:
-        """Replace a state."""
+    def write(self, state: str, group: str, content: bytes) -> None:
+        """Replace a state, for this split alone."""
+        self._check(group)
         self._states[state] = Spending.from_bytes(content)
 
     def count(
@@ -81,6 +84,13 @@ class UnitsWorker:
         sums = self._local.speak(near, radius, here, self._states[state], client)
         return [int(number) for number in sums]
 
+    def _check(self, group: str) -> None:
+        if group != self._local.group:
+            raise NotDeployableError(
+                "these workers hold the units of another split, whose budgets this "
+                "model must not spend. Give each model workers of its own."
+            )
+
     def _near(self, query: NDArray[np.int16], reach: int) -> Near:
         """Search, or return what the last search found if it was the same."""
         key = (np.asarray(query).tobytes(), reach)
@@ -98,7 +108,7 @@ class UnitsWorkers(Protocol):
         ...
 
     def start(self, parts: Sequence[LocalUnits]) -> None:
-        """Make a `UnitsWorker` of each part."""
+        """Make a `UnitsWorker` of each part; called once."""
         ...
 
     def call(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -126,6 +136,7 @@ class RayWorkers:
         """Make an actor of each part."""
         import ray
 
+        _refuse_second(self, self._actors)
         actor: Any = ray.remote(UnitsWorker)
         if self._options:
             actor = actor.options(**self._options)
@@ -160,6 +171,7 @@ class DaskWorkers:
 
     def start(self, parts: Sequence[LocalUnits]) -> None:
         """Make an actor of each part."""
+        _refuse_second(self, self._actors)
         made = [
             # A key of its own: equal tasks would share one actor, and one state.
             self._client.submit(UnitsWorker, local, actor=True, pure=False)
@@ -174,3 +186,13 @@ class DaskWorkers:
             for actor, own in zip(self._actors, given, strict=True)
         ]
         return [each.result() for each in waiting]
+
+
+def _refuse_second(workers: UnitsWorkers, actors: Sequence[Any]) -> None:
+    """Refuse workers that already hold the units of a model."""
+    if actors:
+        kind = type(workers).__name__
+        raise InvalidParameterError(
+            f"these {kind} already hold the units of a model, whose answers would come "
+            f"from others from now on. Make {kind} of its own for each split_over."
+        )

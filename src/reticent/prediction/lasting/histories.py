@@ -1,0 +1,194 @@
+"""Which log each model has: one, so that no unit spends its budget twice."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from reticent.errors import InvalidParameterError, LedgerError, NotDeployableError
+from reticent.ledger import (
+    AccountId,
+    AccountScope,
+    Ledger,
+    MemoryLedger,
+    RecordLog,
+)
+from reticent.prediction.lasting.law import LastingLaw
+from reticent.prediction.lasting.records import QuestionRecord
+
+_lock = threading.Lock()
+# The mark of the first record of each model's log that this process has used; None for
+# a model that came from a file. A model with two logs would spend its units twice.
+_histories: dict[str, bytes | None] = {}
+# Models that have answered outside a ledger: what they spent is lost with the process.
+_in_memory: set[str] = set()
+# Models whose log is in the memory of this process.
+_logged_in_memory: set[str] = set()
+# The processes in which models were fitted.
+_fitted_in: dict[str, int] = {}
+
+
+def fitted_here(identity: str) -> None:
+    """Note in which process a model was fitted."""
+    _fitted_in[identity] = os.getpid()
+
+
+def refuse_copies(identity: str) -> None:
+    """Refuse memory as the ledger of a model in a copy of the process that fitted it.
+
+    Each copy has a memory of its own, and would let units spend again.
+    """
+    if _is_copy(identity):
+        raise NotDeployableError(
+            "this process was forked from the one that fitted the model. Give the "
+            "interface a ledger that all processes share, such as SQLLedger."
+        )
+
+
+def _refuse_to_begin_in_copies(identity: str) -> None:
+    """Refuse a new log in a copy of the process that fitted a model.
+
+    The other copies know nothing of it, and may answer in memory or begin another.
+    """
+    if _is_copy(identity):
+        raise NotDeployableError(
+            "this process was forked from the one that fitted the model, and the model "
+            "has no log in this ledger. Open a LastingInterface with a ledger that all "
+            "processes share, such as SQLLedger, where the model was fitted; then this "
+            "process can continue its log."
+        )
+
+
+def _is_copy(identity: str) -> bool:
+    return _fitted_in.get(identity, os.getpid()) != os.getpid()
+
+
+def only_continue(identity: str) -> None:
+    """Let a model that is in a file continue its log, and never begin one."""
+    with _lock:
+        _histories.setdefault(identity, None)
+
+
+def begin_storing(identity: str) -> None:
+    """Let a model that is stored from now on only continue its log.
+
+    Whoever loads it knows nothing of what it spends in the memory of this process, so
+    a model that has answered there is refused.
+    """
+    with _lock:
+        if identity in _in_memory | _logged_in_memory:
+            raise InvalidParameterError(
+                "this model has answered questions in memory, and what its records "
+                "spent on them would be forgotten. Store it before the first question, "
+                "or ask through a LastingInterface with a ledger that lasts."
+            )
+        _histories.setdefault(identity, None)
+
+
+def answer_in_memory(identity: str) -> None:
+    """Note that a model answers in this process's memory; refuse one with a log."""
+    with _lock:
+        if identity in _histories:
+            raise NotDeployableError(
+                "this model was stored, or what its records have spent is in the "
+                "log of a ledger. Ask through reticent.prediction.LastingInterface, "
+                "with the ledger in which its total was charged."
+            )
+        _in_memory.add(identity)
+
+
+def begin_log(law: LastingLaw, ledger: Ledger) -> None:
+    """Begin the log of a model, once however often this is called.
+
+    Only when its total is charged, and in one ledger: a second log would let units
+    spend again what they have spent. From here on the model answers through it alone.
+    """
+    known = _known_mark(law.identity, ledger)
+    log = _log_of(law, ledger)
+    if not len(log):
+        if known is not None:
+            raise _other_log(law.identity)
+        _refuse_to_begin_in_copies(law.identity)
+    first = log.post(0, QuestionRecord.first(_opening(law)).to_bytes())
+    _note_log(law.identity, ledger, QuestionRecord.from_bytes(first).mark)
+
+
+def _known_mark(identity: str, ledger: Ledger) -> bytes | None:
+    """Return the first mark of a model's log, if it is known, and let none begin."""
+    with _lock:
+        if identity in _in_memory:
+            raise _answered_outside()
+        stored = identity in _histories and _histories[identity] is None
+        if stored and isinstance(ledger, MemoryLedger):
+            raise NotDeployableError(
+                "this model is stored, and a ledger in memory ends with this process: "
+                "the next one would spend again what the model's records have spent. "
+                "Give a ledger that lasts, such as SQLLedger."
+            )
+        return _histories.setdefault(identity, None)
+
+
+def _note_log(identity: str, ledger: Ledger, mark: bytes) -> None:
+    """Note the log of a model, unless it has another, or has answered in memory."""
+    with _lock:
+        if identity in _in_memory:
+            raise _answered_outside()
+        known = _histories.get(identity)
+        if known is not None and known != mark:
+            raise _other_log(identity)
+        _histories[identity] = mark
+        if isinstance(ledger, MemoryLedger):
+            _logged_in_memory.add(identity)
+
+
+def _log_of(law: LastingLaw, ledger: Ledger) -> RecordLog:
+    return RecordLog(ledger, f"lasting-{law.identity}", log_account(law.identity))
+
+
+def _opening(law: LastingLaw) -> dict[str, Any]:
+    return {"identity": law.identity, "certificate": law.certificate.id}
+
+
+def log_account(identity: str) -> AccountId:
+    """Return the account that counts the records of a model."""
+    return AccountId(AccountScope.MODEL, f"lasting-{identity} questions")
+
+
+def open_log(law: LastingLaw, ledger: Ledger) -> tuple[RecordLog, bytes]:
+    """Open a model's log, or check that it is this model's; return its first mark."""
+    log, opening = _log_of(law, ledger), _opening(law)
+    with _lock:
+        if law.identity in _in_memory:
+            raise _answered_outside()
+        may_begin = law.identity not in _histories
+    if len(log):
+        stored = log.read(0)
+    elif not may_begin:
+        raise _other_log(law.identity)
+    else:
+        _refuse_to_begin_in_copies(law.identity)
+        stored = log.post(0, QuestionRecord.first(opening).to_bytes())
+    found = QuestionRecord.from_bytes(stored)
+    if found.opening != opening:
+        raise LedgerError(
+            "the log of this model was opened with another certificate; the "
+            "ledger belongs to another model, or was changed."
+        )
+    _note_log(law.identity, ledger, found.mark)
+    return log, found.mark
+
+
+def _answered_outside() -> NotDeployableError:
+    return NotDeployableError(
+        "this model has answered questions in memory, outside a ledger, and its "
+        "records would spend again what they spent on them. Fit it again, and ask "
+        "through the interface from the first question."
+    )
+
+
+def _other_log(identity: str) -> NotDeployableError:
+    return NotDeployableError(
+        f"the model {identity} has answered questions whose log is elsewhere. Two logs "
+        "would spend its units twice: give the ledger of the first one."
+    )
