@@ -119,10 +119,13 @@ class Lasting(Rival):
         self.relation = relation
 
     def score(self, cell: Cell, rows: Rows) -> dict[str, Any]:
-        key = (cell.data, cell.total, cell.seed)
-        model = self.kept(key, lambda: self._fit(cell, rows))
-        # The number of questions decides the noise of questions, and nothing of the
-        # fit: this is the law of a model that was told this number.
+        # The number of questions decides who may answer, and then the noise of
+        # questions, and nothing else of the fit: this is the law of a model that was
+        # told this number.
+        fresh = self._model(cell, rows)
+        near = fresh.local_questions(len(rows.train)) == cell.questions
+        key = (cell.data, cell.total, cell.seed, near)
+        model = self.kept(key, lambda: self._fit(fresh, rows))
         law = replace(model.law_, plan=model.plan_for(cell.questions))
         asked = rows.sessions(cell.questions, cell.seed)
         # Every session starts from the state after the fit.
@@ -134,23 +137,21 @@ class Lasting(Rival):
             "local": model.local_,
         }
 
-    def _fit(self, cell: Cell, rows: Rows) -> Any:
+    def _fit(self, model: Any, rows: Rows) -> Any:
+        return model.fit(rows.table.X[rows.train], rows.y[rows.train])
+
+    def _model(self, cell: Cell, rows: Rows) -> Any:
         table = rows.table
         known: dict[str, Any] = {
             "delta": DELTA,
             "columns": list(table.schema.columns.values()),
             "relation": self.relation,
+            "questions": cell.questions,
             "random_state": cell.seed,
         }
         if table.bounds:
-            model: Any = PrivateNeighborsRegressor(
-                cell.total, bounds=table.bounds, **known
-            )
-        else:
-            model = PrivateNeighborsClassifier(
-                cell.total, classes=rows.classes, **known
-            )
-        return model.fit(table.X[rows.train], rows.y[rows.train])
+            return PrivateNeighborsRegressor(cell.total, bounds=table.bounds, **known)
+        return PrivateNeighborsClassifier(cell.total, classes=rows.classes, **known)
 
 
 class Release(Rival):

@@ -66,8 +66,8 @@ def surface(rng: np.random.Generator, scores: int) -> Callable[[Matrix], Matrix]
     phases = rng.uniform(0, 2 * np.pi, (scores, 40))
 
     def values(X: Matrix) -> Matrix:
-        each = [np.cos(X @ w.T + p).sum(axis=1) for w, p in zip(waves, phases, strict=True)]
-        return np.array(each) / np.sqrt(20)
+        pairs = zip(waves, phases, strict=True)
+        return np.array([np.cos(X @ w.T + p).sum(axis=1) for w, p in pairs]) / 20**0.5
 
     return values
 

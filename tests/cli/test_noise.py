@@ -127,7 +127,7 @@ def test_a_release_of_noise_is_refused_before_anything_is_stored(
     words = ("--release", "--epsilon", 0.01)
     code, _, err = run(capsys, *on_wine(folder, tmp_path, *words))
     assert code == 2
-    assert "units that are made up" in err
+    assert "as tried on an easy, invented table" in err
     assert "guessing has 33" in err if table == "wine" else "a constant answer" in err
     assert list((tmp_path / "home" / "models").iterdir()) == []
     code, _, err = run(capsys, *on_wine(folder, tmp_path, *words, "--accept-noise"))
@@ -143,7 +143,7 @@ def test_lasting_noise_is_refused_before_anything_is_stored(
     words = ("--lasting", "--epsilon", 0.01)
     code, _, err = run(capsys, *on_wine(folder, tmp_path, *words))
     assert code == 2
-    assert "where the label half determines every column" in err
+    assert "on an easy, invented table of this size" in err
     assert "guessing has 33" in err if table == "wine" else "a constant answer" in err
     assert list((tmp_path / "home" / "models").iterdir()) == []
     code, out, err = run(capsys, *on_wine(folder, tmp_path, *words, "--accept-noise"))
@@ -157,16 +157,32 @@ def test_lasting_answers_about_wine_at_epsilon_one_are_warned_of(
 ):
     code, out, err = run(capsys, *on_wine(wine, tmp_path, "--lasting", "--epsilon", 1))
     assert code == 0
-    assert "warning: released at epsilon=1, for 178 units" in err
+    assert "warning: released at epsilon=1, on an easy, invented table" in err
     assert "answers in 100 are right; guessing has 33" in err
-    assert "Expected from public facts: for 178 units" in out
+    assert "Expected from public facts: on an easy, invented table" in out
+
+
+@pytest.mark.parametrize("kind", ["--release", "--lasting"])
+def test_whoever_asks_a_model_of_noise_is_told(kind, wine, tmp_path, capsys):
+    """Not only whoever fitted it: others see its answers, and nothing else of it."""
+    words = (kind, "--epsilon", 0.05, "--accept-noise")
+    assert run(capsys, *on_wine(wine, tmp_path, *words))[0] == 0
+    asked = ("predict", "model", wine / "rows.csv", "--home", tmp_path / "home")
+    code, _, err = run(capsys, *asked, "--limit", 3)
+    assert code == 0
+    assert "warning: answers are near chance: " in err
+    _, out, _ = run(capsys, *asked, "--limit", 3, "--json")
+    assert "guessing has 33" in json.loads(out)["near_chance"]
+    code, out, _ = run(capsys, "models", "show", "model", "--home", tmp_path / "home")
+    assert code == 0
+    assert "Its answers are near chance: " in out
 
 
 def test_a_release_that_learns_is_let_through(wine, tmp_path, capsys):
     words = ("--release", "--epsilon", 20)
     code, out, err = run(capsys, *on_wine(wine, tmp_path, *words))
     assert code == 0
-    assert "Expected from public facts: on 178 units that are made up" in out
+    assert "Expected from public facts: as tried on an easy, invented table" in out
     assert "released at epsilon" not in err
 
 

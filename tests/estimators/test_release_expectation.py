@@ -1,5 +1,7 @@
 """What to expect of a release: said with a number before any noise is drawn."""
 
+import json
+import math
 import warnings
 
 import numpy as np
@@ -8,7 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from sklearn.datasets import load_diabetes, load_wine
 
-from reticent.errors import NearChanceWarning, OnlyNoiseWarning
+from reticent.errors import InvalidDataError, NearChanceWarning, OnlyNoiseWarning
 from reticent.estimators import ReleaseExpectation
 from reticent.guarantees import gaussian_ratio
 from reticent.learners import (
@@ -155,7 +157,7 @@ def test_a_warning_that_is_an_error_stops_the_fit_before_noise(model, monkeypatc
     X, hidden = half_followed(50, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("error", OnlyNoiseWarning)
-        with pytest.raises(OnlyNoiseWarning, match="for 50 units"):
+        with pytest.raises(OnlyNoiseWarning, match="50 units"):
             model.fit(X, (hidden > 0).astype(int))
     assert not hasattr(model, "certificate_")
     # Without it the same fit gets as far as drawing noise.
@@ -179,3 +181,26 @@ def test_many_labels_are_not_warned_of_where_noise_is_small():
 def test_large_tables_are_not_warned_of():
     X, hidden = half_followed(5000, 3)
     assert not told(PrivateTabularClassifier(1.0, classes=[0, 1]), X, hidden > 0)
+
+
+def test_what_was_expected_is_kept_and_nothing_else_is_read():
+    for labels in (1, 2, 7):
+        known = {"labels": labels, "units": 300, "columns": 5}
+        found = ReleaseExpectation.of(2.0, **known)
+        kept = json.loads(json.dumps(found.as_dict()))
+        assert ReleaseExpectation.from_dict(kept) == found
+    sound = found.as_dict()
+    for changes in (
+        {"best": "x"},
+        {"best": math.inf},
+        {"best": math.nan},
+        {"units": 0},
+        {"units": 2.5},
+        {"tried": 1},
+        {"chance": 1.0},
+        {"more": 1},
+    ):
+        with pytest.raises(InvalidDataError):
+            ReleaseExpectation.from_dict({**sound, **changes})
+    with pytest.raises(InvalidDataError):
+        ReleaseExpectation.from_dict([1])

@@ -296,3 +296,29 @@ def test_evidence_is_not_biased_upwards_where_units_are_spent():
     floored = widest / math.sqrt(2 * math.pi)
     assert floored > slack
     assert mean_evidence(law, 0, count) > spent + slack
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers"])
+def test_the_usual_radius_is_learned_however_many_units_a_question_looks_for(kind):
+    """Evidence is kept in steps; one that was rounded down is still all of it.
+
+    A radius that only ever grows would have every unit pay for every question.
+    """
+    rows = np.random.default_rng(1).uniform(-1, 1, (400, 2))
+    known = {"local": "always", "prior": False, "questions": 9, "random_state": 0}
+    if kind == "labels":
+        model = PrivateNeighborsClassifier(20.0, classes=[0, 1], **known)
+    else:
+        model = PrivateNeighborsRegressor(20.0, bounds=(-1, 1), **known)
+    law = model.fit(rows, np.arange(400) % 2).law_
+    codes = law.encode(np.random.default_rng(2).uniform(-1, 1, (40, 2)))
+    for wanted in (9.97, 10.0, 10.03, 13.021, 25.9374, 28.5311, 30.02):
+        plan = dataclasses.replace(law.plan, wanted=wanted)
+        own = dataclasses.replace(law, plan=plan)
+        spending = own.start()
+        found = own.ask(codes, spending)
+        assert (found.evidence >= wanted).sum() > 20
+        enough = found.trace[:, 3] >= round(16 * wanted)
+        assert spending.lessons.asked == enough.sum()
+        # 400 units on a square: so many are within a radius of that share.
+        assert own.start_radius(spending.lessons) < found.trace[:, 2].max()

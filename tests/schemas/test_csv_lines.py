@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import threading
 
 import pytest
 from hypothesis import example, given, settings
@@ -18,6 +19,7 @@ from reticent.schemas import (
     read_batches,
     read_table,
 )
+from reticent.schemas.csv_lines import CsvLines
 
 NOTES = Schema(
     {"age": Numeric(0, 120)}, label=ClassLabel("ill", [0, 1]), ignored=("note",)
@@ -160,3 +162,24 @@ def test_what_is_read_is_what_the_lines_say(tmp_path_factory, body):
     else:
         with pytest.raises(InvalidDataError):
             read_table(path, schema)
+
+
+def test_lines_are_read_by_the_thread_that_asked_for_them(tmp_path, monkeypatch):
+    """A thread of Arrow's that waits for Python would outlive, or abort, the process.
+
+    None may be there when reading is given up, which a refused row does at any moment.
+    """
+    readers = set()
+    usual = CsvLines._next_lines
+
+    def noting(self):
+        readers.add(threading.get_ident())
+        return usual(self)
+
+    monkeypatch.setattr(CsvLines, "_next_lines", noting)
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n1,2\n" + "3,4\n" * 600_000)
+    schema = Schema({"a": Numeric(0, 1, outside="error"), "b": Numeric(0, 9)})
+    with pytest.raises(InvalidDataError, match="row 2, column 'a'"):
+        read_table(path, schema)
+    assert readers == {threading.get_ident()}

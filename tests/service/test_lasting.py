@@ -9,6 +9,7 @@ import random
 import pytest
 
 from reticent.errors import InvalidParameterError, NotDeployableError
+from reticent.guarantees import gaussian_ratio
 from reticent.home import charge_release, dataset_account
 from reticent.ledger import SQLLedger
 from reticent.prediction import PrivateNeighborsClassifier
@@ -94,7 +95,12 @@ def test_answers_are_free_and_come_with_evidence(tmp_path):
         assert set(first["answers"]) <= {"no", "yes"}
         assert first["charge"]["answers"] == 0
         assert first["charge"]["each"]["per"] == "total"
-        assert first["charge"]["each"]["epsilon"] == pytest.approx(1.0)
+        each = first["charge"]["each"]
+        assert each["epsilon"] == pytest.approx(1.0)
+        # Both forms of the same total; its account paid the second (mu^2 / 2).
+        paid = ledger.balance(dataset_account("clinic")).as_dict()["spent"]
+        assert each["rho"] == pytest.approx(gaussian_ratio(1.0, 1e-6) ** 2 / 2)
+        assert each["rho"] == pytest.approx(paid["rho"])
         assert first["answers_left"] is None
         again = running.predict(ROW, {**ROW, "age": 90}, key=running.admin).json()
         assert again["answers"] == first["answers"]

@@ -20,6 +20,7 @@ from reticent.cli.options import (
     read_schema,
 )
 from reticent.cli.output import Output
+from reticent.estimators import ReleaseExpectation
 from reticent.guarantees import guess_in_words, in_plain_words
 from reticent.home import (
     LEARNERS,
@@ -163,6 +164,11 @@ Replace = Annotated[
     bool, typer.Option("--replace", help="Replace a model of this name.")
 ]
 
+_NOT_YOUR_TABLE = (
+    "This says what the noise costs. Your own table may be much harder: only a "
+    "measurement tells (--measure, or reticent evaluate)."
+)
+
 
 def fit(
     data: Annotated[Path, typer.Argument(help="The sensitive rows: CSV or Parquet.")],
@@ -249,6 +255,8 @@ def _report(
     ]
     if getattr(model, "expectation_", None) is not None:
         lines.insert(0, f"Expected from public facts: {model.expectation_}.")
+        if isinstance(model.expectation_, ReleaseExpectation):
+            lines.insert(1, _NOT_YOUR_TABLE)
     if options.lasting:
         lines += _about_lasting(model, options)
     elif options.releases or known is None:

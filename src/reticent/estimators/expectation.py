@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtr
 
-from reticent.errors import NearChanceWarning, OnlyNoiseWarning
+from reticent.errors import InvalidDataError, NearChanceWarning, OnlyNoiseWarning
 
 #: Answers that keep a smaller share of what there is to learn are warned of.
 WARNED = 0.5
@@ -38,7 +38,7 @@ _LEAST_R2 = -9.0
 
 @dataclass(frozen=True)
 class ReleaseExpectation:
-    """How good a released model is where the label half determines every column."""
+    """How good a released model is on an easy table, of which the label is half."""
 
     best: float  #: share of right answers, or R2
     chance: float  #: the same for guessing: one over the number of labels, or 0
@@ -87,18 +87,41 @@ class ReleaseExpectation:
                 f"about {right:.0f} answers in 100 are right; guessing has "
                 f"{guessed:.0f}, and a model without noise {100 * self.ceiling:.0f}"
             )
-        where = (
-            f"on {self.units} units that are made up"
-            if self.tried
-            else f"for {self.units} units"
+        tried = "as tried " if self.tried else ""
+        return (
+            f"{tried}on an easy, invented table of this size ({self.units} units), "
+            f"{what}"
         )
-        return f"{where}, where the label half determines every column, {what}"
+
+    @property
+    def near_chance(self) -> bool:
+        """Whether noise takes much of what there is to learn."""
+        above_chance = (self.best - self.chance) / (1 - self.chance)
+        least = _MUCH_NOISE if above_chance >= WARNED else _LITTLE_NOISE
+        return self.kept < least
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; everything in it is public."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """Read what `as_dict` wrote, or raise InvalidDataError."""
+        try:
+            found = cls(**data)
+            numbers = (found.best, found.chance, found.ceiling)
+            sound = all(isinstance(n, (int, float)) and abs(n) < 10 for n in numbers)
+            sound &= type(found.units) is int and type(found.tried) is bool
+            sound = sound and found.units > 0 and found.chance < min(found.ceiling, 1)
+        except TypeError:
+            sound = False
+        if not sound:
+            raise InvalidDataError("this is not what a release was expected to be.")
+        return found
 
     def warn(self, epsilon: float) -> None:
         """Warn if a release will be near chance."""
-        above_chance = (self.best - self.chance) / (1 - self.chance)
-        least = _MUCH_NOISE if above_chance >= WARNED else _LITTLE_NOISE
-        if self.kept >= least:
+        if not self.near_chance:
             return
         kind = OnlyNoiseWarning if self.kept < REFUSED else NearChanceWarning
         warnings.warn(

@@ -14,7 +14,6 @@ from reticent.errors import (
     NotDeployableError,
     RuleError,
 )
-from reticent.guarantees import Certificate, GaussianDP, gaussian_to_zcdp
 from reticent.home.model_settings import BudgetSettings
 from reticent.home.served_models import (
     Registry,
@@ -24,6 +23,7 @@ from reticent.home.served_models import (
     period_account,
 )
 from reticent.home.settings import Settings
+from reticent.home.totals import total_charges
 from reticent.ledger import AccountId, Balance, Cap, Charge, Ledger, Receipt, Request
 from reticent.prediction import begin_log, charge_total, total_key
 from reticent.storage import StoredModel
@@ -86,25 +86,6 @@ def charge_release(
             queries=(b"the model",),
         )
     )
-
-
-def total_forms(certificate: Certificate[Any]) -> list[Certificate[Any]]:
-    """Return the forms in which a total can be charged, those that cost least first.
-
-    Gaussian DP is best added up as zCDP; where an account has no delta left to convert
-    that, the total is charged as printed.
-    """
-    found = [certificate]
-    for node in certificate.walk():
-        if isinstance(node.guarantee, GaussianDP):
-            found.insert(0, gaussian_to_zcdp(node))
-            break
-    return found
-
-
-def total_charges(certificate: Certificate[Any]) -> list[Charge]:
-    """Return the charges of a total in these forms."""
-    return [Charge.of(form) for form in total_forms(certificate)]
 
 
 def payable(balance: Balance, charges: list[Charge]) -> Charge:

@@ -19,6 +19,7 @@ from reticent.home.consensus_sessions import ConsensusSession
 from reticent.home.lasting_sessions import LastingSession, lasting_session
 from reticent.home.model_settings import ModelSettings
 from reticent.home.settings import Settings
+from reticent.home.totals import total_charges
 from reticent.ledger import (
     AccountId,
     AccountScope,
@@ -145,6 +146,7 @@ class ServedModel:
         """Say so if noise leaves its answers near guessing; None if not, or unknown."""
         law = getattr(self.stored.predictor, "law_", None)
         found = None if self.consensus else getattr(law, "expectation", None)
+        found = found or self.stored.expectation
         return None if found is None or not found.near_chance else f"{found}."
 
     @property
@@ -198,7 +200,9 @@ class ServedModel:
         """What is charged, and for what: an answer, a session, all answers, nothing."""
         price, per = self.price, "answer" if self.consensus is None else "session"
         if self.lasting is not None:
-            price, per = Charge.of(self.certificate), "total"
+            forms = [each.as_floats() for each in total_charges(self.certificate)]
+            # All of them hold; which one was paid depends on what the account had.
+            return {"per": "total", **forms[-1], "rho": forms[0]["rho"]}
         if price is None:
             return {"per": "nothing", "epsilon": 0.0, "delta": 0.0, "rho": 0.0}
         return {"per": per, **price.as_floats()}

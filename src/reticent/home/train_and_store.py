@@ -22,7 +22,7 @@ from reticent.errors import (
 )
 from reticent.estimators import ReleaseExpectation, unit_positions
 from reticent.guarantees import Budget
-from reticent.home.accounts import charge_release, total_charges
+from reticent.home.accounts import charge_release
 from reticent.home.dataset_budgets import DatasetBudget, planned, release_delta
 from reticent.home.evaluations import evaluate_model
 from reticent.home.fit_options import FitOptions
@@ -37,6 +37,7 @@ from reticent.home.model_choice import (
 from reticent.home.on_disk.members import write_members
 from reticent.home.rehearsal import rehearse
 from reticent.home.served_models import paying_accounts
+from reticent.home.totals import total_charges
 from reticent.ledger import Cap, Charge, Request
 from reticent.schemas import (
     Encoder,

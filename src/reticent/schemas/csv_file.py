@@ -16,8 +16,7 @@ from reticent.schemas.csv_lines import CsvLines
 from reticent.schemas.file_format import FileFormat, Recoded, distinct_names
 from reticent.schemas.places import Place
 
-# Our choice: large enough for any sensible row, and small enough for any machine,
-# although Arrow reads a few dozen blocks ahead.
+# Our choice: large enough for any sensible row, and small enough for any machine.
 _BLOCK_BYTES = 1 << 20
 
 _GZIP = b"\x1f\x8b"
@@ -114,12 +113,12 @@ class CsvFile:
     def chunks(self, columns: list[str]) -> Iterator[Any]:
         """Yield record batches of the named columns, all text, in order."""
         import pyarrow as pa
-        from pyarrow import csv as arrow_csv
 
-        short_rows: list[tuple[int | None, int, int]] = []
+        short_rows: list[tuple[int, int, int]] = []
 
         def remember(row: Any) -> str:
-            short_rows.append((row.number, row.actual_columns, row.expected_columns))
+            place = n_rows + row.number - 1
+            short_rows.append((place, row.actual_columns, row.expected_columns))
             return "error"
 
         problem: InvalidDataError | None = None
@@ -127,32 +126,16 @@ class CsvFile:
         try:
             with self._open() as file:
                 lines = self._last_read = self._lines(file)
-                reader = arrow_csv.open_csv(
-                    lines,
-                    read_options=arrow_csv.ReadOptions(
-                        use_threads=False,
-                        block_size=_BLOCK_BYTES,
-                        column_names=self.names,
-                        skip_rows=1,
-                    ),
-                    parse_options=arrow_csv.ParseOptions(
-                        delimiter=self._separator,
-                        # In a file of one column an empty line is a missing value.
-                        ignore_empty_lines=len(self.names) > 1,
-                        invalid_row_handler=remember,
-                    ),
-                    convert_options=arrow_csv.ConvertOptions(
-                        column_types=dict.fromkeys(columns, pa.large_string()),
-                        include_columns=columns,
-                        null_values=[""],
-                        strings_can_be_null=True,
-                        quoted_strings_can_be_null=True,
-                    ),
-                )
-                for batch in reader:
-                    n_rows += batch.num_rows
-                    yield batch
-                problem = self._unfinished(lines, n_rows)
+                for number, piece in enumerate(lines.pieces()):
+                    rows = piece if number else piece.partition(b"\n")[2]
+                    if rows:
+                        table = self._read(rows, columns, remember)
+                        yield from table.to_batches()
+                        n_rows += table.num_rows
+                if not n_rows:
+                    problem = self._malformed(short_rows, lines.bad_line)
+                else:
+                    problem = self._unfinished(lines, n_rows)
         except pa.ArrowInvalid:
             # Arrow's message quotes the record, so it is dropped here.
             problem = self._malformed(short_rows, lines.bad_line)
@@ -162,6 +145,40 @@ class CsvFile:
             problem = self._damaged()
         if problem is not None:
             raise problem
+
+    def _read(self, rows: bytes, columns: list[str], remember: Any) -> Any:
+        """Return a table of these lines, which lie in Arrow's own memory.
+
+        Arrow reads on a thread of its own, which may end after this returns. So it
+        gets nothing of Python's: a thread that waits for Python when the process ends
+        would wait for ever, or abort it.
+        """
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+
+        own = pa.BufferOutputStream()
+        own.write(rows)
+        return arrow_csv.read_csv(
+            pa.BufferReader(own.getvalue()),
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False,
+                block_size=2 * _BLOCK_BYTES,
+                column_names=self.names,
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=self._separator,
+                # In a file of one column an empty line is a missing value.
+                ignore_empty_lines=len(self.names) > 1,
+                invalid_row_handler=remember,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(columns, pa.large_string()),
+                include_columns=columns,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+            ),
+        )
 
     def line_of(self, row: int) -> int | None:
         """Return the line of a row that was read, both counted from 1."""
@@ -183,12 +200,10 @@ class CsvFile:
         return ArrowColumn(cells, untyped=True, written=self._written)
 
     def _malformed(
-        self, short_rows: list[tuple[int | None, int, int]], bad_line: int | None
+        self, short_rows: list[tuple[int, int, int]], bad_line: int | None
     ) -> InvalidDataError:
         if short_rows:
-            number, found, expected = short_rows[0]
-            # Arrow counts the header as the first row.
-            row = None if number is None else number - 2
+            row, found, expected = short_rows[0]
             return self.place.error(
                 f"the row has {found} fields, the header {expected}. Check separators "
                 f"and quotation marks.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import re
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -77,6 +78,12 @@ class CsvLines(io.RawIOBase):
         buffer[:size] = self._ready[:size]
         self._ready = self._ready[size:]
         return size
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield checked lines, some at a time; the alternative to reading a buffer."""
+        while not self._at_end:
+            if piece := self._next_lines():
+                yield piece
 
     def _next_lines(self) -> bytes:
         """Return some complete lines that are rows, or note that there are no more."""

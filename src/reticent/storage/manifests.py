@@ -16,6 +16,7 @@ import sklearn
 from reticent import __version__
 from reticent._text import checked_name, strict_json
 from reticent.errors import ModelFileError, ReticentError
+from reticent.estimators import ReleaseExpectation
 from reticent.guarantees import Certificate
 from reticent.schemas import Encoder, Schema
 from reticent.signing import Signer
@@ -40,6 +41,8 @@ _KEYS = {
     "encrypted",
     "software",
 }
+# Of releases whose worth was foreseen from public facts.
+_ALSO = {"expectation"}
 _ARRAY_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 # Signatures of manifests must not pass for signatures of anything else.
 _DOMAIN = b"reticent-model-manifest\n"
@@ -77,6 +80,7 @@ class Manifest:
     arrays: Mapping[str, ArrayEntry]
     encrypted: bool
     software: Mapping[str, str]
+    expectation: ReleaseExpectation | None = None
 
     @property
     def schema(self) -> Schema:
@@ -98,6 +102,8 @@ class Manifest:
             "encrypted": self.encrypted,
             "software": dict(self.software),
         }
+        if self.expectation is not None:
+            data["expectation"] = self.expectation.as_dict()
         text = json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False)
         return text.encode("ascii") + b"\n"
 
@@ -132,7 +138,7 @@ def _manifest_of(data: Any, digest: str) -> Manifest:
             f"its format is not {FORMAT} version 1 to {VERSION}, which this reticent "
             "reads. Use the reticent that wrote it, or save the model again."
         )
-    if set(data) != _KEYS:
+    if set(data) - _ALSO != _KEYS:
         raise _unreadable(f"its keys must be {', '.join(sorted(_KEYS))}.")
     texts = (data["kind"], *_texts(data["dataset"]), *_texts(data["software"]))
     if not (
@@ -161,6 +167,11 @@ def _manifest_of(data: Any, digest: str) -> Manifest:
         },
         encrypted=data["encrypted"],
         software=data["software"],
+        expectation=(
+            ReleaseExpectation.from_dict(data["expectation"])
+            if "expectation" in data
+            else None
+        ),
     )
 
 

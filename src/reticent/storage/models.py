@@ -64,6 +64,8 @@ class StoredModel:
         Number of privacy units; public.
     software : mapping of str to str
         Versions that the model was saved with.
+    expectation : ReleaseExpectation or None
+        What a release was expected to be worth, from public facts.
     """
 
     def __init__(self, manifest: Manifest, predictor: FittedPredictor) -> None:
@@ -73,6 +75,10 @@ class StoredModel:
         self.schema: Schema = manifest.schema
         self.encoder: Encoder = manifest.encoder
         self.software = manifest.software
+        self.expectation = manifest.expectation
+        if manifest.expectation is not None:
+            known: Any = predictor  # as it was when it was fitted
+            known.expectation_ = manifest.expectation
         self.predictor = predictor
         self.certificate: Certificate[Any] = predictor.certificate_
         # Bound now: answers are drawn from the law that the certificate is about.

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from reticent.errors import InvalidParameterError, NotDeployableError
+from reticent.estimators import ReleaseExpectation
 from reticent.guarantees import SEEDED_NOISE, Certificate, Scope, recheck
 from reticent.schemas import Encoder, Schema
 from reticent.signing import Signer
@@ -98,6 +99,7 @@ def save_model(
         # A predictor's certificate follows from its parameters; a release's does not.
         released = {**packed.parameters, "certificate": certificate.id}
         packed = Packed(released, packed.arrays)
+    expected = getattr(fitted, "expectation_", None)
     entries, files = {}, {}
     for name, array in packed.arrays.items():
         content, dtype, shape = array_bytes(name, array)
@@ -115,6 +117,7 @@ def save_model(
         arrays=entries,
         encrypted=encryption_key is not None,
         software=software(),
+        expectation=expected if isinstance(expected, ReleaseExpectation) else None,
     ).to_bytes()
     files[MANIFEST] = manifest
     files[SIGNATURE] = signature_bytes(manifest, signer_of(signing_key))

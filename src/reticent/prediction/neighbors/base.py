@@ -50,6 +50,7 @@ from reticent.prediction.neighbors.fallback import (
     NOT_ASKED,
     SURE,
     Released,
+    asked_for,
     few_units,
     noisy_error,
     sure,
@@ -276,7 +277,11 @@ class LocalPredictor(LawfulPredictor):
                 model = model.averaged(more, rest / (share + rest))
                 return Released(model, plain_metric(codes), False, sure(error))
         metric = released_metric(rows, codes, model, rounds, share=METRIC_SHARE)
-        return Released(model, metric, True, unsure(error))
+        if error is not None:
+            return Released(model, metric, True, unsure(error))
+        most = self._near_for(rows.n_units, rounds.budget, classes)
+        why = asked_for(rows.n_units, int(self.questions), most)
+        return Released(model, metric, True, why)
 
     def _release(
         self,

@@ -48,10 +48,20 @@ def sure(error: float) -> str:
     )
 
 
-def unsure(error: float | None) -> str:
-    """Say that votes can help the model."""
-    if error is None:
+def asked_for(n_units: int, questions: int, most: int) -> str:
+    """Say that units vote because they were told to, and whether they should."""
+    if most >= questions:
         return "units near a question vote, as asked for"
+    enough = f"would do for {most}" if most else "are too few for any"
+    return (
+        f"units near a question vote, as asked for: {n_units} units are too few for "
+        f"{questions} questions and {enough}, so a released model would usually be "
+        "right more often"
+    )
+
+
+def unsure(error: float) -> str:
+    """Say that votes can help the model."""
     return (
         "units near a question vote: the mean squared error of the released model, "
         f"measured with noise, is {error:.3f}"

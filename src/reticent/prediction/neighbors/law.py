@@ -187,7 +187,9 @@ class LocalLaw(LocalUnits, AnswerLaw):
     ) -> float:
         """Return the answer that follows from released numbers, and learn from them."""
         votes, released = self.votes, np.asarray(released)
-        lessons.saw_radius(radius, enough=seen >= 0.999 * self.plan.wanted)
+        # In the steps in which evidence is kept: it may have been rounded down.
+        enough = round(16 * seen) >= round(16 * self.plan.wanted)
+        lessons.saw_radius(radius, enough=enough)
         weight = seen * lessons.usual_weight(self.plan.wanted)
         rates, expected = votes.rates(released, prior, weight)
         noise = votes.noise(self.plan.vote_scale, weight)
