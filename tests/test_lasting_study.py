@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks import local_speed
-from benchmarks.studies import lasting, lasting_table
+from benchmarks.studies import lasting, lasting_table, local_or_release
 
 
 class Counted:
@@ -59,6 +59,25 @@ def test_the_page_on_individual_accounting_has_the_measured_scores():
     assert lasting_table.table(found) in page, "run benchmarks.studies.lasting_table"
     found[0]["score"] += 0.01
     assert lasting_table.table(found) not in page
+
+
+def test_the_page_on_individual_accounting_compares_votes_with_releases():
+    found = local_or_release.read(local_or_release.RESULTS)
+    page = local_or_release.PAGE.read_text("utf-8")
+    assert local_or_release.table(found) in page, "run local_or_release --page"
+    assert {each["table"] for each in found} == set(local_or_release.TABLES)
+    found[0]["votes"] += 0.5
+    assert local_or_release.table(found) not in page
+
+
+def test_votes_are_compared_with_a_release_of_the_same_rows(monkeypatch):
+    monkeypatch.setattr(local_or_release, "QUESTIONS", (5, 20))
+    for name in ("waves, 7 labels", "patches, numbers"):
+        case = local_or_release.Case(name, "replace-one", 300, 4.0)
+        few, many = local_or_release.compared(case)
+        assert few["wanted"] <= many["wanted"]
+        assert not few["automatic"]  # there are too few units
+        assert few["votes"] != many["votes"]
 
 
 def test_a_table_of_lasting_answers_says_how_many_seeds_each_line_has():

@@ -6,9 +6,11 @@ units, which is no longer near. This compares votes with a release of the same t
 generated tables, so that the limit owes nothing to any real table.
 
 Votes run with local="always"; the release is `PrivateTabular*`. All questions are
-asked, so units run out as they would. Scores are accuracies, or R^2 for numbers.
+asked, so units run out as they would. Scores are accuracies, or R^2 for numbers. What
+local="auto" does follows from public facts, and from the error of the prior: measured
+here without noise, where a fit measures it with some.
 
-    python -m benchmarks.studies.local_or_release [--only TABLE] [--table]
+    python -m benchmarks.studies.local_or_release [--only TABLE] [--table] [--page]
 """
 
 from __future__ import annotations
@@ -26,14 +28,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.metrics import r2_score
 
 from reticent.estimators import with_progress
 from reticent.learners import PrivateTabularClassifier, PrivateTabularRegressor
 from reticent.prediction import PrivateNeighborsClassifier, PrivateNeighborsRegressor
+from reticent.prediction.neighbors.fallback import SURE
 
 RESULTS = Path(__file__).parent.parent / "results" / "local_or_release.json"
 PAGE = Path(__file__).parents[2] / "docs" / "explain" / "individual-accounting.md"
+BEGIN, END = "<!-- local or release -->\n", "<!-- /local or release -->"
 QUESTIONS = (1_000, 10_000)
 # Units and totals. From the few that vote at the least to those that always do.
 SIZES = (
@@ -105,6 +110,15 @@ def numbers(rng: np.random.Generator, n: int, labels: int) -> tuple[Matrix, Targ
     return X, np.clip(y, -4, 4)
 
 
+def patch_numbers(
+    rng: np.random.Generator, n: int, labels: int
+) -> tuple[Matrix, Targets]:
+    """Groups around random places, each with a number of its own, with noise."""
+    X, group = patches(rng, n, 1000)
+    value = rng.uniform(-3, 3, 1000)
+    return X, np.clip(value[group] + rng.normal(0, 0.3, n), -4, 4)
+
+
 TABLES: dict[str, tuple[Callable[..., tuple[Matrix, Targets]], int]] = {
     "waves, 2 labels": (waves, 2),
     "waves, 7 labels": (waves, 7),
@@ -112,6 +126,7 @@ TABLES: dict[str, tuple[Callable[..., tuple[Matrix, Targets]], int]] = {
     "patches, 5 labels": (patches, 5),
     "additive, 2 labels": (additive, 2),
     "waves, numbers": (numbers, 0),
+    "patches, numbers": (patch_numbers, 0),
 }
 
 
@@ -141,6 +156,7 @@ def compared(case: Case) -> list[dict[str, Any]]:
     local.fit(X[: case.n], y[: case.n])
     other = release(case.total, relation=case.relation, **known)
     other.fit(X[: case.n], y[: case.n])
+    error = prior_error(local.law_, X[: case.n], y[: case.n], labels)
     score = (lambda y, a: float(np.mean(y == a))) if labels else r2_score
     found = []
     for questions in QUESTIONS:
@@ -153,11 +169,29 @@ def compared(case: Case) -> list[dict[str, Any]]:
                 **asdict(case),
                 "questions": questions,
                 "wanted": round(plan.wanted, 1),
+                "automatic": near(local, case, questions) and error >= SURE,
                 "votes": float(score(y[asked], answers)),
                 "release": float(score(y[asked], other.predict(X[asked]))),
             }
         )
     return found
+
+
+def near(model: Any, case: Case, questions: int) -> bool:
+    """Return whether units may vote on so many questions, by public facts."""
+    told = clone(model).set_params(questions=questions)
+    return bool(told.local_questions(case.n) == questions)
+
+
+def prior_error(law: Any, X: Matrix, y: Targets, labels: int) -> float:
+    """Return the mean squared error of the prior, as a fit measures it with noise."""
+    mean = law.model.mean(law.encode(X))
+    if not labels:
+        return float(np.mean((y / 4 - mean[0]) ** 2))
+    if labels == 2:
+        return float(np.mean((y - mean[0]) ** 2))
+    own = y == np.arange(labels)[:, None]
+    return float(((own - mean / mean.sum(axis=0)) ** 2).sum(axis=0).mean() / 2)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -178,22 +212,29 @@ def run(only: str, path: Path) -> None:
 
 def table(records: list[dict[str, Any]]) -> str:
     """Return how votes compare with the release, by the share that a question needs."""
-    shown = ["| units that a question looks for | comparisons | votes are better in |"]
-    shown[0] += " difference, from the worst to the best |"
-    shown.append("|---|---|---|---|")
+    shown = ["| units that a question looks for | comparisons | better with votes |"]
+    shown[0] += " votes less release | automatic less the better |"
+    shown.append("|---|---|---|---|---|")
     for low, high in pairwise(EDGES):
-        gains = sorted(
-            each["votes"] - each["release"]
-            for each in records
-            if low < 1000 * each["wanted"] / each["n"] <= high
-        )
-        if gains:
-            better = sum(gain > 0 for gain in gains)
-            span = ", ".join(f"{gain:+.3f}" for gain in gains)
+        found = [r for r in records if low < 1000 * r["wanted"] / r["n"] <= high]
+        if found:
+            gains = np.array([each["votes"] - each["release"] for each in found])
+            chosen = np.array([each["automatic"] for each in found])
+            lost = np.where(chosen, np.maximum(-gains, 0), np.maximum(gains, 0))
             shown.append(
-                f"| {low:g} to {high:g} in 1,000 | {len(gains)} | {better} | {span} |"
+                f"| {low:g} to {high:g} in 1,000 | {len(found)} | "
+                f"{(gains > 0).sum()} | "
+                f"{gains.mean():+.3f} ({gains.min():+.3f} to {gains.max():+.3f}) | "
+                f"{-lost.mean():+.3f} ({-lost.max():+.3f} at worst) |"
             )
-    return "\n".join(shown)
+    return "\n".join(shown) + "\n"
+
+
+def write_page() -> None:
+    """Put the table on the page."""
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    made = BEGIN + table(read(RESULTS)) + END
+    PAGE.write_text(before + made + rest.partition(END)[2], "utf-8")
 
 
 def main() -> None:
@@ -201,8 +242,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="how the table's name begins")
     parser.add_argument("--table", action="store_true", help="only print the table")
+    parser.add_argument("--page", action="store_true", help="put it on its page")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
+    if given.page:
+        write_page()
+        return
     if not given.table:
         run(given.only, given.out)
     for record in read(given.out):

@@ -362,6 +362,23 @@ def test_what_a_human_must_say_is_never_made_up(run, left_out, needed):
     assert "CANARY" not in said
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("krank", "gesund", "the file has no column 'gesund'; it has 'pid', "),
+        ("krank", "Befund", "'Befund' is declared twice"),
+        ("pid", "patient", "the file has no column 'patient'"),
+        ("Gewicht", "Gewicht,Größe", "Give --missing once for each column"),
+        ("4", "-1", "epsilon must be a number above 0"),
+    ],
+)
+def test_a_wrong_option_is_named_before_anything_is_written(run, old, new, told):
+    flags = list(FLAGS)
+    flags[flags.index(old)] = new
+    assert told in run("init", "patients.csv", *flags, code=2).err
+    assert not Path("patients.schema.json").exists()
+
+
 def test_a_file_that_does_not_fit_is_told_by_line(run):
     flags = [flag.replace("männlich,weiblich", "weiblich") for flag in FLAGS]
     said = run("init", "patients.csv", *flags, code=2).err

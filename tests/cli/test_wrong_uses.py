@@ -112,6 +112,7 @@ WRONG = [
     ("fit", FILES.data, "--schema", "{place}/list.json"),
     ("fit", FILES.data, "--schema", "{place}/half.json"),
     ("schema", "check", "{place}/level.csv", *DATA),
+    ("fit", FILES.data, *DATA, "--lasting", "--release"),
     ("predict", "nobody", "--row", "{}"),
     ("predict", "income"),
     ("predict", "income", "--row", "not json"),
@@ -261,6 +262,14 @@ def test_a_full_disk_is_one_sentence(place, capsys):
     said = capsys.readouterr().err
     assert "No space left" in said
     assert "Traceback" not in said
+
+
+def test_a_home_that_is_a_file_is_named(place, capsys):
+    file = place / "half.json"
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", str(FILES.data), *map(str, DATA), "--home", str(file)])
+    assert ended.value.code == 2
+    assert "--home needs a folder" in capsys.readouterr().err
 
 
 def test_there_are_many():

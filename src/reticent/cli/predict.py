@@ -247,7 +247,10 @@ def _table(
 ) -> Table:
     schema = served.stored.schema
     if (data is None) == (row is None):
-        raise InvalidParameterError("give a file of rows or --row with one, not both.")
+        neither = "neither was given" if data is None else "not both"
+        raise InvalidParameterError(
+            f"give a file of rows or --row with one; {neither}."
+        )
     if data is not None:
         return read_table(data, schema, labelled=False, written=written, clip=clip)
     try:

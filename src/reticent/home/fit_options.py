@@ -155,12 +155,15 @@ class FitOptions:
 
     def _check_lasting(self) -> None:
         others = (self.learner, self.public, self.shards, self.scratch)
-        if self.lasting and (
-            self.release or any(other is not None for other in others)
-        ):
+        if self.lasting and self.release:
+            raise InvalidParameterError(
+                "--lasting keeps the records and answers about them, --release gives a "
+                "model away. Give one of them."
+            )
+        if self.lasting and (any(other is not None for other in others)):
             raise InvalidParameterError(
                 "lasting answers (--lasting) come from the records near a question: "
-                "no release, learner, shards, scratch folder or public rows."
+                "no learner, shards, scratch folder or public rows."
             )
         if self.questions < 1:
             raise InvalidParameterError(

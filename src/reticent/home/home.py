@@ -60,6 +60,10 @@ class Home:
     ) -> Home:
         """Return the home at `path`, made if it is not there."""
         home = cls(Path(path), None if second_place is None else Path(second_place))
+        if home.path.exists() and not home.path.is_dir():
+            raise InvalidParameterError(
+                f"--home needs a folder; {str(home.path)!r} is a file."
+            )
         home.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         home._check()
         for name in ("secret", "signing"):

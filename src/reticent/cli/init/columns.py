@@ -93,7 +93,7 @@ def _label(known: Declarations, given: Given, ask: Asker) -> None:
     name = ask.ask(
         f"Which column is to be predicted ({', '.join(known.open_names())})?",
         "--label",
-        one_of(*known.open_names()),
+        one_of(*known.open_names()) if given.label is None else known.open_column,
         given=given.label,
     )
     classes, reach = given.classes, given.target_range
@@ -120,10 +120,11 @@ def _unit(known: Declarations, given: Given, ask: Asker) -> None:
         "the person's id: all rows of a person are then protected together. If not, "
         "say row.",
     )
+    choice = one_of(*known.open_names(), "row")
     found = ask.ask(
         "Which column says whose row it is, or row?",
         "--unit NAME, or --unit row if every row is another person",
-        one_of(*known.open_names(), "row"),
+        choice if given.unit in (None, "row") else known.open_column,
         given=given.unit,
     )
     if found != "row" or "row" in known.names:

@@ -155,6 +155,8 @@ def init(
     ask = Asker(Output(as_json), interactive=sys.stdin.isatty() and not as_json)
     checked_name("--name", name)
     checked_name("--dataset", dataset)
+    if epsilon is not None:
+        _positive(repr(epsilon))  # before anything is written
     written: dict[str, str | None] = {"separator": separator, "encoding": encoding}
     written |= {"decimal": decimal, "thousands": thousands}
     if schema is None:

@@ -60,33 +60,37 @@ class Declarations:
         done |= {None if self.label is None else self.label.name}
         return [name for name in self.names if name not in done]
 
-    def _column(self, name: str) -> str:
-        if name not in self.names:
-            raise InvalidParameterError(
-                f"the file has no column {name!r}; it has "
-                f"{', '.join(map(repr, self.names))}."
-            )
+    def open_column(self, name: str) -> str:
+        """Return a column of the file that has no role yet."""
+        self._known(name)
         if name not in self.open_names():
             raise InvalidParameterError(
                 f"{name!r} is declared twice. Give a column one role."
             )
         return name
 
+    def _known(self, name: str) -> None:
+        if name not in self.names:
+            raise InvalidParameterError(
+                f"the file has no column {name!r}; it has "
+                f"{', '.join(map(repr, self.names))}."
+            )
+
     def numeric(self, name: str, text: str, *, missing: bool = False) -> None:
         """Declare numbers with a public range, such as '0:120'."""
         spec = Numeric(*range_of(text), missing=missing)
-        self.columns[self._column(name)] = spec
+        self.columns[self.open_column(name)] = spec
         self.used.add(name)
 
     def levels(self, name: str, text: str, *, missing: bool = False) -> None:
         """Declare categories with a public list, such as 'A, B, AB, 0'."""
         spec = Categorical(tuple(levels_of(text)), missing=missing)
-        self.columns[self._column(name)] = spec
+        self.columns[self.open_column(name)] = spec
         self.used.add(name)
 
     def date(self, name: str, form: str, parts: tuple[str, ...]) -> None:
         """Declare a date, of which the model sees parts that are known beforehand."""
-        self._column(name)
+        self.open_column(name)
         for part in parts:
             reading = DatePart(name, part, form)
             self.columns[f"{name} {part}"] = Categorical(
@@ -107,7 +111,7 @@ class Declarations:
         reading = DateSpan(later.strip(), since.strip(), unit, form)
         for source in reading.sources:
             if source not in self.names:
-                self._column(source)
+                self.open_column(source)
         if name in self.names or name in self.columns:
             raise InvalidParameterError(
                 f"{name!r} is a column already. Give the span a name of its own."
@@ -118,7 +122,7 @@ class Declarations:
 
     def words(self, name: str, text: str) -> None:
         """Declare free text, of which words are hashed into some buckets."""
-        self._column(name)
+        self.open_column(name)
         if not (text.strip().isdigit() and int(text) in _WORDS):
             raise InvalidParameterError(
                 f"the number of buckets for the words of {name!r} must be a whole "
@@ -131,7 +135,7 @@ class Declarations:
 
     def ignore(self, name: str) -> None:
         """Declare that a column is not read."""
-        self.ignored.append(self._column(name))
+        self.ignored.append(self.open_column(name))
 
     def label_is(self, name: str, classes: str | None, reach: str | None) -> None:
         """Declare what is to be predicted, by its classes or its range."""
@@ -140,7 +144,7 @@ class Declarations:
                 f"say what {name!r} can be: its classes (--classes 'no,yes'), or the "
                 "range of a number (--target-range 0:100)."
             )
-        self._column(name)
+        self.open_column(name)
         if classes is not None:
             self.label = ClassLabel(name, tuple(levels_of(classes)))
         else:
@@ -148,12 +152,17 @@ class Declarations:
 
     def unit_is(self, name: str) -> None:
         """Declare the column that says whose row it is."""
-        self.unit = self._column(name)
+        self.unit = self.open_column(name)
 
     def may_miss(self, name: str) -> None:
         """Declare that values of a column may be missing."""
         spec = self.columns.get(name)
+        if spec is None and name not in self.names and "," in name:
+            raise InvalidParameterError(
+                f"the file has no column {name!r}. Give --missing once for each column."
+            )
         if spec is None:
+            self._known(name)
             raise InvalidParameterError(
                 f"missing values of {name!r} can be allowed if its range or its levels "
                 "are declared."

@@ -52,10 +52,11 @@ class PrivateNeighborsClassifier(ClassifierMixin, LocalPredictor):
         corrected by it, and it answers where evidence is missing.
     local : {"auto", "always", "never"}, default="auto"
         Whether units near a question vote. "auto" lets them if `n_units` times the mu
-        of the budget is at least 20,000 and the mean squared error of the prior, which
-        is measured with noise from the same budget, is at least 0.03. Otherwise a model
-        that is released from nearly the whole budget is better: it answers, and the
-        evidence is 0.
+        of the budget is at least 20,000, if questions look for at most one unit in 500
+        (`local_questions` says for how many that is so), and if the mean squared error
+        of the prior, which is measured with noise from the same budget, is at least
+        0.03. Otherwise a model that is released from nearly the whole budget is better:
+        it answers, and the evidence is 0.
     client_share : float, default=1.0
         The share of a unit's budget that questions of one client may use.
     constant_time : bool, default=False
