@@ -1,6 +1,6 @@
 """When units near a question should vote, and when a released model should answer.
 
-A question of the lasting predictors looks for so many units that noise is small beside
+A question of the lasting predictors looks for enough units that noise is small beside
 their votes. With few units, many questions or many labels that is a large part of all
 units, which is no longer near. This compares votes with a release of the same total on
 generated tables, so that the limit owes nothing to any real table.
@@ -178,7 +178,7 @@ def compared(case: Case) -> list[dict[str, Any]]:
 
 
 def near(model: Any, case: Case, questions: int) -> bool:
-    """Return whether units may vote on so many questions, by public facts."""
+    """Return whether units may vote on this number of questions, by public facts."""
     told = clone(model).set_params(questions=questions)
     return bool(told.local_questions(case.n) == questions)
 

@@ -151,7 +151,7 @@ class CsvFile:
 
         Arrow reads on a thread of its own, which may end after this returns. So it
         gets nothing of Python's: a thread that waits for Python when the process ends
-        would wait for ever, or abort it.
+        would never end, or abort it.
         """
         import pyarrow as pa
         from pyarrow import csv as arrow_csv

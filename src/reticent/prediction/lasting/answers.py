@@ -81,7 +81,8 @@ class LastingAnswers:
     Guarantee
     ---------
     The law's certificate, about all answers of all processes together. *Proof.* The
-    state of a worker is a function of the records that it has read. It draws an answer
+    state of a worker is a function of the records that it has read; if an error comes
+    while one is applied, the state is built again from the log. It draws an answer
     from a copy of the state and writes the record under the next number. If another
     worker wrote that number first, the draw is discarded unseen; so the answers that
     anybody sees are one sequence of rounds, each drawn from the state after all
@@ -219,7 +220,7 @@ class LastingAnswers:
     def _learn(self, taken: Sequence[_Waiting]) -> dict[bytes, Any]:
         """Have every new question answered in the log; return those, by their codes."""
         state = self._state
-        state.mend()
+        state.repair()
         while True:
             fresh = self._fresh(taken)
             spending = state.spending.copy()

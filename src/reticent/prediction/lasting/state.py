@@ -71,7 +71,7 @@ class LastingState:
         self._whole = False
         self.catch_up()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Begin again if a record was applied only in part; else do nothing."""
         if not self._whole:
             self.catch_up()

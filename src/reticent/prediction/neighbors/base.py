@@ -150,7 +150,7 @@ class LocalPredictor(LawfulPredictor):
         """Return on how many questions, at most `questions`, units should vote.
 
         With local="auto" a released model answers if this is less than `questions`: for
-        so many there are too few units near. It follows from public facts and costs
+        all of them there are too few units near. It follows from public facts and costs
         nothing, so it can be asked before the fit. Labels that `classes` does not name
         count as two.
         """

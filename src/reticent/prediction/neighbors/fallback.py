@@ -31,7 +31,7 @@ class Released(NamedTuple):
 
 
 def few_units(n_units: int, questions: int, most: int) -> str:
-    """Say that there are too few units for so many questions, and for how many not."""
+    """Say that there are too few units, and for how many questions there are not."""
     if not most:
         return f"a released model answers: {n_units} units are too few for local votes"
     return (
