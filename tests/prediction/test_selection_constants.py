@@ -232,7 +232,11 @@ class TestTheRelabelingPlansThatAreTried:
     def test_with_a_net_all_sizes_and_all_values_of_eta_that_can_fit_are_tried(self):
         found, asked = self.tried(relabeling_rules._with_net, 0)
         assert found == []
-        assert all(plan.net for plan in asked)
+        for plan in asked:
+            growth = (2 * (plan.subset - 1) + 1, self.N)
+            fails = net_failure(self.N, plan.subset, plan.eta, growth)
+            assert plan.net is (fails < 1)
+        assert {plan.net for plan in asked} == {True, False}
         etas = sorted({plan.eta for plan in asked})
         sizes = sorted({plan.subset for plan in asked})
         assert (len(etas), len(sizes)) == (24, 40 - 1)  # 2.0 and 2.7 are one size

@@ -14,6 +14,7 @@ from reticent.errors import (
     NotDeployableError,
     RuleError,
 )
+from reticent.home.lasting_sessions import total_charges
 from reticent.home.model_settings import BudgetSettings
 from reticent.home.served_models import (
     Registry,
@@ -23,7 +24,6 @@ from reticent.home.served_models import (
     period_account,
 )
 from reticent.home.settings import Settings
-from reticent.home.totals import total_charges
 from reticent.ledger import AccountId, Balance, Cap, Charge, Ledger, Receipt, Request
 from reticent.prediction import begin_log, charge_total, total_key
 from reticent.storage import StoredModel

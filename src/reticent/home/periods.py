@@ -33,11 +33,11 @@ from reticent.guarantees import (
     whole_cap,
 )
 from reticent.home.home import COMMAND_LINE, Home
+from reticent.home.lasting_sessions import total_forms
 from reticent.home.model_settings import BudgetSettings, DatasetSettings
 from reticent.home.on_disk.members import keyed_hash, members_key, read_members
 from reticent.home.served_models import dataset_account, period_account
 from reticent.home.settings import Settings
-from reticent.home.totals import total_forms
 from reticent.ledger import Balance, Cap, Charge, Ledger, SQLLedger
 from reticent.prediction import promised_by, spent_so_far
 from reticent.schemas import read_table

@@ -16,10 +16,13 @@ from reticent._text import checked_name
 from reticent.errors import IdempotencyKeyError, NotDeployableError
 from reticent.guarantees import Certificate, Stated, stated
 from reticent.home.consensus_sessions import ConsensusSession
-from reticent.home.lasting_sessions import LastingSession, lasting_session
+from reticent.home.lasting_sessions import (
+    LastingSession,
+    lasting_session,
+    total_charges,
+)
 from reticent.home.model_settings import ModelSettings
 from reticent.home.settings import Settings
-from reticent.home.totals import total_charges
 from reticent.ledger import (
     AccountId,
     AccountScope,

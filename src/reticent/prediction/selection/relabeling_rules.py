@@ -193,6 +193,8 @@ def _with_net(
     for eta in np.geomspace(3 / (epsilon * n), 0.5, _ETAS).tolist():
         for subset in reversed(sizes):
             plan = RelabelingPlan(subset, eta, True)
+            if net_failure(n, subset, eta, _growth(family, n, plan)) == 1:
+                plan = RelabelingPlan(subset, eta, False)  # what is certain anyway
             if fits(plan):
                 plans.append(plan)
                 break
