@@ -68,6 +68,7 @@ def test_one_total_covers_any_number_of_answers(run):
     told = run.fit("--epsilon", "1", "--budget", "1", "--delta", "1e-6")
     assert "(1, " in told
     assert "no limit" in told
+    assert "All models of 'data' together may spend ε = 1, δ = 1e-6 in total;" in told
     once = spent(run)
     first = ask(run, 41)
     assert first["answers"][0] in ("no", "yes")

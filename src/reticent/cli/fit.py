@@ -279,6 +279,11 @@ def _report(
         per_client = None if client is None else client.cap().answers_left(charge)
         if per_client is not None and per_client < answers:
             lines.append(f"One client may have at most {per_client} of them.")
+    if known is not None and options.paid_once:
+        lines.append(
+            f"All models of {options.dataset!r} together may spend {known.cap.budget}; "
+            "choose with --budget when the dataset is new, or with 'accounts cap'."
+        )
     total = _over_periods(place, options.dataset, model.certificate_)
     if total is not None:
         lines += [total.sentence(), str(total.certificate)]
