@@ -58,6 +58,23 @@ class UnweightedEstimator(BaseEstimator):
         return super().__new__(cls)
 
 
+# What fitted models promise, where that is not part of a law.
+_PROMISES = (
+    "certificate_",
+    "privacy_certificate_",
+    "zcdp_certificate_",
+    "gaussian_certificate_",
+)
+
+
+def _forget_promises(model: Any, before: dict[str, Any]) -> None:
+    """Forget certificates if a fit failed halfway: a part of the model is another."""
+    now = vars(model)
+    if any(now[name] is not before.get(name) for name in now):
+        for name in _PROMISES:
+            now.pop(name, None)
+
+
 def fit_context(
     *, prefer_skip_nested_validation: bool
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -78,7 +95,12 @@ def fit_context(
                         "let one unit count more than the certificate says. Leave it "
                         f"out. {_instead(type(self))}"
                     )
-            return checked(self, *args, **kwargs)
+            before = dict(vars(self))
+            try:
+                return checked(self, *args, **kwargs)
+            except BaseException:  # also Ctrl-C
+                _forget_promises(self, before)
+                raise
 
         return fit
 

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from reticent.errors import (
     BudgetExhaustedError,
+    InternalError,
     InvalidDataError,
     InvalidParameterError,
     LedgerError,
@@ -272,6 +273,46 @@ def test_a_failure_that_the_bits_do_not_cover_closes_the_session():
     ):
         with pytest.raises(BudgetExhaustedError, match="closed"):
             step()
+
+
+def test_a_failure_that_cannot_be_charged_closes_the_session(monkeypatch):
+    s = session()
+    pay, calls = s._accounts.pay, []
+
+    def pay_once(cost):
+        calls.append(cost)
+        if len(calls) == 2:
+            raise RecursionError("too deep to charge for the failure")
+        return pay(cost)
+
+    monkeypatch.setattr(s._accounts, "pay", pay_once)
+    with pytest.raises(InternalError, match="RecursionError"):
+        s.choose(lambda X, y: 1 / 0, [0])
+    assert s.closed
+    with pytest.raises(BudgetExhaustedError, match="could not be charged"):
+        s.choose(lambda X, y: 0, [0])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_ledger_that_is_gone_does_not_tell_how_a_step_ended(monkeypatch, fails):
+    s, gone = session(), []
+
+    class Accounts:
+        """The session's accounts, until the connection is lost."""
+
+        def __getattr__(self, name, known=s._accounts):
+            if gone:
+                raise ConnectionResetError("gone")
+            return getattr(known, name)
+
+    monkeypatch.setattr(s, "_accounts", Accounts())
+
+    def step(X, y):
+        gone.append(True)
+        return 1 / 0 if fails else 0
+
+    with pytest.raises(InternalError, match="ConnectionResetError"):
+        s.choose(step, [0])
 
 
 def test_steps_that_do_not_fit_the_session_are_refused():

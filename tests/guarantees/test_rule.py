@@ -183,7 +183,7 @@ def test_the_checks_of_relation_and_scope_are_not_vacuous():
         (ReplaceOne(50), Scope.INTERFACE),
         (ReplaceOne(50), Scope.MODEL),
     ]
-    assert [type(relation) for relation, _ in fitting("G17")] == [Sample] * 3
+    assert [type(relation) for relation, _ in fitting("G17")] == [Sample] * 4
 
 
 @pytest.mark.parametrize("name", WITH_PREMISE)

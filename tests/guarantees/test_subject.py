@@ -93,7 +93,8 @@ def test_unknown_scopes_are_refused_in_our_words(value):
 
 
 def test_scopes_say_what_was_released():
-    assert [str(scope) for scope in Scope] == ["one answer", "all answers", "the model"]
+    said = ["one answer", "all answers", "the model", "the choice"]
+    assert [str(scope) for scope in Scope] == said
 
 
 def test_assumptions_are_collected_by_condition():

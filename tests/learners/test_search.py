@@ -355,7 +355,7 @@ def test_a_predictor_is_tuned_and_then_fitted_on_all_rows(budget):
     voting = PrivateVotingClassifier(LogisticRegression(), 0.7, [False, True])
     search = searched(voting, {"n_shards": [5, 21]}, budget, questions=30)
     assert budget.covers(search.certificate_.guarantee)
-    assert search.certificate_.scope is Scope.ANSWER
+    assert search.certificate_.scope is Scope.CHOICE
     assert search.best_estimator_.n_units_ == 400
     assert search.best_estimator_.certificate_.guarantee == PureDP(0.7)
     assert search.best_estimator_.n_shards_ == search.best_params_["n_shards"]

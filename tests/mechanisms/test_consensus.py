@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
 
 import numpy as np
 import pytest
 
-from reticent.errors import BudgetExhaustedError
+from reticent.errors import BudgetExhaustedError, InvalidDataError
 from reticent.guarantees import ApproxDP, Scope, recheck
 from reticent.mechanisms import (
     UNSTABLE,
@@ -152,6 +154,15 @@ def test_a_resumed_consensus_has_no_more_than_was_left():
         Consensus.resume({}, SystemSource())
     with pytest.raises(ValueError, match="asked"):
         Consensus.resume({**state, "asked": 11}, SystemSource())
+
+
+@pytest.mark.parametrize("twice", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_no_copy_asks_as_many_queries_again(twice):
+    consensus = Consensus(
+        50, epsilon=5.0, unstable=3, queries=10, source=SystemSource()
+    )
+    with pytest.raises(InvalidDataError, match="two copies"):
+        twice(consensus)
 
 
 def test_certificate_is_for_all_answers():

@@ -253,10 +253,7 @@ def _report(
         str(model.certificate_),
         in_plain_words(model.certificate_, about=about, delta=delta),
     ]
-    if getattr(model, "expectation_", None) is not None:
-        lines.insert(0, f"Expected from public facts: {model.expectation_}.")
-        if isinstance(model.expectation_, ReleaseExpectation):
-            lines.insert(1, _NOT_YOUR_TABLE)
+    lines = _foreseen(model) + lines
     if options.lasting:
         lines += _about_lasting(model, options)
     elif options.releases or known is None:
@@ -303,6 +300,16 @@ def _report(
         "total": None if total is None else total.as_dict(),
     }
     output.result(found, lines)
+
+
+def _foreseen(model: Any) -> list[str]:
+    expected = getattr(model, "expectation_", None)
+    if expected is None:
+        return []
+    told = f"Expected from public facts: {expected}."
+    return (
+        [told, _NOT_YOUR_TABLE] if isinstance(expected, ReleaseExpectation) else [told]
+    )
 
 
 def _about_lasting(model: Any, options: FitOptions) -> list[str]:

@@ -16,6 +16,7 @@ from reticent.estimators.expectation import (
     without_noise,
 )
 from reticent.estimators.inputs import (
+    check_label_type,
     checked_labels,
     checked_targets,
     needs_no_validation,
@@ -169,6 +170,7 @@ __all__ = [
     "canonical_table",
     "check_bounds",
     "check_column_types",
+    "check_label_type",
     "checked_labels",
     "checked_targets",
     "deal_units",

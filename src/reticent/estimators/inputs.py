@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,16 @@ def needs_no_validation(model: Any, X: Any) -> bool:
     )
 
 
+def check_label_type(y: Any) -> None:
+    """Refuse targets that cannot be labels.
+
+    Whether scikit-learn also warns depends on how many labels occur, so on one unit.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_classification_targets(y)
+
+
 def checked_labels(classes: Any, y: Any) -> tuple[Labels, NDArray[Any]]:
     """Return the public labels and `y`, which must contain no other.
 
@@ -41,7 +52,7 @@ def checked_labels(classes: Any, y: Any) -> tuple[Labels, NDArray[Any]]:
     y = column_or_1d(y, warn=True)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise InvalidDataError("Input y contains NaN or infinity; labels must not.")
-    check_classification_targets(y)
+    check_label_type(y)
     known = np.unique(y if classes is None else np.asarray(classes))
     if classes is not None and len(known) != len(np.asarray(classes)):
         raise InvalidParameterError("classes must name each label once.")

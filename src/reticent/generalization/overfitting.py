@@ -118,6 +118,11 @@ def overfitting(
                 "answers=..., the number of answers used."
             )
         certificate = repeat(certificate, answers)
+    if certificate.scope is Scope.CHOICE and answers is not None:
+        raise InvalidParameterError(
+            "this certificate is about the choice of a search, not about answers; give "
+            "its best_estimator_."
+        )
     if isinstance(certificate.relation, AddRemove):
         if n is None:
             raise InvalidParameterError(

@@ -131,6 +131,7 @@ class Scope(Enum):
     ANSWER = "answer"
     INTERFACE = "interface"
     MODEL = "model"
+    CHOICE = "choice"  #: of settings; neither a model nor its answers
 
     @classmethod
     def _missing_(cls, value: object) -> Scope:
@@ -144,6 +145,7 @@ class Scope(Enum):
             Scope.ANSWER: "one answer",
             Scope.INTERFACE: "all answers",
             Scope.MODEL: "the model",
+            Scope.CHOICE: "the choice",
         }[self]
 
 

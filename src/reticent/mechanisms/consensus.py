@@ -131,6 +131,12 @@ class Consensus:
         self._asked = 0
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> Any:
+        raise InvalidDataError(
+            "a consensus cannot be copied or pickled, because two copies would ask as "
+            "many queries each; use state() and Consensus.resume()."
+        )
+
     @property
     def unstable_left(self) -> int:
         """How many more answers may be unstable."""

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, clone
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from reticent._arrays import Bools, Ints
@@ -22,7 +21,7 @@ from reticent._sklearn import (
 )
 from reticent._text import one_of
 from reticent.errors import InvalidDataError, InvalidParameterError
-from reticent.estimators import UnitIds, unit_positions
+from reticent.estimators import UnitIds, check_label_type, unit_positions
 from reticent.generalization.compression.boosting import BoostingScheme
 from reticent.generalization.compression.kept_examples import (
     KeptExamples,
@@ -176,7 +175,7 @@ class CompressionClassifier(ClassifierMixin, UnweightedEstimator):
             Which independent unit each row belongs to; None makes each row one.
         """
         X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
+        check_label_type(y)
         scheme = self._scheme()
         self.classes_ = self._classes(scheme, y)
         positions, self.n_units_ = unit_positions(units, len(y))

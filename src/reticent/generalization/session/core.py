@@ -77,6 +77,8 @@ class SessionCore(SingleProcessObject):
         )
         start = {"assuming": sorted(assumption_texts(always)), "overrun": 0.0}
         self._state = SharedState(start, log)
+        # A failed step whose price is not stored yet, so that nothing may follow it.
+        self._owing = False
         self._accounts = SessionAccounts(ledger, name, budget)  # type: ignore[arg-type]
 
     @property
@@ -87,7 +89,7 @@ class SessionCore(SingleProcessObject):
     @property
     def closed(self) -> bool:
         """Whether a failure ended the session."""
-        return _closed(self._state.read())
+        return self._owing or _closed(self._state.read())
 
     @property
     def promise(self) -> Certificate[RobustGeneralization]:
@@ -144,7 +146,8 @@ class SessionCore(SingleProcessObject):
             if self.closed:
                 raise BudgetExhaustedError(
                     "the session is closed: a step failed on the data and the bits did "
-                    "not cover that. What was returned before keeps its bound."
+                    "not cover that, or could not be charged. What was returned before "
+                    "keeps its bound."
                 )
             return self._accounts.pay(cost)
 
@@ -159,10 +162,13 @@ class SessionCore(SingleProcessObject):
             found = run_withholding_errors(compute)
             if isinstance(found, Failed):
                 raise self._failed(step)
+            # A ledger that is gone says so in both cases, and so of neither.
+            _ = self.spent, self._state.read()
             return found
 
     def _failed(self, step: int) -> SolverError:
         """Charge for a failure, or close the session for everybody."""
+        self._owing = True
         bits = failure_bits(step)
         try:
             self._accounts.pay(SessionCost(bits=bits))
@@ -172,6 +178,7 @@ class SessionCore(SingleProcessObject):
             self._state.change(
                 lambda state: ({**state, "overrun": state["overrun"] + bits}, None)
             )
+        self._owing = False
         return SolverError(
             f"the step failed on the data. Its message is withheld, because it may "
             f"describe a record, and {bits:.3g} bits were charged{closed}. Try steps "

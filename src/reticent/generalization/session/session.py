@@ -149,6 +149,10 @@ class AdaptiveSession(SessionCore):
             return model
         if certificate.scope is Scope.ANSWER:
             return SessionPredictor(self, model)
+        if certificate.scope is Scope.CHOICE:  # each answer costs, too
+            self._pay(self._private_cost(certificate, 1))
+            self._assume(certificate)
+            return SessionPredictor(self, model.best_estimator_)
         self._pay(self._private_cost(certificate, 1))
         self._assume(certificate)
         return model

@@ -193,6 +193,7 @@ class BestSubsetRegressor(ReleasedLinearRegressor):
             fit_intercept=self.fit_intercept,
             random_state=source,
         ).fit(inner, examples.targets, examples.units)
+        self.__dict__.pop("identity_", None)
         self.certificate_ = compose([selection, model.certificate_])
         self.n_units_, self.support_ = model.n_units_, kept
         self.coef_, self.intercept_ = np.zeros((1, n_features)), [model.intercept_]

@@ -151,12 +151,13 @@ class Subsampled(MetaLearner):
         size = self._size(n)
         source = noise_source(self.random_state)
         # subset() returns the units in random order, as rule G8 needs.
-        self.learner_ = self._fitted(table, source.subset(n, size), source)
-        self.certificate_ = subsampled_learner(
-            subsample(privacy_of(self.learner_), n=n, order="shuffled"),
+        learner = self._fitted(table, source.subset(n, size), source)
+        certificate = subsampled_learner(
+            subsample(privacy_of(learner), n=n, order="shuffled"),
             labels_from_data=labels,
             seeded=source.seeded,
         )
+        self.learner_, self.certificate_ = learner, certificate
         self.n_units_ = n
         return self
 

@@ -138,7 +138,7 @@ def best_of_runs(
     return Conclusion(
         total,
         ReplaceOne(sum(relation.n for relation in relations)),
-        Scope.MODEL if train.scope is Scope.MODEL else Scope.ANSWER,
+        Scope.MODEL if train.scope is Scope.MODEL else Scope.CHOICE,
         noise_assumptions(seeded, labels_from_data=labels_from_data),
     )
 
