@@ -26,10 +26,16 @@ from reticent.mechanisms import noise_source
 from reticent.mechanisms.individual import FULL
 from reticent.prediction import LocalLaw
 from reticent.prediction.neighbors.fallback import noisy_error
-from reticent.prediction.neighbors.local_units import SHELLS, QuestionPlan
+from reticent.prediction.neighbors.local_units import QuestionPlan
 from reticent.prediction.neighbors.metric import plain_metric
 from reticent.prediction.neighbors.spending import Lessons
-from reticent.prediction.neighbors.votes import ONE, ManyLabels, Numbers, TwoLabels
+from reticent.prediction.neighbors.votes import (
+    ONE,
+    SHELLS,
+    ManyLabels,
+    Numbers,
+    TwoLabels,
+)
 
 MU = 1.0
 ROUNDS = 3

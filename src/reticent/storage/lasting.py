@@ -60,6 +60,8 @@ _SHARED = {
     "plan",
     "relation",
 }
+# Earlier versions learned other things from answers.
+_FORMER_LESSONS = 34
 _ARRAYS = {"codes", "expected", "fitted", "grid", "grid_bins", "metric", "said", "unit"}
 
 
@@ -332,7 +334,9 @@ def _plan(given: Mapping[str, Any], *, alone: bool) -> QuestionPlan:
 
 
 def _lessons(given: Mapping[str, Any]) -> Lessons:
-    found, count = given["lessons"], len(Lessons().as_list())
+    found, count = given["lessons"], Lessons.length()
+    if isinstance(found, list) and len(found) == _FORMER_LESSONS:
+        return Lessons()  # Nothing had been learned when the model was stored.
     if not (
         isinstance(found, list)
         and len(found) == count

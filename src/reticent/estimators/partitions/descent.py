@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from reticent._arrays import Floats
 from reticent.estimators.partitions.codes import CodedColumns
+from reticent.estimators.partitions.damping import Damping
 from reticent.estimators.partitions.features import (
     PartFeatures,
     curvature,
@@ -54,7 +55,8 @@ class _Pace:
         is of no use once that is `near` where trees learn, `near` + `far` where a
         linear model does.
     longest : float
-        The longest step, times the curvature of a square loss.
+        The longest step, times the curvature of a square loss. It is much too long
+        for the few directions that are most curved: see `Damping`.
     """
 
     clip: float
@@ -63,7 +65,7 @@ class _Pace:
     longest: float
 
 
-_PACES = {True: _Pace(CLIP, 2.0, 0.0, 70.0), False: _Pace(0.3, 0.2, 1.0, 1.2)}
+_PACES = {True: _Pace(CLIP, 2.0, 0.0, 140.0), False: _Pace(0.3, 0.2, 1.0, 4.0)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,9 +220,10 @@ def fit_prior(
         sizes *= rows.weights
     point = np.zeros((n_scores, features.n_features))
     velocity, mean = np.zeros_like(point), np.zeros_like(point)
+    damping = Damping(point.size, scale / (n * norm))
     for step in range(_STEPS):
-        ahead = (point + _MOMENTUM * velocity) / root
-        slopes = parts.scores(features.values(ahead))
+        ahead = point + _MOMENTUM * velocity
+        slopes = parts.scores(features.values(ahead / root))
         _make_slopes(slopes, rows.targets, logistic, usual.clip)
         slopes *= sizes
         np.trunc(slopes, out=slopes)
@@ -229,6 +232,7 @@ def fit_prior(
         slopes[:, ~speaks[rows.unit]] = 0.0
         sums = features.sums(parts.sums(slopes))
         slope = rounds.noisy(sums, scale) / (n * norm)
+        slope = damping.followed(rate, ahead, slope, velocity)
         velocity = _MOMENTUM * velocity - rate * slope
         point = point + velocity
         if step >= _STEPS // 2:

@@ -22,7 +22,9 @@ from reticent.errors import LedgerError
 from reticent.prediction.lasting.evidence import EvidenceHistory
 from reticent.signing import Signer
 
-_MAGIC = b"reticent lasting snapshot 1\n"
+_MAGIC = b"reticent lasting snapshot 2\n"
+# Of earlier versions, which learned other things: everything is replayed instead.
+_FORMER = b"reticent lasting snapshot 1\n"
 _HEAD = struct.Struct("<HQ")
 
 
@@ -121,7 +123,7 @@ class SnapshotFile:
             os.close(folder)
 
     def read(self) -> Snapshot | None:
-        """Return the snapshot; None if there is none.
+        """Return the snapshot; None if there is none of this version.
 
         Raises
         ------
@@ -140,6 +142,8 @@ class SnapshotFile:
                 raise self._refused("can be read or changed by others")
             whole = file.read()
         start = len(_MAGIC) + _HEAD.size
+        if whole.startswith(_FORMER):
+            return None
         if len(whole) < start or not whole.startswith(_MAGIC):
             raise self._refused("is not a snapshot of this version")
         signed, length = _HEAD.unpack_from(whole, len(_MAGIC))

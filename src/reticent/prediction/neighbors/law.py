@@ -14,9 +14,9 @@ from reticent.errors import InvalidParameterError
 from reticent.estimators import CodedColumns, Codes, PartitionModel
 from reticent.mechanisms import draw_rounded_gaussian
 from reticent.prediction.law import AnswerLaw
-from reticent.prediction.neighbors.local_units import SHELLS, LocalUnits, Near
+from reticent.prediction.neighbors.local_units import LocalUnits, Near
 from reticent.prediction.neighbors.spending import Lessons, Spending
-from reticent.prediction.neighbors.votes import Trust
+from reticent.prediction.neighbors.votes import SHELLS, Trust
 
 Int = NDArray[np.int64]
 
@@ -132,7 +132,7 @@ class LocalLaw(LocalUnits, AnswerLaw):
             for shell in range(shells):
                 self.count(near, start, shell, here, spending, client)
             self.speak(near, radius, here, spending, client)
-            self._learn(spending.lessons, radius, seen / 16, row[5:], own)
+            self._learn(spending.lessons, shells, radius, seen / 16, row[5:], own)
 
     def _noisy_count(
         self,
@@ -173,13 +173,15 @@ class LocalLaw(LocalUnits, AnswerLaw):
         seen = round(16 * max(evidence, _LEAST_SEEN))
         sums = self.speak(near, radius, here, spending, client)
         released = draw_rounded_gaussian(sums, self.plan.vote_scale, self.source)
-        answer = self._learn(spending.lessons, radius, seen / 16, released, prior)
-        trace = [start, shell + 1, radius, seen, here, *released.tolist()]
+        lessons, shells = spending.lessons, shell + 1
+        answer = self._learn(lessons, shells, radius, seen / 16, released, prior)
+        trace = [start, shells, radius, seen, here, *released.tolist()]
         return answer, evidence, trace
 
     def _learn(
         self,
         lessons: Lessons,
+        shells: int,
         radius: int,
         seen: float,
         released: Int,
@@ -193,15 +195,15 @@ class LocalLaw(LocalUnits, AnswerLaw):
         weight = seen * lessons.usual_weight(self.plan.wanted)
         rates, expected = votes.rates(released, prior, weight)
         noise = votes.noise(self.plan.vote_scale, weight)
-        strength = lessons.strength
+        slope, strength = lessons.slope(shells), lessons.strength
         if votes.expects:
-            strength = lessons.contradiction * votes.doubt(prior)
-        trust = Trust(lessons.slope, strength, noise)
+            strength = lessons.difference * votes.doubt(prior) * slope**2
+        trust = Trust(slope, strength, noise)
         answer = votes.answer(rates, expected, prior, trust)
-        lessons.saw_rates(rates, expected, noise)
+        lessons.saw_rates(rates, expected, noise, shells)
         if votes.expects:
             contrast = votes.contrast(rates, expected, prior)
-            lessons.saw_sign(*contrast, noise, votes.doubt(prior))
+            lessons.saw_lead(*contrast, noise, votes.doubt(prior), shells)
         lessons.saw_weight(*votes.spoken(seen, released))
         return answer
 

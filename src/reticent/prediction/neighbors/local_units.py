@@ -17,16 +17,13 @@ from reticent.prediction.law import Locked
 from reticent.prediction.neighbors.index import Axis, BallIndex
 from reticent.prediction.neighbors.metric import Metric
 from reticent.prediction.neighbors.spending import Lessons, Spending
-from reticent.prediction.neighbors.votes import LOUDEST, Votes
+from reticent.prediction.neighbors.votes import LOUDEST, SHELLS, Votes
 
 Int = NDArray[np.int64]
 #: The square of the distance from a question, by column and code.
 Around: TypeAlias = list[NDArray[np.int32]]
 #: Units, squares of their distances, and their nearest rows.
 Near: TypeAlias = tuple[Int, Int, Int]
-
-#: Squares of the radii of shells, relative to that of a usual question, in 64ths.
-SHELLS = (36, 70, 134, 256)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from reticent._arrays import Floats
 from reticent.errors import InvalidParameterError, NotDeployableError
 from reticent.mechanisms import UnitFilter
-from reticent.prediction.neighbors.votes import MEAN_WEIGHT
+from reticent.prediction.neighbors.votes import MEAN_WEIGHT, SHELLS
 
 
 class Spending:
@@ -119,46 +118,41 @@ class Lessons:
     seen, said, error : float
         Sums over questions, by weight: of one, of squares of rates less what noise
         adds to them, and of the variance of that.
-    expected, product : float
-        Sums of squares of what the model expects, and of rates times that.
     counted, spoke : float
         How many units were counted, and the weight of those that voted.
-    fits : ndarray of float
-        How well each of some strengths explains how often votes contradict the model.
+    expected, product : ndarray of float
+        By the number of shells that were searched, sums of squares of what the model
+        expects, and of rates times that.
+    fits : ndarray of float, of shape (spreads, strengths)
+        How well each explains by how much votes differ from the model.
     """
 
-    _ORDER = (
-        "asked",
-        "start",
-        "seen",
-        "said",
-        "error",
-        "expected",
-        "product",
-        "counted",
-        "spoke",
-    )
+    _ORDER = ("asked", "start", "seen", "said", "error", "counted", "spoke")
     asked: float
     start: float
     seen: float
     said: float
     error: float
-    expected: float
-    product: float
     counted: float
     spoke: float
 
     def __init__(self, *numbers: float) -> None:
         count = len(self._ORDER)
-        if not numbers:
-            numbers = (0.0, _FIRST_START) + (0.0,) * (count - 2 + len(_STRENGTHS))
+        numbers = numbers or (0.0, _FIRST_START) + (0.0,) * (self.length() - 2)
+        if len(numbers) != self.length():
+            raise InvalidParameterError(
+                f"lessons are {self.length()} numbers; got {len(numbers)}."
+            )
         for name, number in zip(self._ORDER, numbers[:count], strict=True):
             setattr(self, name, float(number))
-        self.fits = np.array(numbers[count:], dtype=np.float64)
-        if self.fits.shape != _STRENGTHS.shape:
-            raise InvalidParameterError(
-                f"lessons are {count + len(_STRENGTHS)} numbers; got {len(numbers)}."
-            )
+        rest = np.array(numbers[count:], dtype=np.float64)
+        self.expected, self.product, fits = np.split(rest, [_SHELLS, 2 * _SHELLS])
+        self.fits = fits.reshape(len(_SPREADS), len(_STRENGTHS))
+
+    @classmethod
+    def length(cls) -> int:
+        """Return how many numbers they are."""
+        return len(cls._ORDER) + 2 * _SHELLS + len(_SPREADS) * len(_STRENGTHS)
 
     def copy(self) -> Lessons:
         """Return an independent copy."""
@@ -167,13 +161,19 @@ class Lessons:
     def as_list(self) -> list[float]:
         """Return plain data for JSON."""
         own = [float(getattr(self, name)) for name in self._ORDER]
-        return own + self.fits.tolist()
+        arrays = (self.expected, self.product, self.fits.ravel())
+        return own + np.concatenate(arrays).tolist()
 
-    @property
-    def slope(self) -> float:
-        """The mean rate where the model expects a rate of one."""
+    def slope(self, shells: int) -> float:
+        """Return the mean rate where the model expects a rate of one.
+
+        A search that ended early often did so because of the noise of its count, and
+        then fewer units speak than were counted. So it depends on where it ended.
+        """
         guess = 0.05 * _GUESSES
-        return min(max((self.product + guess) / (self.expected + guess), 0.05), 20.0)
+        usual = (self.product.sum() + guess) / (self.expected.sum() + guess)
+        own = self.product[shells - 1] + guess * usual
+        return min(max(float(own / (self.expected[shells - 1] + guess)), 0.05), 20.0)
 
     @property
     def strength(self) -> float:
@@ -182,13 +182,17 @@ class Lessons:
         return min(max(rest / (self.seen + _GUESSES), _LEAST_STRENGTH), 4.0)
 
     @property
-    def contradiction(self) -> float:
-        """The variance of rates, where the model is least sure, by contradictions.
+    def difference(self) -> float:
+        """How much votes are trusted: a variance of rates around the model's.
 
-        Only signs enter: the weight of those that vote varies, and with it the size of
-        rates, whether or not the model is right.
+        It is the most likely variance where the model is least sure, made smaller if it
+        is small and larger if it is large. What little is left when all else is
+        explained is mostly not local. And where rates do differ few of them differ by
+        much, so votes against the model are right more often than a normal law says.
         """
-        return float(_STRENGTHS[int(np.argmax(self.fits - _DOUBT))])
+        best = int(np.argmax(self.fits - _DOUBT))
+        found = float(_STRENGTHS[best % len(_STRENGTHS)])
+        return found * min(found / _CLEAR_DIFFERENCE, _MOST_TRUST)
 
     def usual_weight(self, wanted: float) -> float:
         """Return the weight of a counted unit, at first a guess."""
@@ -208,23 +212,32 @@ class Lessons:
         pace = max(1 / (self.asked + 1), 0.02)
         self.start += pace * (math.log(max(radius, 1)) - self.start)
 
-    def saw_rates(self, rates: Floats, expected: Floats, noise: float) -> None:
+    def saw_rates(
+        self, rates: Floats, expected: Floats, noise: float, shells: int
+    ) -> None:
         """Learn from rates, each with noise of this variance."""
         weight = 1 / (1 + noise * len(rates)) ** 2
         squares, noise = float(expected @ expected), noise * len(rates)
         self.seen += weight
         self.said += weight * (float(rates @ rates) - noise)
         self.error += weight**2 * (2 * noise**2 + 4 * noise * squares)
-        self.expected += weight * squares
-        self.product += weight * float(rates @ expected)
+        self.expected[shells - 1] += weight * squares
+        self.product[shells - 1] += weight * float(rates @ expected)
 
-    def saw_sign(
-        self, said: float, expected: float, noise: float, doubt: float
+    def saw_lead(
+        self, said: float, expected: float, noise: float, doubt: float, shells: int
     ) -> None:
-        """Learn from whether votes contradict the model, by each strength."""
-        known = abs(self.slope * expected)
-        agrees = known if (said > 0) == (expected > 0) else -known
-        self.fits += log_ndtr(agrees / np.sqrt(noise + _STRENGTHS * doubt))
+        """Learn from by how much votes differ from the model.
+
+        There are three reasons: noise; rates that differ where the model is in doubt;
+        and the weight of those that speak, which varies and moves a rate in proportion
+        to what is expected. Only the second is a reason to trust votes.
+        """
+        slope = self.slope(shells)
+        known = slope * expected
+        variance = noise + _STRENGTHS * (doubt * slope**2) + _SPREADS * known**2
+        surprise = np.minimum((said - known) ** 2 / variance, _MOST_SURPRISE)
+        self.fits -= (np.log(variance) + surprise) / 2
         self.fits -= self.fits.max()
 
     def saw_weight(self, counted: float, spoke: float) -> None:
@@ -233,10 +246,16 @@ class Lessons:
         self.spoke += spoke
 
 
+_SHELLS = len(SHELLS)
 _LEAST_STRENGTH = 1e-4
 _STRENGTHS = np.geomspace(1e-4, 1.0, 25)
-# The first guess: rates differ from the model by about a sixth.
-_DOUBT = 0.5 * np.abs(np.arange(25) - 15)
+# Variances of the weight of those that speak, relative to the usual one.
+_SPREADS = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8])[:, None]
+# The first guess: rates differ from the model by about a tenth.
+_DOUBT = 0.5 * np.abs(np.arange(25) - 12)
+_CLEAR_DIFFERENCE, _MOST_TRUST = 0.02, 2.0
+# No single question says more than a difference of five standard deviations does.
+_MOST_SURPRISE = 25.0
 # The first guess counts as much as this many questions.
 _GUESSES = 20
 # Logarithm of the square of a radius that reaches hardly anybody.

@@ -20,6 +20,8 @@ Float = NDArray[np.float64]
 #: A vote of one, in whole numbers, and the largest weight that it is multiplied by.
 ONE = 1024
 LOUDEST = 64
+#: Squares of the radii of shells, relative to that of a usual question, in 64ths.
+SHELLS = (36, 70, 134, 256)
 #: The weight of a unit within the radius, on average in four dimensions.
 MEAN_WEIGHT = 1 / 3
 # Besides its vote a unit reports its weight, scaled by this. That costs little, and the
