@@ -25,7 +25,7 @@ from reticent.home.served_models import (
 )
 from reticent.home.settings import Settings
 from reticent.ledger import AccountId, Balance, Cap, Charge, Ledger, Receipt, Request
-from reticent.prediction import begin_log, charge_total, total_key
+from reticent.prediction import begin_log, charge_total, check_log, total_key
 from reticent.storage import StoredModel
 
 log = logging.getLogger("reticent.home")
@@ -74,6 +74,7 @@ def charge_release(
                 "the total of a model whose answers last is paid once for all periods; "
                 "use a dataset whose budget is not given out by period."
             )
+        check_log(model.lasting, ledger)
         charge = payable(ledger.balance(account), total_charges(model.certificate))
         receipt = charge_total(ledger, account, model.lasting.identity, charge)
         begin_log(model.lasting, ledger)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidParameterError, ReticentError, ReticentWarning
-from reticent.estimators import unit_key
+from reticent.estimators import TargetRange, unit_key
 from reticent.home.fit_options import FitOptions
 from reticent.home.home import Home
 from reticent.home.lasting_sessions import lasting_session
@@ -275,8 +275,8 @@ def _said(stored: StoredModel, table: Table) -> NDArray[Any]:
     target = stored.schema.label
     kept = stored.predictor.law_.votes.said_by  # type: ignore[attr-defined]
     if isinstance(target, NumericTarget):
-        share = np.clip((label - target.low) / (target.high - target.low), 0.0, 1.0)
-        return np.asarray(2 * share - 1, dtype=kept.dtype)
+        # As the fit does it, to the bit.
+        return TargetRange(target.low, target.high).centred(label).astype(kept.dtype)
     return label.astype(kept.dtype)
 
 

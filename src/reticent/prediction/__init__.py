@@ -32,6 +32,7 @@ from reticent.prediction.lasting.evidence import EvidencePoint
 from reticent.prediction.lasting.histories import (
     begin_log,
     begin_storing,
+    check_log,
     log_account,
     only_continue,
 )
@@ -146,6 +147,7 @@ __all__ = [
     "answer_async",
     "begin_log",
     "begin_storing",
+    "check_log",
     "canonical_rows",
     "charge_total",
     "label_noise",

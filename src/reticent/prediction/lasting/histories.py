@@ -18,8 +18,11 @@ from reticent.prediction.lasting.law import LastingLaw
 from reticent.prediction.lasting.records import QuestionRecord
 
 _lock = threading.Lock()
-# The mark of the first record of each model's log that this process has used; None for
-# a model that came from a file. A model with two logs would spend its units twice.
+# Held while a log is opened, so that of two threads the second one knows the first's.
+_opening_log = threading.RLock()
+# The mark of the first record of each model's log, as far as this process knows it;
+# None for a model in a file that had no log when it was stored. A model with two logs
+# would spend its units twice.
 _histories: dict[str, bytes | None] = {}
 # Models that have answered outside a ledger: what they spent is lost with the process.
 _in_memory: set[str] = set()
@@ -27,6 +30,15 @@ _in_memory: set[str] = set()
 _logged_in_memory: set[str] = set()
 # The processes in which models were fitted.
 _fitted_in: dict[str, int] = {}
+
+
+def _renew_after_fork() -> None:
+    """Give a copy of the process a lock that nobody holds."""
+    global _opening_log  # noqa: PLW0603 - a lock that was copied cannot be released
+    _opening_log = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_after_fork)
 
 
 def fitted_here(identity: str) -> None:
@@ -64,26 +76,50 @@ def _is_copy(identity: str) -> bool:
     return _fitted_in.get(identity, os.getpid()) != os.getpid()
 
 
-def only_continue(identity: str) -> None:
-    """Let a model that is in a file continue its log, and never begin one."""
-    with _lock:
-        _histories.setdefault(identity, None)
+def only_continue(identity: str, mark: bytes | None = None) -> None:
+    """Let a model that is in a file only continue its log.
 
-
-def begin_storing(identity: str) -> None:
-    """Let a model that is stored from now on only continue its log.
-
-    Whoever loads it knows nothing of what it spends in the memory of this process, so
-    a model that has answered there is refused.
+    Parameters
+    ----------
+    identity : str
+        The model's identity.
+    mark : bytes or None, default=None
+        The first mark of its log, if it had one when it was stored.
     """
     with _lock:
+        known = _histories.setdefault(identity, mark)
+        if known is None:
+            _histories[identity] = mark
+        elif mark is not None and mark != known:
+            raise _other_log(identity)
+
+
+def begin_storing(identity: str) -> bytes | None:
+    """Let a model that is stored from now on only continue its log.
+
+    Whoever loads it knows nothing of what it spends in the memory of this process, or
+    of the one that this process was forked from: a model that has answered there, or
+    may still do so, is refused.
+
+    Returns
+    -------
+    bytes or None
+        The first mark of its log, if it has one. It is stored with the model, so that
+        whoever loads it begins no other.
+    """
+    with _opening_log, _lock:
         if identity in _in_memory | _logged_in_memory:
             raise InvalidParameterError(
                 "this model has answered questions in memory, and what its records "
                 "spent on them would be forgotten. Store it before the first question, "
                 "or ask through a LastingInterface with a ledger that lasts."
             )
-        _histories.setdefault(identity, None)
+        if identity not in _histories and _is_copy(identity):
+            raise NotDeployableError(
+                "this process was forked from the one that fitted the model, which may "
+                "still answer in its memory. Store the model where it was fitted."
+            )
+        return _histories.setdefault(identity, None)
 
 
 def answer_in_memory(identity: str) -> None:
@@ -98,20 +134,29 @@ def answer_in_memory(identity: str) -> None:
         _in_memory.add(identity)
 
 
+def check_log(law: LastingLaw, ledger: Ledger) -> None:
+    """Refuse a ledger in which a model has no log, if it has one elsewhere.
+
+    Nothing is charged or written, so a wrong ledger costs nothing.
+    """
+    known = _known_mark(law.identity, ledger)
+    if known is not None and not len(_log_of(law, ledger)):
+        raise _other_log(law.identity)
+
+
 def begin_log(law: LastingLaw, ledger: Ledger) -> None:
     """Begin the log of a model, once however often this is called.
 
     Only when its total is charged, and in one ledger: a second log would let units
     spend again what they have spent. From here on the model answers through it alone.
     """
-    known = _known_mark(law.identity, ledger)
-    log = _log_of(law, ledger)
-    if not len(log):
-        if known is not None:
-            raise _other_log(law.identity)
-        _refuse_to_begin_in_copies(law.identity)
-    first = log.post(0, QuestionRecord.first(_opening(law)).to_bytes())
-    _note_log(law.identity, ledger, QuestionRecord.from_bytes(first).mark)
+    with _opening_log:
+        check_log(law, ledger)
+        log = _log_of(law, ledger)
+        if not len(log):
+            _refuse_to_begin_in_copies(law.identity)
+        first = log.post(0, QuestionRecord.first(_opening(law)).to_bytes())
+        _note_log(law.identity, ledger, QuestionRecord.from_bytes(first).mark)
 
 
 def _known_mark(identity: str, ledger: Ledger) -> bytes | None:
@@ -157,26 +202,27 @@ def log_account(identity: str) -> AccountId:
 
 def open_log(law: LastingLaw, ledger: Ledger) -> tuple[RecordLog, bytes]:
     """Open a model's log, or check that it is this model's; return its first mark."""
-    log, opening = _log_of(law, ledger), _opening(law)
-    with _lock:
-        if law.identity in _in_memory:
-            raise _answered_outside()
-        may_begin = law.identity not in _histories
-    if len(log):
-        stored = log.read(0)
-    elif not may_begin:
-        raise _other_log(law.identity)
-    else:
-        _refuse_to_begin_in_copies(law.identity)
-        stored = log.post(0, QuestionRecord.first(opening).to_bytes())
-    found = QuestionRecord.from_bytes(stored)
-    if found.opening != opening:
-        raise LedgerError(
-            "the log of this model was opened with another certificate; the "
-            "ledger belongs to another model, or was changed."
-        )
-    _note_log(law.identity, ledger, found.mark)
-    return log, found.mark
+    with _opening_log:
+        log, opening = _log_of(law, ledger), _opening(law)
+        with _lock:
+            if law.identity in _in_memory:
+                raise _answered_outside()
+            may_begin = law.identity not in _histories
+        if len(log):
+            stored = log.read(0)
+        elif not may_begin:
+            raise _other_log(law.identity)
+        else:
+            _refuse_to_begin_in_copies(law.identity)
+            stored = log.post(0, QuestionRecord.first(opening).to_bytes())
+        found = QuestionRecord.from_bytes(stored)
+        if found.opening != opening:
+            raise LedgerError(
+                "the log of this model was opened with another certificate; the "
+                "ledger belongs to another model, or was changed."
+            )
+        _note_log(law.identity, ledger, found.mark)
+        return log, found.mark
 
 
 def _answered_outside() -> NotDeployableError:
