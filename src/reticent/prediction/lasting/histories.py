@@ -15,7 +15,7 @@ from reticent.ledger import (
     RecordLog,
 )
 from reticent.prediction.lasting.law import LastingLaw
-from reticent.prediction.lasting.records import QuestionRecord
+from reticent.prediction.lasting.records import REPLAY, QuestionRecord
 
 _lock = threading.Lock()
 # Held while a log is opened, so that of two threads the second one knows the first's.
@@ -24,6 +24,9 @@ _opening_log = threading.RLock()
 # None for a model in a file that had no log when it was stored. A model with two logs
 # would spend its units twice.
 _histories: dict[str, bytes | None] = {}
+# The newest record of each log that this process has read or written, by the mark of
+# the log's first record: how many records there were with it, and its mark.
+_newest: dict[bytes, tuple[int, bytes]] = {}
 # Models that have answered outside a ledger: what they spent is lost with the process.
 _in_memory: set[str] = set()
 # Models whose log is in the memory of this process.
@@ -33,9 +36,9 @@ _fitted_in: dict[str, int] = {}
 
 
 def _renew_after_fork() -> None:
-    """Give a copy of the process a lock that nobody holds."""
-    global _opening_log  # noqa: PLW0603 - a lock that was copied cannot be released
-    _opening_log = threading.RLock()
+    """Give a copy of the process locks that nobody holds."""
+    global _lock, _opening_log
+    _lock, _opening_log = threading.Lock(), threading.RLock()
 
 
 os.register_at_fork(after_in_child=_renew_after_fork)
@@ -134,13 +137,26 @@ def answer_in_memory(identity: str) -> None:
         _in_memory.add(identity)
 
 
-def check_log(law: LastingLaw, ledger: Ledger) -> None:
-    """Refuse a ledger in which a model has no log, if it has one elsewhere.
+def check_no_log(identity: str) -> None:
+    """Refuse a model whose log may not begin, before its total is charged for one."""
+    with _lock:
+        if identity in _in_memory:
+            raise _answered_outside()
+        if identity in _histories:
+            raise _other_log(identity)
+    _refuse_to_begin_in_copies(identity)
 
-    Nothing is charged or written, so a wrong ledger costs nothing.
+
+def check_log(law: LastingLaw, ledger: Ledger) -> None:
+    """Refuse a ledger that has not the log of a model, if it has one elsewhere.
+
+    Nothing is charged and no log is begun, so a wrong ledger costs nothing.
     """
     known = _known_mark(law.identity, ledger)
-    if known is not None and not len(_log_of(law, ledger)):
+    if known is None:
+        return
+    log = _log_of(law, ledger)
+    if not len(log) or QuestionRecord.from_bytes(log.read(0)).mark != known:
         raise _other_log(law.identity)
 
 
@@ -156,7 +172,7 @@ def begin_log(law: LastingLaw, ledger: Ledger) -> None:
         if not len(log):
             _refuse_to_begin_in_copies(law.identity)
         first = log.post(0, QuestionRecord.first(_opening(law)).to_bytes())
-        _note_log(law.identity, ledger, QuestionRecord.from_bytes(first).mark)
+        _note_log(law.identity, ledger, _mark_of(first, law))
 
 
 def _known_mark(identity: str, ledger: Ledger) -> bytes | None:
@@ -191,8 +207,55 @@ def _log_of(law: LastingLaw, ledger: Ledger) -> RecordLog:
     return RecordLog(ledger, f"lasting-{law.identity}", log_account(law.identity))
 
 
+def note_newest(first: bytes, version: int, mark: bytes) -> None:
+    """Note how far a log has come, so that an older copy of it is refused.
+
+    Parameters
+    ----------
+    first : bytes
+        The mark of the log's first record.
+    version : int
+        How many records were read or written; they are durable.
+    mark : bytes
+        The mark of the last of them.
+    """
+    with _lock:
+        if version > _newest.get(first, (0, b""))[0]:
+            _newest[first] = (version, mark)
+
+
+def newest_known(first: bytes) -> tuple[int, bytes]:
+    """Return the newest that `note_newest` was told; the first record if nothing."""
+    with _lock:
+        return _newest.get(first, (1, first))
+
+
 def _opening(law: LastingLaw) -> dict[str, Any]:
-    return {"identity": law.identity, "certificate": law.certificate.id}
+    return {
+        "identity": law.identity,
+        "certificate": law.certificate.id,
+        "replay": REPLAY,
+    }
+
+
+def _mark_of(first: bytes, law: LastingLaw) -> bytes:
+    """Return the mark of a log's first record, if the log is of this model."""
+    found = QuestionRecord.from_bytes(first)
+    # Logs of earlier versions do not say by which rules; there was one set of them.
+    opening = {"replay": 1, **(found.opening or {})}
+    if opening["replay"] != REPLAY:
+        raise LedgerError(
+            "the log of this model was opened by a version of reticent that charges "
+            "units by other rules: read by this one, it would say that they have spent "
+            "something else. Use that version, or fit another model on data that "
+            "nobody has used."
+        )
+    if opening != _opening(law):
+        raise LedgerError(
+            "the log of this model was opened with another certificate; the "
+            "ledger belongs to another model, or was changed."
+        )
+    return found.mark
 
 
 def log_account(identity: str) -> AccountId:
@@ -203,7 +266,7 @@ def log_account(identity: str) -> AccountId:
 def open_log(law: LastingLaw, ledger: Ledger) -> tuple[RecordLog, bytes]:
     """Open a model's log, or check that it is this model's; return its first mark."""
     with _opening_log:
-        log, opening = _log_of(law, ledger), _opening(law)
+        log = _log_of(law, ledger)
         with _lock:
             if law.identity in _in_memory:
                 raise _answered_outside()
@@ -214,15 +277,10 @@ def open_log(law: LastingLaw, ledger: Ledger) -> tuple[RecordLog, bytes]:
             raise _other_log(law.identity)
         else:
             _refuse_to_begin_in_copies(law.identity)
-            stored = log.post(0, QuestionRecord.first(opening).to_bytes())
-        found = QuestionRecord.from_bytes(stored)
-        if found.opening != opening:
-            raise LedgerError(
-                "the log of this model was opened with another certificate; the "
-                "ledger belongs to another model, or was changed."
-            )
-        _note_log(law.identity, ledger, found.mark)
-        return log, found.mark
+            stored = log.post(0, QuestionRecord.first(_opening(law)).to_bytes())
+        mark = _mark_of(stored, law)
+        _note_log(law.identity, ledger, mark)
+        return log, mark
 
 
 def _answered_outside() -> NotDeployableError:

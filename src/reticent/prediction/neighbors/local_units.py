@@ -26,6 +26,7 @@ Around: TypeAlias = list[NDArray[np.int32]]
 Near: TypeAlias = tuple[Int, Int, Int]
 
 #: Squares of the radii of shells, relative to that of a usual question, in 64ths.
+#: Other ones need another `prediction.lasting.records.REPLAY`.
 SHELLS = (36, 70, 134, 256)
 
 

@@ -17,6 +17,8 @@ from reticent.prediction.law import Locked
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
 
+# What units pay is counted again from the log by ONE, LOUDEST, _QUIET and _CLIP: a
+# change of one of them needs another `prediction.lasting.records.REPLAY`.
 #: A vote of one, in whole numbers, and the largest weight that it is multiplied by.
 ONE = 1024
 LOUDEST = 64
