@@ -1,6 +1,7 @@
 """Erasing a person: gone from every file, the rest unchanged to the bit."""
 
 import json
+import math
 import re
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from reticent.cli.main import main
 from reticent.errors import InvalidParameterError, ReticentError
+from reticent.estimators import TargetRange
 from reticent.home import (
     FitOptions,
     Home,
@@ -195,6 +197,41 @@ def test_a_lasting_model_of_numbers_drops_the_person_too(clinic):
     home, data = fit(clinic, lasting=True, epsilon=1.0, schema=numbers)
     (done,) = erase_unit(home, WHO, data, "clinic")
     assert done.action == "rows dropped"
+
+
+def of_numbers(clinic, days):
+    """Fit on numbers of which the person's is given; return the home and the file."""
+    _, data = clinic
+    data.write_text(data.read_text().replace(f"{WEIGHT},1,3", f"{WEIGHT},1,{days}"))
+    numbers = schema(label=NumericTarget("days", 0, 10), ignored=("sick",))
+    return fit(clinic, lasting=True, epsilon=1.0, schema=numbers)
+
+
+def share_of_range(self, targets):
+    """Scale targets as earlier versions did."""
+    share = np.clip((targets - self.low) / (self.high - self.low), 0.0, 1.0)
+    return share * 2 - 1
+
+
+@pytest.mark.parametrize("version", ["now", "earlier"])
+def test_a_person_is_found_whose_number_is_not_even(clinic, version, monkeypatch):
+    """The last bit of the number depends on the formula that scaled it."""
+    days = 3.7
+    target = TargetRange(0.0, 10.0)
+    assert target.centred(np.array(days)) != share_of_range(target, np.array(days))
+    with monkeypatch.context() as patch:
+        if version == "earlier":
+            patch.setattr(TargetRange, "centred", share_of_range)
+        home, data = of_numbers(clinic, days)
+    # Nobody else's number is taken for theirs, however near it is.
+    near = data.with_name("near.csv")
+    for other in (3.71, 3.7000000001, days + 4 * math.ulp(days)):
+        near.write_text(data.read_text().replace(f",1,{days}", f",1,{other!r}"))
+        (done,) = erase_unit(home, WHO, near, "clinic")
+        assert done.action == "not found"
+    (done,) = erase_unit(home, WHO, data, "clinic")
+    assert done.action == "rows dropped"
+    assert traces(home) == set()
 
 
 def test_what_cannot_be_done_is_said(clinic):

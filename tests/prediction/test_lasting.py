@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import threading
 
 import numpy as np
@@ -17,6 +18,8 @@ from reticent.guarantees import Budget
 from reticent.ledger import (
     AccountId,
     AccountScope,
+    Cap,
+    Charge,
     MemoryLedger,
     RecordLog,
     SQLLedger,
@@ -28,12 +31,21 @@ from reticent.prediction import (
     PredictionInterface,
     PrivateNeighborsClassifier,
     SnapshotFile,
+    begin_log,
+    charge_total,
     log_account,
 )
 from reticent.prediction.lasting import histories as states
 from reticent.prediction.lasting import state
 from reticent.prediction.lasting.memory import QuestionIndex
-from reticent.prediction.lasting.records import QuestionRecord, most_rows, row_type
+from reticent.prediction.lasting.records import (
+    REPLAY,
+    QuestionRecord,
+    most_rows,
+    row_type,
+)
+from reticent.prediction.neighbors import votes
+from reticent.prediction.neighbors.votes import SHELLS
 from reticent.signing import HMACSigner
 from tests.prediction.lasting_toy import toy_law, toy_predictor
 
@@ -44,6 +56,14 @@ SIGNER = HMACSigner(bytes(range(32)))
 def no_history(monkeypatch):
     """Let one process play several, as after a restart."""
     monkeypatch.setattr(states, "_histories", {})
+
+
+def fitted_predictor():
+    """A predictor whose total is (1, 1e-6), which no rounding changes."""
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (300, 2))
+    model = PrivateNeighborsClassifier(1.0, classes=[0, 1], local="always")
+    return model.fit(X, (X[:, 0] > 0).astype(int))
 
 
 def spent(interface):
@@ -241,7 +261,7 @@ def test_snapshots_are_taken_while_answering(tmp_path, monkeypatch):
     assert interface.ask([[2]]).n_new == 1
 
 
-def test_a_rolled_back_ledger_is_refused_by_the_snapshot(tmp_path):
+def test_a_rolled_back_ledger_is_refused_by_the_snapshot(tmp_path, monkeypatch):
     model = toy_predictor()
     file = SnapshotFile(tmp_path / "state", SIGNER)
     path = tmp_path / "ledger.db"
@@ -254,10 +274,13 @@ def test_a_rolled_back_ledger_is_refused_by_the_snapshot(tmp_path):
         interface.ask([[2]])
         interface.close()
     path.write_bytes(old)
+    monkeypatch.setattr(states, "_newest", {})  # as in a process that starts
     with SQLLedger(url) as ledger:
         with pytest.raises(LedgerError, match="older than"):
             LastingInterface(model, ledger, snapshots=file)
-        # Somebody answers without the snapshot: the log grows, along another history.
+        # Another process answers without the snapshot: the log grows, along another
+        # history.
+        monkeypatch.setattr(states, "_newest", {})
         LastingInterface(model, ledger).ask([[3]])
         with pytest.raises(LedgerError, match="older than"):
             LastingInterface(model, ledger, snapshots=file)
@@ -533,3 +556,219 @@ def test_a_budget_below_the_total_is_never_printed():
         LastingInterface(model, ledger, budget=Budget(0.1, 1e-9))
     large = Budget(100.0, 1e-2)
     assert LastingInterface(model, ledger, budget=large).budget == large
+
+
+def test_of_two_threads_on_two_ledgers_the_refused_one_begins_no_log(monkeypatch):
+    """Another process could continue it, and spend the units again."""
+    model, ledgers, refused = toy_predictor(), (MemoryLedger(), MemoryLedger()), []
+    arrived, post = threading.Event(), RecordLog.post
+
+    class Watched:
+        """A lock that says when somebody waits for it."""
+
+        def __init__(self):
+            self.lock = threading.RLock()
+
+        def __enter__(self):
+            if not self.lock.acquire(blocking=False):
+                arrived.set()
+                self.lock.acquire()
+
+        def __exit__(self, *_):
+            self.lock.release()
+
+    def open_second():
+        try:
+            LastingInterface(model, ledgers[1])
+        except NotDeployableError as error:
+            refused.append(str(error))
+        finally:
+            arrived.set()
+
+    second = threading.Thread(target=open_second)
+
+    def overtaken(self, index, record):
+        if second.ident is None:  # the first thread is about to begin the log
+            second.start()
+            assert arrived.wait(60)
+        return post(self, index, record)
+
+    monkeypatch.setattr(states, "_opening_log", Watched())
+    monkeypatch.setattr(RecordLog, "post", overtaken)
+    LastingInterface(model, ledgers[0]).ask([[1]])
+    second.join()
+    assert ["Two logs" in each for each in refused] == [True]
+    logs = [states._log_of(model.law_, ledger) for ledger in ledgers]
+    assert [len(log) for log in logs] == [2, 0]
+
+
+def test_a_fork_waits_for_no_lock_of_another_thread():
+    """Who held it does not exist in the copy."""
+    held = states._opening_log, states._lock
+    states._renew_after_fork()
+    assert states._opening_log is not held[0]
+    assert states._lock is not held[1]
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_an_older_copy_that_is_put_back_is_refused_by_who_knows_more(
+    tmp_path, monkeypatch, grown
+):
+    model, path = toy_predictor(), tmp_path / "ledger.db"
+    url = f"sqlite:///{path}"
+    with SQLLedger(url) as ledger:
+        LastingInterface(model, ledger).ask([[1]])
+    old = path.read_bytes()
+    with SQLLedger(url) as ledger:
+        LastingInterface(model, ledger).ask([[2]])
+    newest = path.read_bytes()
+    path.write_bytes(old)
+    if grown:  # another process has answered from the copy
+        with monkeypatch.context() as patch, SQLLedger(url) as ledger:
+            patch.setattr(states, "_newest", {})
+            elsewhere = LastingInterface(model, ledger)
+            elsewhere.ask([[3]])
+            elsewhere.ask([[4]])
+    with SQLLedger(url) as ledger:
+        for _ in range(2):
+            with pytest.raises(LedgerError, match="older than"):
+                LastingInterface(model, ledger)
+    path.write_bytes(newest)
+    with SQLLedger(url) as ledger:
+        assert LastingInterface(model, ledger).ask([[1], [2]]).n_new == 0
+
+
+def test_an_older_copy_is_refused_by_who_reads_on(tmp_path):
+    """A worker of the same process knows more."""
+    model, path, other = toy_predictor(), tmp_path / "ledger.db", tmp_path / "copy.db"
+    with SQLLedger(f"sqlite:///{path}") as ledger:
+        LastingInterface(model, ledger).ask([[1]])
+    shutil.copy(path, other)
+    urls = (f"sqlite:///{path}", f"sqlite:///{other}")
+    with SQLLedger(urls[0]) as ledger, SQLLedger(urls[1]) as copy:
+        behind = LastingInterface(model, copy)
+        LastingInterface(model, ledger).ask([[2]])
+        with pytest.raises(LedgerError, match="older than"):
+            behind._answers.evidence()
+
+
+DATA, PEOPLE = AccountId(AccountScope.DATASET, "data"), "people"
+
+
+ROWS = {toy_predictor: [[1], [2]], fitted_predictor: [[0.1, 0.2], [0.3, 0.4]]}
+
+
+@pytest.mark.parametrize("make", [toy_predictor, fitted_predictor])
+def test_a_second_interface_names_the_dataset_that_paid(make):
+    model, ledger = make(), MemoryLedger()
+    LastingInterface(model, ledger, dataset="scratch")
+    before = [str(balance) for balance in ledger.balances()]
+    total = model.law_.certificate.guarantee
+    with pytest.raises(InvalidParameterError, match="'people' did not pay"):
+        LastingInterface(model, ledger, dataset=PEOPLE)
+    for budget in (Budget(total.epsilon, total.delta), Budget(50.0, 1e-2)):
+        with pytest.raises(InvalidParameterError, match="'people' did not pay"):
+            LastingInterface(model, ledger, dataset=PEOPLE, budget=budget)
+        with pytest.raises(InvalidParameterError, match="'data' did not pay"):
+            PredictionInterface(model, budget, ledger)
+    assert [str(balance) for balance in ledger.balances()] == before
+    for facts in ({}, {"dataset": "scratch"}):
+        assert (
+            len(LastingInterface(model, ledger, **facts).ask(ROWS[make]).answers) == 2
+        )
+
+
+@pytest.mark.parametrize("make", [toy_predictor, fitted_predictor])
+def test_a_second_interface_has_the_budget_of_the_account(make):
+    """As one whose answers are paid one by one."""
+    model, ledger, large = make(), MemoryLedger(), Budget(30.0, 1e-3)
+    total = model.law_.certificate.guarantee
+    exact = Budget(total.epsilon, total.delta)
+    PredictionInterface(model, large, ledger)
+    for other in (exact, Budget(20.0, 1e-3), Budget(31.0, 1e-3), Budget(30.0, 1e-2)):
+        for facts in ({}, {"dataset": "data"}):
+            with pytest.raises(InvalidParameterError, match="has a budget already"):
+                LastingInterface(model, ledger, budget=other, **facts)
+        with pytest.raises(InvalidParameterError, match="has a budget already"):
+            PredictionInterface(model, other, ledger)
+    assert PredictionInterface(model, large, ledger).budget == large
+    assert LastingInterface(model, ledger, budget=large).budget == large
+    # None is the model's own total, which a larger account covers as well.
+    assert LastingInterface(model, ledger).budget == exact
+
+
+def test_the_budget_of_the_account_is_the_one_that_it_has_now():
+    model, ledger = toy_predictor(), MemoryLedger()
+    total = model.law_.certificate.guarantee
+    first, second = Budget(30.0, 1e-3), Budget(40.0, 1e-3)
+    LastingInterface(model, ledger, budget=first)
+    ledger.set_cap(DATA, Cap.within(second))
+    with pytest.raises(InvalidParameterError, match="has a budget already"):
+        LastingInterface(model, ledger, budget=first)
+    assert LastingInterface(model, ledger, budget=second).budget == second
+    # Lowered below what is spent: no model can be charged, and this one was.
+    ledger.set_cap(DATA, Cap.within(Budget(total.epsilon / 2, 1e-3)))
+    assert LastingInterface(model, ledger, budget=second).budget == second
+    with pytest.raises(BudgetExhaustedError, match="does not cover"):
+        LastingInterface(model, ledger, budget=Budget(total.epsilon / 2, 1e-3))
+    LastingInterface(model, ledger)
+
+
+@pytest.mark.parametrize("make", [toy_predictor, fitted_predictor])
+def test_the_exact_total_opens_an_account_and_opens_it_again(make, tmp_path):
+    """Also where the last unit is rounded, and the account is for this one charge."""
+    model = make()
+    total = model.law_.certificate.guarantee
+    exact = Budget(total.epsilon, total.delta)
+    for budget in (None, exact):
+        for _ in range(2):
+            with SQLLedger(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+                found = LastingInterface(model, ledger, budget=budget)
+                assert found.budget == exact
+
+
+def test_a_refused_ledger_is_charged_nothing():
+    model, other = toy_predictor(), MemoryLedger()
+    LastingInterface(model, MemoryLedger())
+    with pytest.raises(NotDeployableError, match="Two logs"):
+        LastingInterface(model, other)
+    assert other.balances() == []
+
+
+def opened_by(model, replay):
+    """A ledger whose log was opened by a version that charges by other rules."""
+    ledger, law = MemoryLedger(), model.law_
+    charge = Charge.of(law.certificate)
+    ledger.open_account(DATA, Cap.within(Budget(30.0, 1e-3)))
+    charge_total(ledger, DATA, law.identity, charge)
+    opening = states._opening(law)
+    del opening["replay"]
+    opening |= {} if replay is None else {"replay": replay}
+    states._log_of(law, ledger).post(0, QuestionRecord.first(opening).to_bytes())
+    return ledger
+
+
+def test_a_log_of_other_rules_is_refused_instead_of_replayed():
+    model = toy_predictor()
+    ledger = opened_by(model, REPLAY + 1)
+    with pytest.raises(LedgerError, match="by other rules"):
+        LastingInterface(model, ledger)
+    with pytest.raises(LedgerError, match="by other rules"):
+        begin_log(model.law_, ledger)
+
+
+def test_a_log_of_a_version_without_a_number_is_read():
+    model = toy_predictor()
+    ledger = opened_by(model, None)
+    begin_log(model.law_, ledger)
+    assert LastingInterface(model, ledger).ask([[1]]).n_new == 1
+    assert LastingInterface(model, ledger).ask([[1]]).n_new == 0
+
+
+def test_the_rules_of_a_replay_have_a_number():
+    """Whoever changes one of these gives REPLAY another number, and this test."""
+    rules = (SHELLS, votes.ONE, votes.LOUDEST, votes._QUIET, votes._CLIP)
+    assert (REPLAY, *rules) == (1, (36, 70, 134, 256), 1024, 64, 128, 1.0)
+    model = fitted_predictor()
+    drawn = model.law_.ask(model.law_.encode([[0.1, 0.2]]), model.law_.start())
+    assert drawn.trace.shape == (1, 5 + model.law_.votes.width)

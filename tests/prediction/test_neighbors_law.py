@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,12 +15,16 @@ from hypothesis import strategies as st
 from reticent.estimators import STEPS, CodedColumns
 from reticent.mechanisms.individual import FULL
 from reticent.mechanisms.sampling.listening import Listener, listen
-from reticent.prediction import PrivateNeighborsClassifier, PrivateNeighborsRegressor
+from reticent.prediction import (
+    LastingReply,
+    PrivateNeighborsClassifier,
+    PrivateNeighborsRegressor,
+)
 from reticent.prediction.neighbors.index import BallIndex, grid_axes
 from reticent.prediction.neighbors.metric import Metric
 from reticent.prediction.neighbors.spending import Lessons
 from reticent.prediction.neighbors.votes import LOUDEST, ONE
-from tests.stats import ALPHA
+from tests.stats import ALPHA, assert_rate, rejects
 
 RNG = np.random.default_rng(11)
 N = 400
@@ -296,6 +301,22 @@ def test_evidence_is_not_biased_upwards_where_units_are_spent():
     floored = widest / math.sqrt(2 * math.pi)
     assert floored > slack
     assert mean_evidence(law, 0, count) > spent + slack
+
+
+def test_nobody_says_that_evidence_is_above_zero_as_often_as_below():
+    """It is cut off at what a question needs, and the search stops where it is high."""
+    law, count = fitted("two").law_, 3_000
+    plan = dataclasses.replace(law.plan, wanted=law.plan.count_scale / 3)
+    law = dataclasses.replace(law, plan=plan, fitted=np.full_like(law.fitted, FULL))
+    evidence = law.ask(law.encode(RNG.uniform(-1, 1, (count, 3))), law.start()).evidence
+    above = int((evidence > 0).sum())
+    assert above > count / 2
+    assert rejects(assert_rate, above, count, 0.5)
+    page = Path(__file__).parents[2] / "docs/explain/individual-accounting.md"
+    for text in (page.read_text(), LastingReply.__doc__):
+        words = " ".join(text.split())
+        assert "as often below zero" not in words
+        assert "mean zero" not in words
 
 
 @pytest.mark.parametrize("kind", ["labels", "numbers"])

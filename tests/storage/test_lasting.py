@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import os
 
 import numpy as np
 import pytest
@@ -341,3 +342,133 @@ def test_of_units_with_the_same_rows_the_one_that_has_spent_least_is_dropped(tmp
             assert gone in alike
             left = FULL - spent[alike].astype(np.int64)
             assert (left <= FULL - int(spent[gone])).all()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks with threads
+def test_a_copy_of_the_process_does_not_store_a_model(tmp_path):
+    """Who fitted it would go on answering in memory, unknown to the file."""
+    model = fitted("2")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            saved(tmp_path / "model", model)
+        except NotDeployableError as refusal:
+            code = 0 if "forked" in str(refusal) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not (tmp_path / "model").exists()
+    model.predict(ROWS[:1])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks with threads
+def test_a_copy_of_the_process_stores_a_model_that_no_longer_answers_in_memory(
+    tmp_path,
+):
+    model = fitted("2")
+    saved(tmp_path / "first", model)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            saved(tmp_path / "model", model)
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def forget(monkeypatch):
+    """Begin as another process would."""
+    monkeypatch.setattr(states, "_histories", {})
+    monkeypatch.setattr(states, "_newest", {})
+
+
+def test_a_model_that_had_a_log_when_it_was_stored_begins_no_other(
+    tmp_path, new_ledger, monkeypatch
+):
+    model, first, second = fitted("2"), new_ledger(), new_ledger()
+    told = LastingInterface(model, first, dataset="people").ask(ROWS[:3])
+    saved(tmp_path / "model", model)
+    forget(monkeypatch)
+    again = load_model(tmp_path / "model", signing_key=KEY)
+    with pytest.raises(NotDeployableError, match="log is elsewhere"):
+        paid(again, second)
+    assert not second.charged(total_key(again.lasting.identity))
+    with pytest.raises(NotDeployableError, match="log is elsewhere"):
+        LastingInterface(again.predictor, second)
+    found = LastingInterface(again.predictor, first).ask(ROWS[:3])
+    assert (found.n_new, found.evidence.tolist()) == (0, told.evidence.tolist())
+    # Who stores it again does not forget it either.
+    forget(monkeypatch)
+    once_more = load_model(tmp_path / "model", signing_key=KEY)
+    saved(tmp_path / "again", once_more.predictor)
+    forget(monkeypatch)
+    with pytest.raises(NotDeployableError, match="log is elsewhere"):
+        paid(load_model(tmp_path / "again", signing_key=KEY), new_ledger())
+
+
+def test_a_log_that_is_not_the_one_in_the_file_is_not_continued(
+    tmp_path, new_ledger, monkeypatch
+):
+    model, second = fitted("2"), new_ledger()
+    LastingInterface(model, new_ledger(), dataset="people")
+    saved(tmp_path / "model", model)
+    forget(monkeypatch)
+    begin_log(model.law_, second)  # elsewhere, by who knew of no file
+    forget(monkeypatch)
+    again = load_model(tmp_path / "model", signing_key=KEY)
+    with pytest.raises(NotDeployableError, match="log is elsewhere"):
+        paid(again, second)
+    assert not second.charged(total_key(again.lasting.identity))
+
+
+def test_a_model_of_an_earlier_version_does_not_say_where_its_log_is(
+    tmp_path, new_ledger, monkeypatch
+):
+    model = fitted("2")
+    encoder = Encoder(schema_of("2"), style="ordinal")
+    kind = kind_of(model)
+    packed = kind.pack(model, encoder)
+    facts = {**packed.parameters, "labels": "values"}
+    assert facts.pop("log") is None
+    forget(monkeypatch)
+    before = Packed(facts, packed.arrays)
+    found = kind.unpack(before, encoder, model.certificate_)
+    with pytest.raises(NotDeployableError, match="log is elsewhere"):
+        LastingInterface(found, new_ledger())
+    begin_log(found.law_, ledger := new_ledger())
+    mark = states._histories[found.law_.identity]
+    assert kind.pack(found, encoder).parameters["log"] == mark.hex()
+    for wrong in ("", "x" * 32, mark.hex().upper() + "A", 7):
+        facts["log"] = wrong
+        with pytest.raises(ModelFileError, match="'log'"):
+            kind.unpack(Packed(facts, packed.arrays), encoder, model.certificate_)
+    facts["log"] = "0" * 32
+    with pytest.raises(NotDeployableError, match="log is elsewhere"):
+        kind.unpack(Packed(facts, packed.arrays), encoder, model.certificate_)
+    begin_log(found.law_, ledger)
+
+
+def test_a_total_is_charged_once_though_the_rest_would_pay_it_in_another_form(
+    tmp_path, new_ledger
+):
+    model, ledger = stored(tmp_path / "model", fitted("2")), new_ledger()
+    account = dataset_account("people")
+    tight = Cap.within(Budget(1.5, 2e-6), relation=relation_of(model))
+    ledger.open_account(account, tight)
+    first = charge_release(ledger, model)
+    assert first.remaining[0].answers_left(first.charge) == 0
+    assert charge_release(ledger, model).sequence == first.sequence
+    model.interface(Budget(1.5, 2e-6), ledger=ledger)
+
+
+def test_a_total_that_another_dataset_paid_is_not_charged_again(tmp_path, new_ledger):
+    model, ledger = fitted("2"), new_ledger()
+    LastingInterface(model, ledger, dataset="scratch")
+    again = stored(tmp_path / "model", model)
+    for ask in (paid, lambda found, ledger: found.interface(BUDGET, ledger=ledger)):
+        with pytest.raises(InvalidParameterError, match="'people' did not pay"):
+            ask(again, ledger)
+    assert not ledger.balance(dataset_account("people")).spent.answers

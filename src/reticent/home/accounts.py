@@ -14,7 +14,6 @@ from reticent.errors import (
     NotDeployableError,
     RuleError,
 )
-from reticent.home.lasting_sessions import total_charges
 from reticent.home.model_settings import BudgetSettings
 from reticent.home.served_models import (
     Registry,
@@ -25,7 +24,13 @@ from reticent.home.served_models import (
 )
 from reticent.home.settings import Settings
 from reticent.ledger import AccountId, Balance, Cap, Charge, Ledger, Receipt, Request
-from reticent.prediction import begin_log, charge_total, total_key
+from reticent.prediction import (
+    begin_log,
+    charge_total,
+    check_log,
+    total_charges,
+    total_key,
+)
 from reticent.storage import StoredModel
 
 log = logging.getLogger("reticent.home")
@@ -61,6 +66,8 @@ def charge_release(
     ------
     BudgetExhaustedError
         If the budget of the dataset does not cover the release; nothing is charged.
+    InvalidParameterError
+        If the total of a model whose answers last was charged to another account.
     """
     if model.charged:
         raise InvalidParameterError(
@@ -74,8 +81,12 @@ def charge_release(
                 "the total of a model whose answers last is paid once for all periods; "
                 "use a dataset whose budget is not given out by period."
             )
-        charge = payable(ledger.balance(account), total_charges(model.certificate))
-        receipt = charge_total(ledger, account, model.lasting.identity, charge)
+        check_log(model.lasting, ledger)
+        forms = total_charges(model.certificate)
+        charge = payable(ledger.balance(account), forms)
+        receipt = charge_total(
+            ledger, account, model.lasting.identity, charge, forms=forms
+        )
         begin_log(model.lasting, ledger)
         return receipt
     return ledger.charge(

@@ -31,7 +31,7 @@ from reticent.home.on_disk.versions import (
     remove_model,
     remove_unfinished,
 )
-from reticent.schemas import NumericTarget, Table, read_table
+from reticent.schemas import Table, read_table
 from reticent.storage import (
     StoredModel,
     save_model,
@@ -242,7 +242,7 @@ def _drop(
     mine = read.table.take(np.flatnonzero(read.own).tolist())
     codes = stored.predictor.law_.encode(stored.encoder.transform(mine))  # type: ignore[attr-defined]
     spent = _spent(home, name, stored)
-    rows = unit_rows(stored, np.asarray(codes), _said(stored, mine), spent)
+    rows = unit_rows(stored, np.asarray(codes), np.asarray(mine.label), spent)
     if not rows.any():
         return _not_found(
             name, stored, "no unit in the model has exactly the rows of the file"
@@ -267,17 +267,6 @@ def _spent(home: Home, name: str, stored: StoredModel) -> NDArray[np.uint32]:
     with settings.open_ledger() as ledger:
         session.open(ledger)
         return session.spent()
-
-
-def _said(stored: StoredModel, table: Table) -> NDArray[Any]:
-    """Return labels or targets as a local predictor keeps them."""
-    label = np.asarray(table.label)
-    target = stored.schema.label
-    kept = stored.predictor.law_.votes.said_by  # type: ignore[attr-defined]
-    if isinstance(target, NumericTarget):
-        share = np.clip((label - target.low) / (target.high - target.low), 0.0, 1.0)
-        return np.asarray(2 * share - 1, dtype=kept.dtype)
-    return label.astype(kept.dtype)
 
 
 def _refit(

@@ -33,13 +33,12 @@ from reticent.guarantees import (
     whole_cap,
 )
 from reticent.home.home import COMMAND_LINE, Home
-from reticent.home.lasting_sessions import total_forms
 from reticent.home.model_settings import BudgetSettings, DatasetSettings
 from reticent.home.on_disk.members import keyed_hash, members_key, read_members
 from reticent.home.served_models import dataset_account, period_account
 from reticent.home.settings import Settings
 from reticent.ledger import Balance, Cap, Charge, Ledger, SQLLedger
-from reticent.prediction import promised_by, spent_so_far
+from reticent.prediction import promised_by, spent_so_far, total_forms
 from reticent.schemas import read_table
 
 #: The least share of units in a new file that no model has seen, unless told otherwise.

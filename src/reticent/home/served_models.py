@@ -16,11 +16,7 @@ from reticent._text import checked_name
 from reticent.errors import IdempotencyKeyError, NotDeployableError
 from reticent.guarantees import Certificate, Stated, stated
 from reticent.home.consensus_sessions import ConsensusSession
-from reticent.home.lasting_sessions import (
-    LastingSession,
-    lasting_session,
-    total_charges,
-)
+from reticent.home.lasting_sessions import LastingSession, lasting_session
 from reticent.home.model_settings import ModelSettings
 from reticent.home.settings import Settings
 from reticent.ledger import (
@@ -31,7 +27,7 @@ from reticent.ledger import (
     Request,
     RequestForm,
 )
-from reticent.prediction import PaidAnswers, answer
+from reticent.prediction import PaidAnswers, answer, total_charges
 from reticent.schemas import PackedRows, Table
 from reticent.storage import StoredModel
 

@@ -28,7 +28,6 @@ from reticent.home.evaluations import evaluate_model
 from reticent.home.fit_options import FitOptions
 from reticent.home.held_out import QUESTIONS, split_rows
 from reticent.home.home import Home
-from reticent.home.lasting_sessions import total_charges
 from reticent.home.model_choice import (
     asked_predictor,
     lasting_predictor,
@@ -39,6 +38,7 @@ from reticent.home.on_disk.members import write_members
 from reticent.home.rehearsal import rehearse
 from reticent.home.served_models import paying_accounts
 from reticent.ledger import Cap, Charge, Request
+from reticent.prediction import total_charges
 from reticent.schemas import (
     Encoder,
     NumericTarget,

@@ -32,17 +32,19 @@ from reticent.prediction.lasting.evidence import EvidencePoint
 from reticent.prediction.lasting.histories import (
     begin_log,
     begin_storing,
+    check_log,
     log_account,
     only_continue,
 )
-from reticent.prediction.lasting.interface import (
-    UNLIMITED,
-    LastingInterface,
-    charge_total,
-    total_key,
-)
+from reticent.prediction.lasting.interface import UNLIMITED, LastingInterface
 from reticent.prediction.lasting.law import LastingLaw
 from reticent.prediction.lasting.snapshots import Snapshot, SnapshotFile
+from reticent.prediction.lasting.totals import (
+    charge_total,
+    total_charges,
+    total_forms,
+    total_key,
+)
 from reticent.prediction.law import AnswerInterface, AnswerLaw, LawfulPredictor, law_of
 from reticent.prediction.linear.stable_linear import (
     StableLinearClassifier,
@@ -148,6 +150,7 @@ __all__ = [
     "begin_storing",
     "canonical_rows",
     "charge_total",
+    "check_log",
     "label_noise",
     "law_of",
     "log_account",
@@ -161,5 +164,7 @@ __all__ = [
     "shards_for_consensus",
     "spent_so_far",
     "split_over",
+    "total_charges",
+    "total_forms",
     "total_key",
 ]

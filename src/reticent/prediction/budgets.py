@@ -140,12 +140,8 @@ def open_shared(
         return ledger.open_account(account, cap).cap
     except AccountOpenError:
         known = ledger.balance(account).cap
-    if not _keeps(known, cap, charge):
-        raise InvalidParameterError(
-            f"{account} has a budget already: {known.budget}, not {budget}. One "
-            "dataset has one budget, whatever models spend it: give this one the same, "
-            "or change the cap with ledger.set_cap first."
-        )
+    if not keeps(known, cap, charge):
+        raise other_budget(account, known, budget)
     if known.answers_left(charge) < 1:
         raise BudgetExhaustedError(
             f"one answer costs {charge}, and {account}, whose cap is "
@@ -155,7 +151,18 @@ def open_shared(
     return known
 
 
-def _keeps(known: Cap, cap: Cap, charge: Charge) -> bool:
+def other_budget(
+    account: AccountId, known: Cap, budget: Budget
+) -> InvalidParameterError:
+    """Return the error that says that an account has another budget."""
+    return InvalidParameterError(
+        f"{account} has a budget already: {known.budget}, not {budget}. One "
+        "dataset has one budget, whatever models spend it: give this one the same, "
+        "or change the cap with ledger.set_cap first."
+    )
+
+
+def keeps(known: Cap, cap: Cap, charge: Charge) -> bool:
     """Return whether an open account keeps the promise that is asked for."""
     if cap.method is Method.COUNT:
         return known == cap

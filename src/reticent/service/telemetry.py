@@ -167,8 +167,9 @@ class Metrics:
         )
         self.evidence = Counter(
             "reticent_evidence",
-            "Evidence that came with lasting answers, added up, by model; over the "
-            "number of answers it is their mean.",
+            "Evidence that came with lasting answers, added up, by model; replies with "
+            "a negative sum count as 0, so over the number of answers it is their mean "
+            "or more.",
             ["model"],
             registry=self.registry,
         )

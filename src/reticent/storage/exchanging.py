@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from reticent._arrays import Bools
 from reticent.errors import ModelFileError
+from reticent.estimators import TargetRange
+from reticent.schemas import NumericTarget
 from reticent.storage.kinds import FittedPredictor, Packed, kind_named, kind_of
 from reticent.storage.models import StoredModel
 from reticent.storage.parameters import labels_of
@@ -87,7 +89,7 @@ def without_rows(stored: StoredModel, rows: Bools) -> FittedPredictor:
 def unit_rows(
     stored: StoredModel,
     codes: NDArray[Any],
-    said: NDArray[Any],
+    label: NDArray[Any],
     spent: NDArray[np.uint32],
 ) -> Bools:
     """Return the rows of one unit of a local predictor, given what its rows say.
@@ -103,23 +105,44 @@ def unit_rows(
     ----------
     stored : StoredModel
         A local predictor.
-    codes, said : ndarray
-        The encoded rows of the unit, and their labels or targets as the model has them.
+    codes, label : ndarray
+        The encoded rows of the unit, and their labels or targets.
     spent : ndarray of uint32
         What each unit has spent so far.
     """
     arrays = _packed(stored).arrays
-    wanted = sorted(_signature(codes, said))
     known = _signature(arrays["codes"], arrays["said"])
     unit = arrays["unit"]
+    for said in _said(stored, label):
+        alike = _alike(sorted(_signature(codes, said)), known, unit)
+        if alike:
+            return np.asarray(unit == min(alike, key=lambda each: int(spent[each])))
+    return np.zeros(len(unit), dtype=bool)
+
+
+def _said(stored: StoredModel, label: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return labels or targets as a local predictor may keep them, to the bit.
+
+    Models of earlier versions scaled targets by another formula, whose last bits may
+    differ. All rows of a model were scaled by the same one.
+    """
+    target = stored.schema.label
+    kind = stored.predictor.law_.votes.said_by.dtype  # type: ignore[attr-defined]
+    if not isinstance(target, NumericTarget):
+        return [label.astype(kind)]
+    now = TargetRange(target.low, target.high).centred(label)
+    share = np.clip((label - target.low) / (target.high - target.low), 0.0, 1.0)
+    return [now.astype(kind), (share * 2 - 1).astype(kind)]
+
+
+def _alike(wanted: list[bytes], known: list[bytes], unit: NDArray[Any]) -> list[int]:
+    """Return the units that have exactly the rows that are wanted."""
     alike = []
     for place in [place for place, each in enumerate(known) if each == wanted[0]]:
         own = np.flatnonzero(unit == unit[place])
         if sorted(known[row] for row in own) == wanted:
             alike.append(int(unit[place]))
-    if not alike:
-        return np.zeros(len(unit), dtype=bool)
-    return np.asarray(unit == min(alike, key=lambda each: int(spent[each])))
+    return alike
 
 
 def _signature(codes: NDArray[Any], said: NDArray[Any]) -> list[bytes]:

@@ -1,7 +1,8 @@
 """Predictors whose answers last: their records as codes, and what was released (P10).
 
 What units have spent since the fit is not here: it is in the ledger's log. A model out
-of a file therefore continues its log, and never begins one.
+of a file therefore only continues its log. If it had one when it was stored, the file
+names it; if not, it begins where the model's total is charged (`charge_release`).
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ _SHARED = {
     "identity",
     "labels_from_data",
     "lessons",
+    "log",
     "logistic",
     "mu",
     "plan",
@@ -97,7 +99,7 @@ class NeighborsKind:
                 f"the model takes {len(law.columns)} columns, the encoder makes "
                 f"{encoder.n_features}. Pass the encoder that encoded the rows."
             )
-        begin_storing(law.identity)
+        mark = begin_storing(law.identity)
         promised = law.certificate
         facts = {
             "client_share": law.client_share,
@@ -107,6 +109,7 @@ class NeighborsKind:
             "identity": law.identity,
             "labels_from_data": promised.premises[0].parameter("labels_from_data"),
             "lessons": law.lessons.as_list(),
+            "log": None if mark is None else mark.hex(),
             "logistic": law.model is not None and law.model.logistic,
             "mu": law.budget.mu,
             "plan": list(astuple(law.plan)),
@@ -135,7 +138,8 @@ class NeighborsKind:
 
         Its certificate is derived again, from the parameters by which it draws.
         """
-        given, arrays = packed.parameters, packed.arrays
+        # Models of earlier versions do not say where their log is.
+        given, arrays = {"log": None, **packed.parameters}, packed.arrays
         read.exactly(given, _SHARED | self.settings)
         if not (set(arrays) == _ARRAYS or set(arrays) == _ARRAYS | PARTITION_ARRAYS):
             raise ModelFileError("these are not the arrays of a local predictor.")
@@ -176,7 +180,7 @@ class NeighborsKind:
             client_share=read.number(given, "client_share"),
             constant_time=read.flag(given, "constant_time"),
         )
-        only_continue(law.identity)
+        only_continue(law.identity, read.log_mark(given))
         return self._predictor(law)
 
     def _predictor(self, law: LocalLaw) -> Any:

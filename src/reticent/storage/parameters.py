@@ -16,6 +16,7 @@ from reticent.schemas import ClassLabel, NumericTarget, Schema
 
 #: Nobody trains more shards than this.
 _MOST_SHARDS = 10**7
+_HEX = re.compile(r"[0-9a-f]{32}")
 
 
 def exactly(parameters: Mapping[str, Any], names: set[str]) -> None:
@@ -61,9 +62,19 @@ def flag(parameters: Mapping[str, Any], name: str) -> bool:
 def identity(parameters: Mapping[str, Any]) -> str:
     """Return the 128 bits that name a fitted predictor, as 32 hexadecimal digits."""
     value = parameters["identity"]
-    if not (isinstance(value, str) and re.fullmatch(r"[0-9a-f]{32}", value)):
+    if not (isinstance(value, str) and _HEX.fullmatch(value)):
         raise ModelFileError("parameter 'identity' must be 32 hexadecimal digits.")
     return value
+
+
+def log_mark(parameters: Mapping[str, Any]) -> bytes | None:
+    """Return the first mark of a lasting model's log; None if it had none."""
+    value = parameters["log"]
+    if value is None:
+        return None
+    if not (isinstance(value, str) and _HEX.fullmatch(value)):
+        raise ModelFileError("parameter 'log' must be 32 hexadecimal digits or null.")
+    return bytes.fromhex(value)
 
 
 def labels_of(schema: Schema, classes: Any, labels: str) -> tuple[list[Any], str]:

@@ -31,8 +31,8 @@ class LastingReply:
     answers : ndarray of shape (n_queries,)
         Labels or numbers.
     evidence : ndarray of float of shape (n_queries,)
-        A noisy number of units near the question that can still pay. The noise has mean
-        zero, so it may be negative.
+        A noisy number of units near the question that can still pay. It may be
+        negative, and on average it is not above the number of those units.
     n_new : int
         How many questions were new; the others were answered from memory.
     """

@@ -10,56 +10,25 @@ from numpy.typing import NDArray
 from reticent._sklearn import MatrixLike
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
 from reticent.guarantees import ApproxDP, Budget, Certificate
-from reticent.ledger import (
-    AccountId,
-    AccountScope,
-    Cap,
-    Charge,
-    Ledger,
-    Method,
-    Receipt,
-    Request,
-)
+from reticent.ledger import AccountId, AccountScope, Charge, Ledger
 from reticent.prediction.budgets import ledger_for, open_shared, remember_certificate
 from reticent.prediction.lasting.answers import LastingAnswers, LastingReply
-from reticent.prediction.lasting.histories import refuse_copies
+from reticent.prediction.lasting.histories import check_no_log, refuse_copies
 from reticent.prediction.lasting.law import LastingLaw
 from reticent.prediction.lasting.snapshots import SnapshotFile
+from reticent.prediction.lasting.totals import (
+    another_paid,
+    charge_total,
+    check_budget,
+    counting,
+    total_charges,
+    total_key,
+    total_payer,
+)
 from reticent.prediction.law import AnswerLaw, law_of
 
 #: The capacity of an interface that never refuses.
 UNLIMITED = math.inf
-
-
-def total_key(identity: str) -> str:
-    """Return the ledger's key of a model's total."""
-    return f"/lasting/{identity}"
-
-
-def charge_total(
-    ledger: Ledger, account: AccountId, identity: str, charge: Charge
-) -> Receipt:
-    """Charge the total of a lasting model, once however often this is called.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        In which `account` is open.
-    account : AccountId
-        Who pays: the dataset.
-    identity : str
-        Identity of the fitted model.
-    charge : Charge
-        What all answers together cost.
-    """
-    return ledger.charge(
-        Request(
-            key=total_key(identity),
-            accounts=(account,),
-            charge=charge,
-            queries=(b"all answers",),
-        )
-    )
 
 
 class LastingInterface:
@@ -74,10 +43,12 @@ class LastingInterface:
         answered. Give one that lasts as long as the model is used, `SQLLedger`. None
         takes the one ledger in memory that this process keeps for the fitted model.
     budget : Budget, default=None
-        Budget of the dataset's account, if it is not open. It must cover the model's
-        total; None takes that.
-    dataset : str, default="data"
-        Whose account is charged the total, once.
+        Budget of the dataset's account: the one that it has, if it is open. It must
+        cover the model's total. None takes the total if the account is new, and any
+        budget of an account that has paid.
+    dataset : str, default=None
+        Whose account is charged the total, once. None takes the one that has paid, or
+        "data" if nobody has.
     snapshots : SnapshotFile or None, default=None
         Where snapshots are kept, for quick restarts.
 
@@ -101,7 +72,7 @@ class LastingInterface:
         ledger: Ledger | None = None,
         *,
         budget: Budget | None = None,
-        dataset: str = "data",
+        dataset: str | None = None,
         snapshots: SnapshotFile | None = None,
     ) -> None:
         self.law: AnswerLaw = law_of(predictor)
@@ -119,9 +90,14 @@ class LastingInterface:
         identity = self.law.identity
         if ledger is None:
             refuse_copies(identity)
-        self.ledger = ledger_for(identity, dataset) if ledger is None else ledger
-        account = AccountId(AccountScope.DATASET, dataset)
-        if not self.ledger.charged(total_key(identity)):
+        account = AccountId(
+            AccountScope.DATASET, "data" if dataset is None else dataset
+        )
+        self.ledger = ledger_for(identity, account.name) if ledger is None else ledger
+        if self.ledger.charged(total_key(identity)):
+            self._check_paid(account, budget, any_account=dataset is None)
+        else:
+            check_no_log(identity)
             self._open(account)
             charge_total(self.ledger, account, identity, self.charge)
         remember_certificate(self.certificate)
@@ -151,18 +127,21 @@ class LastingInterface:
         try:
             open_shared(self.ledger, account, self.budget, self.charge)
         except BudgetExhaustedError:
-            charge = self.charge
-            # The total is the whole budget, to the last unit to which it is rounded:
-            # an account for this one charge.
-            cap = Cap(
-                method=Method.COUNT,
-                relation=charge.relation,
-                epsilon=charge.epsilon,
-                delta=charge.delta,
-                answers=1,
-                certificate=charge.certificate,
-            )
-            self.ledger.open_account(account, cap)
+            # The total is the whole budget, to the last unit to which it is rounded.
+            self.ledger.open_account(account, counting(self.charge))
+
+    def _check_paid(
+        self, account: AccountId, budget: Budget | None, *, any_account: bool
+    ) -> None:
+        """Check that a total that is charged was charged to what was asked for."""
+        if any_account and budget is None:
+            return
+        forms = [self.charge, *total_charges(self.certificate)]
+        payer = total_payer(self.ledger, account, self.law.identity, forms)
+        if payer != account and not any_account:
+            raise another_paid(account)
+        if budget is not None:
+            check_budget(self.ledger, payer, budget, self.charge)
 
     @property
     def capacity(self) -> float:

@@ -14,6 +14,11 @@ from numpy.typing import NDArray
 
 from reticent.errors import LedgerError
 
+#: By which rules records charge units; the first record of each log has this number.
+#: Whoever changes what a trace means, or a constant by which `LastingLaw.replay` counts
+#: what units pay (`neighbors.votes.SHELLS`, `ONE`, `LOUDEST` and others of
+#: `neighbors.votes`), adds one: a log of other rules is then refused.
+REPLAY = 1
 MARK = 16
 _NOBODY = bytes(MARK)
 _HEAD = struct.Struct("<I")

@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from reticent.errors import LedgerError
 from reticent.ledger import Ledger
 from reticent.prediction.lasting.evidence import EvidenceHistory
-from reticent.prediction.lasting.histories import open_log
+from reticent.prediction.lasting.histories import (
+    newest_known,
+    note_newest,
+    open_log,
+)
 from reticent.prediction.lasting.law import LastingLaw
 from reticent.prediction.lasting.memory import QuestionIndex
 from reticent.prediction.lasting.records import QuestionRecord
@@ -80,9 +84,7 @@ class LastingState:
         """Read the records that other workers wrote."""
         if not self._whole:
             self._begin()
-        newest = len(self._log)
-        if newest < self.version:
-            raise _rolled_back(self._log.name)
+        newest = self._checked_length()
         for content in self._log.read_all(self.version, newest):
             self._apply(QuestionRecord.from_bytes(content))
 
@@ -159,6 +161,20 @@ class LastingState:
         self._took, self._since = time.monotonic() - began, 0.0
         self._kept = self.version
 
+    def _checked_length(self) -> int:
+        """Return how many records there are, unless some that were known are gone."""
+        # Before the length, which others make larger meanwhile.
+        version, mark = newest_known(self._first)
+        length = len(self._log)
+        if length < max(version, self.version):
+            raise _rolled_back(self._log.name)
+        found = self._mark
+        if version > self.version:
+            found = QuestionRecord.from_bytes(self._log.read(version - 1)).mark
+        if version >= self.version and found != mark:
+            raise _rolled_back(self._log.name)
+        return length
+
     def _begin(self) -> None:
         """Forget what was read, and begin with the fit or the snapshot."""
         self._mark, self.version, self._kept = self._first, 1, 1
@@ -190,6 +206,7 @@ class LastingState:
         self.evidence = found.evidence
         self.version = self._kept = found.version
         self._mark = found.mark
+        note_newest(self._first, self.version, self._mark)
 
     def _apply(self, record: QuestionRecord) -> None:
         """Charge the units what a record of the log cost them."""
@@ -211,6 +228,7 @@ class LastingState:
         self._hold(self.version, record)
         self._mark = record.mark
         self.version += 1
+        note_newest(self._first, self.version, self._mark)
 
     def _hold(self, number: int, record: QuestionRecord) -> None:
         self._at_hand[number] = record

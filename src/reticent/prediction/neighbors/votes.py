@@ -17,10 +17,13 @@ from reticent.prediction.law import Locked
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
 
+# What units pay is counted again from the log by ONE, LOUDEST, _QUIET and _CLIP: a
+# change of one of them needs another `prediction.lasting.records.REPLAY`.
 #: A vote of one, in whole numbers, and the largest weight that it is multiplied by.
 ONE = 1024
 LOUDEST = 64
 #: Squares of the radii of shells, relative to that of a usual question, in 64ths.
+#: Other ones need another `prediction.lasting.records.REPLAY`.
 SHELLS = (36, 70, 134, 256)
 #: The weight of a unit within the radius, on average in four dimensions.
 MEAN_WEIGHT = 1 / 3

@@ -165,7 +165,8 @@ class Prediction(_Document):
         list[float] | None,
         Field(
             default=None,
-            description="Where answers last: a noisy count of the records behind each.",
+            description="Where answers last: a noisy count of the records near each "
+            "row that can still pay; it may be negative.",
         ),
     ]
     certificate: Annotated[str, Field(description="Id of what the answers promise.")]
