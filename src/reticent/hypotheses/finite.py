@@ -36,7 +36,9 @@ class FiniteClass(HypothesisClass[Member]):
     ----------
     predictors : sequence of callables
         Each takes rows (a float matrix) and returns a label in {0, 1} for each. They
-        must be fixed in advance, and the label of a row must depend on that row alone.
+        must be fixed in advance, and the label of a row must depend on that row alone:
+        certificates assume it (ROWWISE_QUERIES). They are called with one row at a
+        time.
 
     Notes
     -----
@@ -95,6 +97,11 @@ class FiniteClass(HypothesisClass[Member]):
         return len(self.predictors)
 
     @property
+    def is_table(self) -> bool:
+        """Whether the class was built from a table of labels."""
+        return self._table is not None
+
+    @property
     def vc_dimension(self) -> int:
         """Exact for a table; for functions the upper bound ``log2`` of their number."""
         most = len(self).bit_length() - 1
@@ -146,7 +153,7 @@ class FiniteClass(HypothesisClass[Member]):
             found = self._table.labels[:, self._table.positions(rows)]
             return found if members is None else found[list(members)]
         chosen = range(len(self)) if members is None else members
-        return np.stack([_checked_labels(self.predictors[i], rows) for i in chosen])
+        return np.stack([_labels_by_row(self.predictors[i], rows) for i in chosen])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,14 +206,26 @@ class FiniteProjection(Projection[Member]):
         return Member(int(record["index"]))
 
 
-def _checked_labels(predictor: Predictor, rows: Floats) -> NDArray[np.uint8]:
-    labels = np.asarray(predictor(rows))
-    if labels.shape != (len(rows),) or not ((labels == 0) | (labels == 1)).all():
+def _labels_by_row(predictor: Predictor, rows: Floats) -> NDArray[np.uint8]:
+    """Return the label of each row, asked for in a call of its own.
+
+    In one call for all rows the rounding of a matrix product depends on how many rows
+    there are, so an honest rule's label of one row would tell something about others.
+    """
+    labels = np.empty(len(rows), dtype=np.uint8)
+    for place in range(len(rows)):
+        labels[place] = _checked_label(predictor, rows[place : place + 1].copy())
+    return labels
+
+
+def _checked_label(predictor: Predictor, row: Floats) -> Any:
+    label = np.asarray(predictor(row))
+    if label.shape != (1,) or label[0] not in (0, 1):
         raise InvalidDataError(
-            f"a predictor returned shape {labels.shape} for {len(rows)} rows, or "
-            "labels other than 0 and 1."
+            f"a predictor returned shape {label.shape} for 1 row, or a label other "
+            "than 0 and 1."
         )
-    return labels.astype(np.uint8)
+    return label[0]
 
 
 def _largest_shattered(table: NDArray[np.uint8], most: int) -> int:

@@ -18,6 +18,8 @@ from reticent.errors import RuleError
 from reticent.guarantees import (
     EXACT_ORACLE,
     PUBLIC_LABELS,
+    PUBLIC_PARTS,
+    ROWWISE_QUERIES,
     SEEDED_NOISE,
     ZCDP,
     ApproxDP,
@@ -232,6 +234,8 @@ def perturbed_minimisers(
     exact_oracle: bool = False,
     labels_from_data: bool = False,
     seeded: bool = False,
+    own_functions: bool = False,
+    frozen: bool = False,
 ) -> Conclusion[ApproxDP]:
     r"""Certify noisy mean labels of perturbed minimisers on `m` public points.
 
@@ -272,6 +276,8 @@ def perturbed_minimisers(
             (EXACT_ORACLE, not exact_oracle),
             (PUBLIC_LABELS, labels_from_data),
             (SEEDED_NOISE, seeded),
+            (ROWWISE_QUERIES, own_functions),
+            (PUBLIC_PARTS, frozen),
         ),
     )
 
