@@ -299,11 +299,15 @@ def complexity_at_most(m: int, labelings: int) -> float:
     gives=(PureDP, ApproxDP, ZCDP),
     same_kind=True,
     scopes=(Scope.INTERFACE,),
+    later=("frozen",),
 )
-def student_of_answers(premise: Certificate[Any], *, asked: int) -> Conclusion[Any]:
+def student_of_answers(
+    premise: Certificate[Any], *, asked: int, frozen: bool = False
+) -> Conclusion[Any]:
     """Extend the promise of all answers to the model that learned from them.
 
-    `asked` is the number of public rows that may be asked about, fixed in advance.
+    `asked` is the number of public rows that may be asked about, fixed in advance;
+    `frozen` says that parts of the student came already fitted.
     """
     asked = whole("rule M6", "asked", asked)
     covered = premise.answer_count()
@@ -312,4 +316,9 @@ def student_of_answers(premise: Certificate[Any], *, asked: int) -> Conclusion[A
             f"rule M6 needs a certificate of asked={asked} answers; got one of "
             f"{covered}."
         )
-    return Conclusion(premise.guarantee, premise.relation, Scope.MODEL)
+    return Conclusion(
+        premise.guarantee,
+        premise.relation,
+        Scope.MODEL,
+        Assumption.collect((PUBLIC_PARTS, frozen)),
+    )
