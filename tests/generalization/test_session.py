@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
@@ -486,3 +487,65 @@ def test_a_session_runs_private_predictors_of_the_library():
     assert overfitting(voting.fit(X, y), answers=3).bound <= s.promise.guarantee.epsilon
     with pytest.raises(InvalidParameterError, match="y="):
         AdaptiveSession(X).score(voting)
+
+
+class Lazy:
+    """Says that it has one row, and is a longer table when it is read."""
+
+    shape = (1, 2)
+
+    def __len__(self):
+        return 1
+
+    def __array__(self, dtype=None, copy=None):
+        return np.zeros((30, 2))
+
+
+class Longer(np.ndarray):
+    """An array that says that it has one row."""
+
+    @property
+    def shape(self):
+        return (1, 2)
+
+    def __len__(self):
+        return 1
+
+
+@pytest.mark.parametrize("queries", [Lazy(), np.zeros((30, 2)).view(Longer)])
+def test_every_answer_is_paid_for_whatever_an_object_says(queries):
+    opened = session(epsilon=1.0)
+    model = PrivateVotingClassifier(LogisticRegression(), 0.1, [0, 1], 20)
+    predictor = opened.fit(model)
+    with pytest.raises(BudgetExhaustedError):
+        predictor.predict(queries)
+    assert opened.spent.epsilon == 0
+    roomy = session(epsilon=4.0)
+    answers = roomy.fit(model).predict(queries)
+    assert len(answers) == 30
+    assert roomy.spent.epsilon == pytest.approx(3.0)
+
+
+def test_lists_and_frames_of_queries_are_answered():
+    opened = session(epsilon=100.0)
+    model = PrivateVotingClassifier(LogisticRegression(), 5.0, [0, 1], 20)
+    predictor = opened.fit(model)
+    rows = [[9.0, 0.0], [-9.0, 0.0]]
+    for queries in (rows, np.array(rows), csr_matrix(rows)):
+        assert predictor.predict(queries).tolist() == [1, 0]
+
+
+class Chatty(Promising):
+    """Answers more rows than it is asked about."""
+
+    def predict(self, X):
+        return np.ones(len(X) + 1, dtype=int)
+
+
+def test_more_answers_than_rows_are_a_failed_step():
+    opened = session()
+    predictor = opened.fit(Chatty(PureDP(0.1), Scope.ANSWER))
+    with pytest.raises(SolverError):
+        predictor.predict(np.zeros((2, 2)))
+    assert opened.spent.epsilon == pytest.approx(0.2)
+    assert opened.spent.bits > 0

@@ -14,6 +14,7 @@ from reticent._arrays import Ints
 from reticent._numbers import whole
 from reticent._sklearn import safe_indexing
 from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.estimators import as_table, unshared_copy
 from reticent.generalization.averages import (
     GRID,
     GRID_BITS,
@@ -326,12 +327,22 @@ class SessionPredictor:
     @without_frames
     def predict(self, X: Any) -> NDArray[Any]:
         """Return one private answer per row, or raise and answer nothing."""
-        rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        # Counted on a copy, which is what the model gets: an object of the caller may
+        # say one number of rows and be another table when it is read.
+        queries = unshared_copy(as_table(X))
+        rows = int(queries.shape[0])
         session = self._session
-        cost = session._private_cost(self.certificate, int(rows))
-        answers: NDArray[Any] = session._paid(cost, lambda: self._model.predict(X))
+        cost = session._private_cost(self.certificate, rows)
+
+        def answers() -> NDArray[Any]:
+            found = np.asarray(self._model.predict(queries))
+            if found.shape[:1] != (rows,):
+                raise InvalidDataError("another number of answers than of rows")
+            return found
+
+        paid: NDArray[Any] = session._paid(cost, answers)
         session._assume(self.certificate)
-        return answers
+        return paid
 
 
 def _log2(count: int) -> float:
