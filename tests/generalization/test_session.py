@@ -21,6 +21,7 @@ from reticent.errors import (
 from reticent.generalization import (
     AdaptiveSession,
     CompressionClassifier,
+    KeptExamples,
     SessionCost,
     SubsampleScheme,
     overfitting,
@@ -549,3 +550,24 @@ def test_more_answers_than_rows_are_a_failed_step():
         predictor.predict(np.zeros((2, 2)))
     assert opened.spent.epsilon == pytest.approx(0.2)
     assert opened.spent.bits > 0
+
+
+def test_kept_text_does_not_show_the_longest_text_of_the_table():
+    X = np.array([["aa", "b"]] * (N - 1) + [["c" * 37, "d"]])
+    y = np.array(["yes"] * (N - 1) + ["e" * 41])
+    kept = AdaptiveSession(X, y, kept=2, bits=50).keep(lambda X, y: [0, 1], at_most=2)
+    assert kept.X.tolist() == X[:2].tolist()
+    assert kept.y.tolist() == ["yes", "yes"]
+    assert (kept.X.dtype, kept.y.dtype) == (np.dtype("<U2"), np.dtype("<U3"))
+    data = np.arange(N, dtype=float)[:, None]
+    model = CompressionClassifier("threshold", classes=np.unique(y)).fit(data, y)
+    longest = max(len(label) for label in model.kept_.y.tolist())
+    assert model.kept_.y.dtype == np.dtype(f"<U{longest}")
+    assert (model.decode(model.kept_).predict(data) == model.predict(data)).all()
+    common = CompressionClassifier("subsample", classes=np.unique(y), random_state=0)
+    assert common.fit(data, y).kept_.y.dtype == np.dtype("<U3")
+
+
+def test_empty_kept_text_has_no_width():
+    kept = KeptExamples(np.zeros((0, 3), dtype="<U37"), np.zeros(0, dtype="S9"))
+    assert (kept.X.shape, kept.X.dtype, kept.y.dtype) == ((0, 3), "<U1", "S1")
