@@ -571,3 +571,29 @@ def test_kept_text_does_not_show_the_longest_text_of_the_table():
 def test_empty_kept_text_has_no_width():
     kept = KeptExamples(np.zeros((0, 3), dtype="<U37"), np.zeros(0, dtype="S9"))
     assert (kept.X.shape, kept.X.dtype, kept.y.dtype) == ((0, 3), "<U1", "S1")
+
+
+def test_a_charge_that_is_not_stored_closes_the_object_that_ran_the_step():
+    class Full(MemoryLedger):
+        full = False
+
+        def post(self, *args, **kwargs):
+            if self.full:
+                raise LedgerError("the disk is full")
+            return super().post(*args, **kwargs)
+
+    ledger = Full()
+    first, second = (session(ledger=ledger, name="one") for _ in range(2))
+
+    def fail(X, y):
+        ledger.full = True
+        raise ValueError
+
+    with pytest.raises(LedgerError):
+        first.choose(fail, [0, 1])
+    ledger.full = False
+    assert first.closed
+    with pytest.raises(BudgetExhaustedError, match="closed"):
+        first.choose(lambda X, y: 0, [0, 1])
+    # What the pages say: the others cannot know of it.
+    assert not second.closed

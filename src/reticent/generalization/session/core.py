@@ -87,7 +87,10 @@ class SessionCore(SingleProcessObject):
 
     @property
     def closed(self) -> bool:
-        """Whether a failure ended the session."""
+        """Whether a failure ended the session, for everybody or for this object.
+
+        A failure whose charge could not be stored ends it for this object alone.
+        """
         return self._owing or _closed(self._state.read())
 
     @property

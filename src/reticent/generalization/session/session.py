@@ -94,9 +94,12 @@ class AdaptiveSession(SessionCore):
     announced limit is paid, so the guess in R2's proof has a price fixed in advance. A
     step that fails on the data reveals something: the failure is charged as an answer
     (see `reticent.generalization.session.failures`), its message is withheld, and if
-    the bits do not cover it the session closes. Rows must be independent draws that
-    nobody has used before. Steps are code that sees all rows; the certificate states
-    what is assumed of it.
+    the bits do not cover it the session closes, for every object with its ledger and
+    name. If the ledger fails just then, the charge is not stored, and only the object
+    that ran the step is closed. The others cannot know of it: their bounds do not
+    count this one failure, so go on with none of them. Rows must be independent draws
+    that nobody has used before. Steps are code that sees all rows; the certificate
+    states what is assumed of it.
 
     Examples
     --------
