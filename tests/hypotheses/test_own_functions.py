@@ -72,3 +72,17 @@ def test_a_function_cannot_change_the_rows():
     X = np.array([[0.0], [1.0]])
     FiniteClass([spoil]).predict(Member(0), X)
     assert X.tolist() == [[0.0], [1.0]]
+
+
+def test_a_tally_of_all_members_counts_the_same_mistakes(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.integers(0, 4, size=(50, 1)).astype(float), rng.integers(0, 2, 50)
+    weights = rng.integers(-3, 4, 50)
+    cuts = [lambda X, cut=cut: (X[:, 0] > cut) * 1 for cut in range(-1, 4)]
+    table = FiniteClass.from_table(np.arange(4), [[0, 1, 0, 1], [0, 1, 1, 1]])
+    for family in (FiniteClass(cuts), table):
+        tally = family.presort(X).tally(y, weights)
+        for points in (X, X[:1], X[:3]):
+            found = family.project(points)
+            counted = found.mistakes(X, y, weights)
+            assert found.mistakes(tally).tolist() == counted.tolist()

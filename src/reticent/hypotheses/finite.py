@@ -126,6 +126,11 @@ class FiniteClass(HypothesisClass[Member]):
         members["index"] = first
         return FiniteProjection(self, points, members)
 
+    def presort(self, X: ArrayLike) -> LabelledByAll:
+        """Label rows by every member once, to count mistakes many times."""
+        points, where = distinct_rows(point_matrix(X))
+        return LabelledByAll(pack(self._labels(points)), len(points), where)
+
     def predict(self, hypothesis: Member, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the labels of one member."""
         return self._labels(point_matrix(X), [hypothesis.index])[0]
@@ -181,6 +186,28 @@ class _Table:
         return where[len(self.domain) :]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MemberTally:
+    """The weighted mistakes of every member of a class."""
+
+    mistakes: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledByAll:
+    """The labels that every member of a class gives to rows."""
+
+    labels: NDArray[np.uint8]  # of the distinct rows; packed
+    n_points: int  # how many of them there are
+    where: NDArray[np.intp]  # the distinct row at each row
+
+    def tally(self, y: ArrayLike, weights: ArrayLike | None = None) -> MemberTally:
+        """Count the weighted mistakes of every member."""
+        costs = signed_costs(y, weights, len(self.where))
+        ones = costs.gathered(self.where, self.n_points)
+        return MemberTally(costs.values(ones_cost(self.labels, self.n_points, ones)))
+
+
 class FiniteProjection(Projection[Member]):
     """One member per labeling of a point set; the records have `index`."""
 
@@ -189,6 +216,14 @@ class FiniteProjection(Projection[Member]):
     ) -> None:
         super().__init__(points, hypotheses)
         self._family = family
+
+    def mistakes(
+        self, X: Any, y: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """Count weighted mistakes; also takes a tally as `X`."""
+        if isinstance(X, MemberTally):
+            return np.asarray(X.mistakes[self.hypotheses["index"]])
+        return super().mistakes(X, y, weights)
 
     def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label of every representative at every row of `X`."""
@@ -212,20 +247,17 @@ def _labels_by_row(predictor: Predictor, rows: Floats) -> NDArray[np.uint8]:
     In one call for all rows the rounding of a matrix product depends on how many rows
     there are, so an honest rule's label of one row would tell something about others.
     """
-    labels = np.empty(len(rows), dtype=np.uint8)
-    for place in range(len(rows)):
-        labels[place] = _checked_label(predictor, rows[place : place + 1].copy())
-    return labels
-
-
-def _checked_label(predictor: Predictor, row: Floats) -> Any:
-    label = np.asarray(predictor(row))
-    if label.shape != (1,) or label[0] not in (0, 1):
+    # Each call gets a copy, so that no function changes the rows of the next one.
+    said = [predictor(rows[i : i + 1].copy()) for i in range(len(rows))]
+    try:
+        labels = np.array(said) if said else np.zeros((0, 1))
+    except ValueError:  # answers of several shapes
+        labels = np.zeros((0, 0))
+    if labels.shape != (len(rows), 1) or not ((labels == 0) | (labels == 1)).all():
         raise InvalidDataError(
-            f"a predictor returned shape {label.shape} for 1 row, or a label other "
-            "than 0 and 1."
+            "a predictor returned something else than one label in {0, 1} for one row."
         )
-    return label[0]
+    return labels[:, 0].astype(np.uint8)
 
 
 def _largest_shattered(table: NDArray[np.uint8], most: int) -> int:
