@@ -348,6 +348,38 @@ def test_a_scheme_of_ones_own_gets_its_certificate():
     assert premise.parameter("scheme") == "MajorityScheme"
 
 
+class OwnThreshold(ThresholdScheme):
+    pass
+
+
+OWN = [
+    SubsampleScheme(DecisionTreeClassifier(max_depth=3)),
+    SVMScheme(SVC()),
+    BoostingScheme(DecisionTreeClassifier(max_depth=1)),
+    MajorityScheme(),
+    OwnThreshold(),
+]
+
+
+@pytest.mark.parametrize("scheme", OWN, ids=repr)
+def test_a_decoder_of_ones_own_is_assumed_to_be_fixed_in_advance(scheme):
+    X, y = noisy_data(np.random.default_rng(0))
+    settings = {"classes": np.unique(y), "random_state": 0}
+    certificate = CompressionClassifier(scheme, **settings).fit(X, y).certificate_
+    assert [each.code for each in certificate.assumptions] == ["FIXED_DECODER"]
+    recheck(certificate)
+
+
+@pytest.mark.parametrize("scheme", ["subsample", "svm", "boosting", "threshold"])
+def test_the_librarys_decoders_are_proved(scheme):
+    X, y = noisy_data(np.random.default_rng(0))
+    settings = {"classes": np.unique(y), "random_state": 0}
+    for given in (scheme, CompressionClassifier(scheme)._scheme()):
+        certificate = CompressionClassifier(given, **settings).fit(X, y).certificate_
+        assert certificate.proved
+        recheck(certificate)
+
+
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [

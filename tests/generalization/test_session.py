@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
@@ -20,6 +21,7 @@ from reticent.errors import (
 from reticent.generalization import (
     AdaptiveSession,
     CompressionClassifier,
+    KeptExamples,
     SessionCost,
     SubsampleScheme,
     overfitting,
@@ -486,3 +488,112 @@ def test_a_session_runs_private_predictors_of_the_library():
     assert overfitting(voting.fit(X, y), answers=3).bound <= s.promise.guarantee.epsilon
     with pytest.raises(InvalidParameterError, match="y="):
         AdaptiveSession(X).score(voting)
+
+
+class Lazy:
+    """Says that it has one row, and is a longer table when it is read."""
+
+    shape = (1, 2)
+
+    def __len__(self):
+        return 1
+
+    def __array__(self, dtype=None, copy=None):
+        return np.zeros((30, 2))
+
+
+class Longer(np.ndarray):
+    """An array that says that it has one row."""
+
+    @property
+    def shape(self):
+        return (1, 2)
+
+    def __len__(self):
+        return 1
+
+
+@pytest.mark.parametrize("queries", [Lazy(), np.zeros((30, 2)).view(Longer)])
+def test_every_answer_is_paid_for_whatever_an_object_says(queries):
+    opened = session(epsilon=1.0)
+    model = PrivateVotingClassifier(LogisticRegression(), 0.1, [0, 1], 20)
+    predictor = opened.fit(model)
+    with pytest.raises(BudgetExhaustedError):
+        predictor.predict(queries)
+    assert opened.spent.epsilon == 0
+    roomy = session(epsilon=4.0)
+    answers = roomy.fit(model).predict(queries)
+    assert len(answers) == 30
+    assert roomy.spent.epsilon == pytest.approx(3.0)
+
+
+def test_lists_and_frames_of_queries_are_answered():
+    opened = session(epsilon=100.0)
+    model = PrivateVotingClassifier(LogisticRegression(), 5.0, [0, 1], 20)
+    predictor = opened.fit(model)
+    rows = [[9.0, 0.0], [-9.0, 0.0]]
+    for queries in (rows, np.array(rows), csr_matrix(rows)):
+        assert predictor.predict(queries).tolist() == [1, 0]
+
+
+class Chatty(Promising):
+    """Answers more rows than it is asked about."""
+
+    def predict(self, X):
+        return np.ones(len(X) + 1, dtype=int)
+
+
+def test_more_answers_than_rows_are_a_failed_step():
+    opened = session()
+    predictor = opened.fit(Chatty(PureDP(0.1), Scope.ANSWER))
+    with pytest.raises(SolverError):
+        predictor.predict(np.zeros((2, 2)))
+    assert opened.spent.epsilon == pytest.approx(0.2)
+    assert opened.spent.bits > 0
+
+
+def test_kept_text_does_not_show_the_longest_text_of_the_table():
+    X = np.array([["aa", "b"]] * (N - 1) + [["c" * 37, "d"]])
+    y = np.array(["yes"] * (N - 1) + ["e" * 41])
+    kept = AdaptiveSession(X, y, kept=2, bits=50).keep(lambda X, y: [0, 1], at_most=2)
+    assert kept.X.tolist() == X[:2].tolist()
+    assert kept.y.tolist() == ["yes", "yes"]
+    assert (kept.X.dtype, kept.y.dtype) == (np.dtype("<U2"), np.dtype("<U3"))
+    data = np.arange(N, dtype=float)[:, None]
+    model = CompressionClassifier("threshold", classes=np.unique(y)).fit(data, y)
+    longest = max(len(label) for label in model.kept_.y.tolist())
+    assert model.kept_.y.dtype == np.dtype(f"<U{longest}")
+    assert (model.decode(model.kept_).predict(data) == model.predict(data)).all()
+    common = CompressionClassifier("subsample", classes=np.unique(y), random_state=0)
+    assert common.fit(data, y).kept_.y.dtype == np.dtype("<U3")
+
+
+def test_empty_kept_text_has_no_width():
+    kept = KeptExamples(np.zeros((0, 3), dtype="<U37"), np.zeros(0, dtype="S9"))
+    assert (kept.X.shape, kept.X.dtype, kept.y.dtype) == ((0, 3), "<U1", "S1")
+
+
+def test_a_charge_that_is_not_stored_closes_the_object_that_ran_the_step():
+    class Full(MemoryLedger):
+        full = False
+
+        def post(self, *args, **kwargs):
+            if self.full:
+                raise LedgerError("the disk is full")
+            return super().post(*args, **kwargs)
+
+    ledger = Full()
+    first, second = (session(ledger=ledger, name="one") for _ in range(2))
+
+    def fail(X, y):
+        ledger.full = True
+        raise ValueError
+
+    with pytest.raises(LedgerError):
+        first.choose(fail, [0, 1])
+    ledger.full = False
+    assert first.closed
+    with pytest.raises(BudgetExhaustedError, match="closed"):
+        first.choose(lambda X, y: 0, [0, 1])
+    # What the pages say: the others cannot know of it.
+    assert not second.closed

@@ -48,7 +48,12 @@ def test_bad_tables_are_refused(points, labels, message):
 
 
 @pytest.mark.parametrize(
-    "predictor", [lambda X: np.zeros(1), lambda X: np.full(len(X), 2)]
+    "predictor",
+    [
+        lambda X: np.zeros(2),
+        lambda X: np.zeros((len(X), 1)),
+        lambda X: np.full(len(X), 2),
+    ],
 )
 def test_functions_must_return_labels(predictor):
     with pytest.raises(InvalidDataError, match="predictor"):

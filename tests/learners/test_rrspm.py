@@ -16,6 +16,7 @@ from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.guarantees import (
     EXACT_ORACLE,
     PUBLIC_LABELS,
+    ROWWISE_QUERIES,
     SEEDED_NOISE,
     ApproxDP,
     PureDP,
@@ -45,12 +46,14 @@ RNG = np.random.default_rng(0)
 X2, PUBLIC2 = RNG.normal(size=(300, 2)), RNG.normal(size=(8, 2))
 Y2 = (X2[:, 0] > 0.1).astype(int)
 
-PROVED = [
+EXACT = [
     Stumps(),
     Rectangles(),
     Halfspaces(method="enumerate"),
     CUTS,
 ]
+KNOWN = np.concatenate([X2[:40], PUBLIC2])
+TABLE = FiniteClass.from_table(KNOWN, [KNOWN[:, 0] > 0.1, KNOWN[:, 1] > 0.1])
 
 
 def make(family=None, epsilon=1.0, **settings):
@@ -58,7 +61,9 @@ def make(family=None, epsilon=1.0, **settings):
     return RRSPMClassifier(family, epsilon, **{"classes": [0, 1], **settings})
 
 
-@pytest.mark.parametrize("family", PROVED, ids=lambda family: type(family).__name__)
+@pytest.mark.parametrize(
+    "family", [*EXACT[:-1], TABLE], ids=lambda family: type(family).__name__
+)
 def test_exact_oracles_give_proved_certificates(family):
     model = make(family).fit(X2[:40], Y2[:40], public=PUBLIC2)
     certificate = model.certificate_
@@ -94,7 +99,7 @@ def test_labels_and_seeds_are_assumed_aloud():
 
 @pytest.mark.parametrize(
     "family",
-    [*PROVED, Thresholds("either"), Intervals(2)],
+    [*EXACT, Thresholds("either"), Intervals(2)],
     ids=lambda family: type(family).__name__,
 )
 def test_trusted_oracles_add_exactly_up_to_their_room(family):
@@ -123,7 +128,7 @@ def test_trusted_oracles_add_exactly_up_to_their_room(family):
 
 @pytest.mark.parametrize(
     "family",
-    [*PROVED, LogisticRegression(), DecisionTreeClassifier(random_state=0)],
+    [*EXACT, LogisticRegression(), DecisionTreeClassifier(random_state=0)],
     ids=lambda family: type(family).__name__,
 )
 def test_the_release_follows_from_labels_of_public_points_alone(family):
@@ -255,7 +260,7 @@ def test_a_subclass_is_not_trusted_to_be_exact():
         pass
 
     model = make(Hasty()).fit(X2, Y2, public=PUBLIC2)
-    assert model.certificate_.assumptions == {EXACT_ORACLE}
+    assert model.certificate_.assumptions == {EXACT_ORACLE, ROWWISE_QUERIES}
 
 
 def test_gaussian_noise_counts_labelings_exactly_or_from_above():

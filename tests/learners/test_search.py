@@ -1,6 +1,7 @@
 """G26: private search, verified exactly on small domains, and in use."""
 
 import itertools
+import warnings
 
 import mpmath
 import numpy as np
@@ -435,3 +436,44 @@ def test_misuse_is_explained():
         plan_runs("gaussian", Budget(1.0), Repetitions(1.0, 0.1))
     with pytest.raises(TooFewRecordsError, match="leaves a part"):
         searched(PURE, {"regularization": [1.0]}, Budget(1.0), holdout=1e-9)
+
+
+class LoudGradient(NoisyGradientClassifier):
+    """A released learner that complains wherever it can."""
+
+    def fit(self, X, y, units=None):
+        complain()
+        return super().fit(X, y, units)
+
+    def predict(self, X):
+        complain()
+        return super().predict(X)
+
+
+def complain():
+    warnings.warn("one line for each run", stacklevel=2)
+    _ = np.array([1e308]) * 10.0
+    _ = np.array([0.0]) / 0.0
+
+
+@pytest.mark.parametrize("method", ["best-run", "choose-then-fit"])
+def test_runs_and_their_scores_say_nothing(method, monkeypatch):
+    heard = []
+    learner = LoudGradient(classes=[False, True], steps=3)
+    with warnings.catch_warnings(record=True) as found, np.errstate(all="call"):
+        warnings.simplefilter("always")
+        before = np.seterrcall(lambda kind, _: heard.append(kind))
+        try:
+            searched(
+                learner,
+                {"clip": [0.2, 0.5]},
+                Budget(4.0, 1e-5),
+                method=method,
+                runs=3.0 if method == "best-run" else 2,
+            )
+        finally:
+            np.seterrcall(before)
+    lines = [each for each in found if "one line for each run" in str(each.message)]
+    # Only the last fit of a choice, on all units, may speak: it happens once.
+    assert len(lines) == (0 if method == "best-run" else 1)
+    assert len(heard) <= 2 * len(lines)

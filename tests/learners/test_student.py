@@ -9,6 +9,7 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -401,3 +402,25 @@ class WithPublicRows(StudentClassifier):
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+def test_frozen_parts_of_the_student_are_assumed_public():
+    scaler = FrozenEstimator(StandardScaler().fit(X))
+    plain = make(delta=1e-6).fit(X, Y, public=PUBLIC)
+    assert plain.certificate_.proved
+    for student in (make_pipeline(scaler, LogisticRegression()), Scaled(scaler)):
+        model = make(student=student, delta=1e-6).fit(X, Y, public=PUBLIC)
+        for certificate in (model.certificate_, model.zcdp_certificate_):
+            assert [each.code for each in certificate.assumptions] == ["PUBLIC_PARTS"]
+            recheck(certificate)
+
+
+class Scaled(LogisticRegression):
+    """A classifier whose parameter was already fitted."""
+
+    def __init__(self, scaler=None):
+        super().__init__()
+        self.scaler = scaler
+
+    def fit(self, X, y):
+        return super().fit(self.scaler.transform(X), y)

@@ -302,3 +302,22 @@ def test_an_exponent_beyond_floats_costs_what_flips_allow():
     beyond = flipped_epsilon(0.1, 1000.0, 0.05)
     assert near <= beyond <= math.log(0.95 / 0.05) + 1e-11
     assert flipped_epsilon(0.1, 1000.0, 0.0) == math.inf
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda family: StableSelectionClassifier(family, epsilon=3.0, classes=[0, 1]),
+        lambda family: StableSelectionClassifier(family, stability=0.3, classes=[0, 1]),
+        lambda family: RelabelingClassifier(family, epsilon=9.0, classes=[0, 1]),
+    ],
+)
+def test_functions_of_the_caller_are_assumed_to_read_one_row(make):
+    X = np.tile([[0.0], [1.0]], (300, 1))
+    y = X[:, 0].astype(int)
+    table = FiniteClass.from_table([[0.0], [1.0]], [[0, 0], [0, 1]])
+    functions = FiniteClass([lambda X: (X[:, 0] > X[:, 0].mean()).astype(int)])
+    assert make(table).fit(X, y).certificate_.proved
+    certificate = make(functions).fit(X, y).certificate_
+    assert {each.code for each in certificate.assumptions} == {"ROWWISE_QUERIES"}
+    recheck(certificate)

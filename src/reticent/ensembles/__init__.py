@@ -16,7 +16,12 @@ from reticent.ensembles.fusion.trees import FusedTrees
 from reticent.ensembles.linear_recipe import SHARD_TREES
 from reticent.ensembles.output_steps import OUTPUT_STEPS
 from reticent.ensembles.spool import RowSpool
-from reticent.ensembles.training import Task, train_ensemble, train_ensemble_spooled
+from reticent.ensembles.training import (
+    Task,
+    keeps_what_it_learned,
+    train_ensemble,
+    train_ensemble_spooled,
+)
 
 __all__ = [
     "OUTPUT_STEPS",
@@ -32,6 +37,7 @@ __all__ = [
     "RowSpool",
     "Task",
     "check_base_estimator",
+    "keeps_what_it_learned",
     "train_ensemble",
     "train_ensemble_spooled",
 ]

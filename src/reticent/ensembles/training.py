@@ -125,7 +125,7 @@ def _ensemble(
     held: dict[str, Any] = {
         "fusion": fusion,
         "only_arrays": fusion is not None,
-        "frozen": _keeps_what_it_learned(estimator),
+        "frozen": keeps_what_it_learned(estimator),
         "n_jobs": n_jobs,
     }
     if isinstance(task, Labels):
@@ -133,7 +133,7 @@ def _ensemble(
     return RegressorEnsemble(models, columns, task, **held)
 
 
-def _keeps_what_it_learned(estimator: Any) -> bool:
+def keeps_what_it_learned(estimator: Any) -> bool:
     """Whether a clone of `estimator`, or of a part, is not a blank one.
 
     Frozen estimators carry their fitted state into every shard; if it was learned
@@ -158,4 +158,4 @@ def _own(estimator: Any) -> Any:
     A frozen part clones into itself: fitted again by its owner, it would change the
     models that were trained with it.
     """
-    return deepcopy(estimator) if _keeps_what_it_learned(estimator) else estimator
+    return deepcopy(estimator) if keeps_what_it_learned(estimator) else estimator

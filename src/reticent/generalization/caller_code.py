@@ -26,10 +26,6 @@ from reticent.mechanisms import stops_audit
 P = ParamSpec("P")
 T = TypeVar("T")
 
-ROWWISE_QUERIES = Assumption(
-    "ROWWISE_QUERIES",
-    "each query, metric and model computes its value at a row from that row alone",
-)
 QUIET_QUERIES = Assumption(
     "QUIET_QUERIES",
     "what runs on the rows only returns its values: it keeps, writes and prints "

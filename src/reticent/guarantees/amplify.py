@@ -19,6 +19,7 @@ from reticent.guarantees.convert import (
     exponential_sum,
     sigmoid,
 )
+from reticent.guarantees.premises import joint_scope
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import AddRemove, ReplaceOne, Scope
 from reticent.guarantees.types import (
@@ -337,6 +338,5 @@ def parallel_composition(*premises: Certificate[Any]) -> Conclusion[Any]:
     relation = relations[0]
     if not isinstance(relation, AddRemove):
         relation = type(relation)(sum(each.n for each in relations))
-    models = all(premise.scope is Scope.MODEL for premise in premises)
     total: Any = ApproxDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
-    return Conclusion(total, relation, Scope.MODEL if models else Scope.INTERFACE)
+    return Conclusion(total, relation, joint_scope(premises))

@@ -20,6 +20,7 @@ from reticent.errors import RelationMismatchError, RuleError
 from reticent.guarantees.certificate import Certificate
 from reticent.guarantees.convert import NEIGHBOURS, keep
 from reticent.guarantees.gaussian_curve import gaussian_epsilon
+from reticent.guarantees.premises import joint_scope
 from reticent.guarantees.rule import Conclusion, rule
 from reticent.guarantees.subject import (
     ReplaceOne,
@@ -252,9 +253,7 @@ def gaussian_composition(
         for premise, count in zip(premises, counts, strict=True)
     )
     total = sum(squares, Fraction(0))
-    models = all(premise.scope is Scope.MODEL for premise in premises)
-    scope = Scope.MODEL if models else Scope.INTERFACE
-    return Conclusion(GaussianDP(ceil_root(total)), relation, scope)
+    return Conclusion(GaussianDP(ceil_root(total)), relation, joint_scope(premises))
 
 
 @rule(

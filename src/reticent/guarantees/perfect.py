@@ -241,7 +241,8 @@ def post_process(
         The thing that was computed, for the record.
     scope : {"answer", "interface", "model"} or None
         What is released instead, if that is something else: answers computed from a
-        model, or a model computed from all answers. One answer stays one answer.
+        model, or a model computed from all answers. One answer stays one answer, and
+        a choice a choice.
     """
     if not (isinstance(what, str) and what.strip()):
         raise RuleError(f"rule G23 needs what='...', what was computed; got {what!r}.")
@@ -250,5 +251,10 @@ def post_process(
         raise RuleError(
             f"rule G23 needs the scope INTERFACE or MODEL to release {released}; got "
             "ANSWER, which promises something for each query by itself."
+        )
+    if premise.scope is Scope.CHOICE and released is not Scope.CHOICE:
+        raise RuleError(
+            f"rule G23 needs the scope INTERFACE or MODEL to release {released}; got "
+            "CHOICE, which promises nothing about what the chosen settings give."
         )
     return Conclusion(premise.guarantee, premise.relation, released)

@@ -42,8 +42,19 @@ def joined(
             f"rule {rule_id} needs answers={answers_in(premises, numbers)} for these "
             f"premises and counts; got answers={answers!r}."
         )
-    models = all(premise.scope is Scope.MODEL for premise in premises)
-    return numbers, first, Scope.MODEL if models else Scope.INTERFACE
+    return numbers, first, joint_scope(premises)
+
+
+def joint_scope(premises: Sequence[Certificate[Any]]) -> Scope:
+    """Return what several premises are about together.
+
+    Models are a model, and anything else is answers. A choice of settings stays one:
+    it says nothing about the answers that the chosen settings give.
+    """
+    scopes = {premise.scope for premise in premises}
+    if Scope.CHOICE in scopes:
+        return Scope.CHOICE
+    return Scope.MODEL if scopes == {Scope.MODEL} else Scope.INTERFACE
 
 
 def answers_in(

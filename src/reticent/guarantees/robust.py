@@ -46,6 +46,8 @@ from reticent.guarantees.types import (
 # One answer of a private predictor is covered query by query; what is computed from
 # many answers is not, until they are composed into an interface.
 RELEASED = (Scope.INTERFACE, Scope.MODEL)
+# A choice of settings promises nothing about what they then predict.
+PREDICTING = (Scope.ANSWER, *RELEASED)
 
 
 def single_units(rule_id: str, relation: Any) -> int:
@@ -289,6 +291,7 @@ def compose_compressions(
     takes=(PureDP, BoundedRange, ApproxDP),
     gives=ExpectedGeneralization,
     relations=(ReplaceOne,),
+    scopes=PREDICTING,
 )
 def prediction_to_expected(
     premise: Certificate[Any], *, loss_bound: float = 1.0, moment: int = 1
@@ -321,6 +324,7 @@ def prediction_to_expected(
     takes=(PureDP, BoundedRange),
     gives=RiskMultiple,
     relations=(ReplaceOne,),
+    scopes=PREDICTING,
 )
 def prediction_to_risk_multiple(
     premise: Certificate[Any], *, beta: float
@@ -347,6 +351,7 @@ def prediction_to_risk_multiple(
     takes=(PureDP, BoundedRange, ApproxDP),
     gives=Consistency,
     relations=(ReplaceOne,),
+    scopes=PREDICTING,
 )
 def dp_to_consistency(
     premise: Certificate[Any], *, rate: float

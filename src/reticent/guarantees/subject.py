@@ -181,6 +181,15 @@ INDEPENDENT_RUNS = Assumption(
     "INDEPENDENT_RUNS",
     "the mechanisms ran independently; none was chosen from what another returned",
 )
+PUBLIC_PARTS = Assumption(
+    "PUBLIC_PARTS",
+    "the parts of the pipeline that keep what they learned when cloned learned it "
+    "from public data",
+)
+ROWWISE_QUERIES = Assumption(
+    "ROWWISE_QUERIES",
+    "each query, metric and model computes its value at a row from that row alone",
+)
 
 
 def noise_assumptions(

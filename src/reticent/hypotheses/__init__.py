@@ -25,6 +25,7 @@ from reticent.hypotheses.oracles.points import distinct_rows, point_matrix
 from reticent.hypotheses.oracles.separation import Halfspace
 from reticent.hypotheses.oracles.solver_output import without_solver_output
 from reticent.hypotheses.oracles.sorted_columns import SortedColumns, Tally
+from reticent.hypotheses.own_functions import runs_own_functions
 from reticent.hypotheses.rectangles import Rectangle, Rectangles
 from reticent.hypotheses.stumps import Stump, Stumps
 from reticent.hypotheses.thresholds import Threshold, Thresholds
@@ -66,6 +67,7 @@ __all__ = [
     "distinct_rows",
     "net_error",
     "point_matrix",
+    "runs_own_functions",
     "sauer_shelah",
     "signed_costs",
     "without_solver_output",

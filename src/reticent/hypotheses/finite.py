@@ -36,7 +36,9 @@ class FiniteClass(HypothesisClass[Member]):
     ----------
     predictors : sequence of callables
         Each takes rows (a float matrix) and returns a label in {0, 1} for each. They
-        must be fixed in advance, and the label of a row must depend on that row alone.
+        must be fixed in advance, and the label of a row must depend on that row alone:
+        certificates assume it (ROWWISE_QUERIES). They are called with one row at a
+        time.
 
     Notes
     -----
@@ -95,6 +97,11 @@ class FiniteClass(HypothesisClass[Member]):
         return len(self.predictors)
 
     @property
+    def is_table(self) -> bool:
+        """Whether the class was built from a table of labels."""
+        return self._table is not None
+
+    @property
     def vc_dimension(self) -> int:
         """Exact for a table; for functions the upper bound ``log2`` of their number."""
         most = len(self).bit_length() - 1
@@ -118,6 +125,11 @@ class FiniteClass(HypothesisClass[Member]):
         members = np.zeros(len(first), dtype=[("index", np.int64)])
         members["index"] = first
         return FiniteProjection(self, points, members)
+
+    def presort(self, X: ArrayLike) -> LabelledByAll:
+        """Label rows by every member once, to count mistakes many times."""
+        points, where = distinct_rows(point_matrix(X))
+        return LabelledByAll(pack(self._labels(points)), len(points), where)
 
     def predict(self, hypothesis: Member, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the labels of one member."""
@@ -146,7 +158,7 @@ class FiniteClass(HypothesisClass[Member]):
             found = self._table.labels[:, self._table.positions(rows)]
             return found if members is None else found[list(members)]
         chosen = range(len(self)) if members is None else members
-        return np.stack([_checked_labels(self.predictors[i], rows) for i in chosen])
+        return np.stack([_labels_by_row(self.predictors[i], rows) for i in chosen])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,6 +186,28 @@ class _Table:
         return where[len(self.domain) :]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MemberTally:
+    """The weighted mistakes of every member of a class."""
+
+    mistakes: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledByAll:
+    """The labels that every member of a class gives to rows."""
+
+    labels: NDArray[np.uint8]  # of the distinct rows; packed
+    n_points: int  # how many of them there are
+    where: NDArray[np.intp]  # the distinct row at each row
+
+    def tally(self, y: ArrayLike, weights: ArrayLike | None = None) -> MemberTally:
+        """Count the weighted mistakes of every member."""
+        costs = signed_costs(y, weights, len(self.where))
+        ones = costs.gathered(self.where, self.n_points)
+        return MemberTally(costs.values(ones_cost(self.labels, self.n_points, ones)))
+
+
 class FiniteProjection(Projection[Member]):
     """One member per labeling of a point set; the records have `index`."""
 
@@ -182,6 +216,14 @@ class FiniteProjection(Projection[Member]):
     ) -> None:
         super().__init__(points, hypotheses)
         self._family = family
+
+    def mistakes(
+        self, X: Any, y: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """Count weighted mistakes; also takes a tally as `X`."""
+        if isinstance(X, MemberTally):
+            return np.asarray(X.mistakes[self.hypotheses["index"]])
+        return super().mistakes(X, y, weights)
 
     def predict(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the label of every representative at every row of `X`."""
@@ -199,14 +241,23 @@ class FiniteProjection(Projection[Member]):
         return Member(int(record["index"]))
 
 
-def _checked_labels(predictor: Predictor, rows: Floats) -> NDArray[np.uint8]:
-    labels = np.asarray(predictor(rows))
-    if labels.shape != (len(rows),) or not ((labels == 0) | (labels == 1)).all():
+def _labels_by_row(predictor: Predictor, rows: Floats) -> NDArray[np.uint8]:
+    """Return the label of each row, asked for in a call of its own.
+
+    In one call for all rows the rounding of a matrix product depends on how many rows
+    there are, so an honest rule's label of one row would tell something about others.
+    """
+    # Each call gets a copy, so that no function changes the rows of the next one.
+    said = [predictor(rows[i : i + 1].copy()) for i in range(len(rows))]
+    try:
+        labels = np.array(said) if said else np.zeros((0, 1))
+    except ValueError:  # answers of several shapes
+        labels = np.zeros((0, 0))
+    if labels.shape != (len(rows), 1) or not ((labels == 0) | (labels == 1)).all():
         raise InvalidDataError(
-            f"a predictor returned shape {labels.shape} for {len(rows)} rows, or "
-            "labels other than 0 and 1."
+            "a predictor returned something else than one label in {0, 1} for one row."
         )
-    return labels.astype(np.uint8)
+    return labels[:, 0].astype(np.uint8)
 
 
 def _largest_shattered(table: NDArray[np.uint8], most: int) -> int:

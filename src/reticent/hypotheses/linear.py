@@ -10,7 +10,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent._arrays import Floats
+from reticent._arrays import Floats, row_products
 from reticent._search import geometric_mean, last_that_holds
 from reticent.errors import InvalidDataError, InvalidParameterError, SolverError
 from reticent.hypotheses.losses import ConvexLoss
@@ -77,8 +77,7 @@ class LinearBall:
     def predict(self, hypothesis: LinearFunction, X: ArrayLike) -> Floats:
         """Return the value at each row; it does not depend on the other rows."""
         rows = point_matrix(X, len(hypothesis.coefficients))
-        found: Floats = np.einsum("ij,j->i", rows, np.array(hypothesis.coefficients))
-        return found
+        return row_products(rows, np.array(hypothesis.coefficients))
 
     def minimise(
         self,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from reticent._arrays import Floats
+from reticent._arrays import Floats, rows_times
 from reticent._numbers import positive
 from reticent._sklearn import MatrixLike
 from reticent.estimators.expectation import LINEAR, PURE_LINEAR, ReleaseExpectation
@@ -148,7 +148,8 @@ class ReleasedLinear(LinearModel):
     def _scores(self, X: MatrixLike) -> Floats:
         check_is_fitted(self, "coef_")
         rows = self._features_of(validate_data(self, X, dtype=np.float64, reset=False))
-        return np.asarray(rows @ np.atleast_2d(self.coef_).T + self.intercept_)
+        # A search scores models on private rows, so no row may move another's score.
+        return rows_times(rows, np.atleast_2d(self.coef_).T) + self.intercept_
 
     def _features_of(self, rows: Floats) -> Floats:
         """Return the columns that the coefficients belong to."""

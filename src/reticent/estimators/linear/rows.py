@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._arrays import Floats
+from reticent._arrays import Floats, row_products
 from reticent._numbers import positive
 from reticent.estimators.linear.losses import ROUND_OFF
 from reticent.estimators.linear.solvers import CACHED_ROWS
@@ -46,7 +46,7 @@ def rows_in_ball(X: Floats, norm_bound: Any, fit_intercept: Any) -> Floats:
         # all bounds still has a direction.
         largest = np.abs(some).max(axis=1, keepdims=True)
         shape = some / np.where(largest > 0, largest, 1.0)
-        norms = np.sqrt(np.einsum("ij,ij->i", shape, shape))[:, None]
+        norms = np.sqrt(row_products(shape, shape))[:, None]
         with np.errstate(over="ignore", divide="ignore"):
             shape *= np.minimum(largest / bound, inside / norms)
         rows[start : start + CACHED_ROWS, :d] = shape

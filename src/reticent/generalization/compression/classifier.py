@@ -122,7 +122,9 @@ class CompressionClassifier(ClassifierMixin, UnweightedEstimator):
     a sample; parameters were fixed before looking at it (use an `AdaptiveSession` to
     try several sets of parameters: it counts them); and preprocessing of the rows
     before `fit`, such as scaling, did not depend on them. Put scalers inside the weak
-    learner, as a pipeline.
+    learner, as a pipeline. With an estimator or a scheme of your own the certificate is
+    conditional (FIXED_DECODER): one that was fitted on the rows before would know all
+    of them.
 
     Examples
     --------
@@ -196,6 +198,7 @@ class CompressionClassifier(ClassifierMixin, UnweightedEstimator):
                 sizes=scheme.sizes(most),
                 reports=self._reports(self.n_units_),
                 labels_from_data=self.classes is None,
+                own_decoder=_is_own(scheme),
             ),
             beta=failure_of(self.confidence),
         )
@@ -336,6 +339,12 @@ class CompressionClassifier(ClassifierMixin, UnweightedEstimator):
         # A rule about one feature cannot score well on scikit-learn's test data.
         tags.classifier_tags.poor_score = getattr(scheme, "one_feature", False)
         return tags
+
+
+def _is_own(scheme: Scheme) -> bool:
+    """Whether the caller gave the code that decodes, which may know the data."""
+    given = getattr(scheme, "estimator", None) is not None
+    return given or type(scheme) not in _SCHEMES.values()
 
 
 class DecodedHypothesis:

@@ -17,7 +17,8 @@ class KeptExamples:
     """A few examples, and bits of side information.
 
     These are records of the training data: a compression learner generalizes, but it is
-    not private.
+    not private. Text is kept in arrays as wide as the kept text; that columns hold text
+    or numbers of some type counts as public.
     """
 
     X: NDArray[Any]  #: shape (k, n_features); the kept rows
@@ -29,8 +30,8 @@ class KeptExamples:
     indices: Ints | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", np.asarray(self.X))
-        object.__setattr__(self, "y", np.asarray(self.y))
+        object.__setattr__(self, "X", _own_width(np.asarray(self.X)))
+        object.__setattr__(self, "y", _own_width(np.asarray(self.y)))
         if self.X.ndim != 2 or self.y.shape != self.X.shape[:1]:
             raise InvalidDataError(
                 f"kept examples need X of shape (k, n_features) and y of shape (k,); "
@@ -44,6 +45,19 @@ class KeptExamples:
     def side_bits(self) -> int:
         """Length of the side information."""
         return len(self.side)
+
+
+def _own_width(table: NDArray[Any]) -> NDArray[Any]:
+    """Return text in an array as wide as this text needs.
+
+    Rows that were taken from a table have its type, whose width is that of the longest
+    text in the whole table.
+    """
+    if table.dtype.kind not in "US":
+        return table
+    if table.size == 0:
+        return np.zeros(table.shape, dtype=f"{table.dtype.kind}1")
+    return np.array(table.tolist())
 
 
 def canonical_order(X: Floats, y: Ints) -> NDArray[np.intp]:

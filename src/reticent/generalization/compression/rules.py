@@ -24,6 +24,12 @@ from reticent.guarantees import (
 
 KEEP = "R1-keep"
 
+FIXED_DECODER = Assumption(
+    "FIXED_DECODER",
+    "the scheme, and the estimator that it decodes with, were fixed before the data "
+    "were seen",
+)
+
 
 def log_choose(n: int, k: int) -> float:
     """Return the logarithm of the number of `k`-subsets of `n`, rounded up."""
@@ -55,6 +61,7 @@ def kept_error(*, kept: int, side_bits: int, sizes: int, n: int, beta: float) ->
     statement="the model is a function of a set of kept examples and of side bits",
     source="S3 Lemma 17; R1",
     gives=Compression,
+    later=("own_decoder",),
 )
 def kept_examples(
     *,
@@ -66,6 +73,7 @@ def kept_examples(
     sizes: int = 1,
     reports: int = 1,
     labels_from_data: bool = False,
+    own_decoder: bool = False,
 ) -> Conclusion[Compression]:
     """Record what a compression learner kept of its `n` units.
 
@@ -87,6 +95,9 @@ def kept_examples(
         as the training error. It is counted as side information.
     labels_from_data : bool, default=False
         Whether the decoder's list of classes was read from the data.
+    own_decoder : bool, default=False
+        Whether the caller gave the scheme, or the estimator that it decodes with. What
+        either learned from the data before, or refers to, is not counted.
 
     Guarantee
     ---------
@@ -112,7 +123,9 @@ def kept_examples(
         Compression(kept, side_bits, int(sizes > 1)),
         Sample(n),
         Scope.MODEL,
-        Assumption.collect((PUBLIC_LABELS, bool(labels_from_data))),
+        Assumption.collect(
+            (PUBLIC_LABELS, bool(labels_from_data)), (FIXED_DECODER, bool(own_decoder))
+        ),
     )
 
 

@@ -76,7 +76,9 @@ class Scheme(BaseEstimator, ABC):
     The certificate holds for every encoder. It needs three properties of the decoder:
     it reads the examples as a set (it gets them in canonical order), it reads all side
     information from its reader, with bounds that follow from public numbers, and its
-    parameters were fixed before the data were seen.
+    parameters were fixed before the data were seen. For a scheme that is not the
+    library's, and for an estimator that is given to one, it assumes the last of them
+    (FIXED_DECODER).
     """
 
     binary_only: bool = False

@@ -17,8 +17,9 @@ from reticent._numbers import (
 )
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.generalization.averages import GRID
-from reticent.generalization.caller_code import QUIET_QUERIES, ROWWISE_QUERIES
+from reticent.generalization.caller_code import QUIET_QUERIES
 from reticent.guarantees import (
+    ROWWISE_QUERIES,
     SEEDED_NOISE,
     Assumption,
     Certificate,

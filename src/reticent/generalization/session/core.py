@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from reticent.errors import BudgetExhaustedError, SolverError
 from reticent.generalization.caller_code import (
     QUIET_QUERIES,
-    ROWWISE_QUERIES,
     Failed,
     run_withholding_errors,
 )
@@ -26,7 +25,7 @@ from reticent.generalization.session.failures import (
 from reticent.generalization.session.rules import assumption_texts, session_to_robust
 from reticent.generalization.shared_state import SharedState, State, open_state_log
 from reticent.generalization.single_process import SingleProcessObject
-from reticent.guarantees import Certificate, RobustGeneralization
+from reticent.guarantees import ROWWISE_QUERIES, Certificate, RobustGeneralization
 from reticent.ledger import Ledger, MemoryLedger
 from reticent.mechanisms import RandomSource, noise_source
 
@@ -88,7 +87,10 @@ class SessionCore(SingleProcessObject):
 
     @property
     def closed(self) -> bool:
-        """Whether a failure ended the session."""
+        """Whether a failure ended the session, for everybody or for this object.
+
+        A failure whose charge could not be stored ends it for this object alone.
+        """
         return self._owing or _closed(self._state.read())
 
     @property

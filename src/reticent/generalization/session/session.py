@@ -14,6 +14,7 @@ from reticent._arrays import Ints
 from reticent._numbers import whole
 from reticent._sklearn import safe_indexing
 from reticent.errors import InvalidDataError, InvalidParameterError
+from reticent.estimators import as_table, unshared_copy
 from reticent.generalization.averages import (
     GRID,
     GRID_BITS,
@@ -93,9 +94,12 @@ class AdaptiveSession(SessionCore):
     announced limit is paid, so the guess in R2's proof has a price fixed in advance. A
     step that fails on the data reveals something: the failure is charged as an answer
     (see `reticent.generalization.session.failures`), its message is withheld, and if
-    the bits do not cover it the session closes. Rows must be independent draws that
-    nobody has used before. Steps are code that sees all rows; the certificate states
-    what is assumed of it.
+    the bits do not cover it the session closes, for every object with its ledger and
+    name. If the ledger fails just then, the charge is not stored, and only the object
+    that ran the step is closed. The others cannot know of it: their bounds do not
+    count this one failure, so go on with none of them. Rows must be independent draws
+    that nobody has used before. Steps are code that sees all rows; the certificate
+    states what is assumed of it.
 
     Examples
     --------
@@ -326,12 +330,22 @@ class SessionPredictor:
     @without_frames
     def predict(self, X: Any) -> NDArray[Any]:
         """Return one private answer per row, or raise and answer nothing."""
-        rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        # Counted on a copy, which is what the model gets: an object of the caller may
+        # say one number of rows and be another table when it is read.
+        queries = unshared_copy(as_table(X))
+        rows = int(queries.shape[0])
         session = self._session
-        cost = session._private_cost(self.certificate, int(rows))
-        answers: NDArray[Any] = session._paid(cost, lambda: self._model.predict(X))
+        cost = session._private_cost(self.certificate, rows)
+
+        def answers() -> NDArray[Any]:
+            found = np.asarray(self._model.predict(queries))
+            if found.shape[:1] != (rows,):
+                raise InvalidDataError("another number of answers than of rows")
+            return found
+
+        paid: NDArray[Any] = session._paid(cost, answers)
         session._assume(self.certificate)
-        return answers
+        return paid
 
 
 def _log2(count: int) -> float:

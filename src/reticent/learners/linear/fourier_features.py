@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from reticent._arrays import Floats
+from reticent._arrays import Floats, rows_times
 from reticent._numbers import positive, whole
 from reticent._sklearn import Interval, MatrixLike, fit_context
 from reticent.mechanisms import noise_source
@@ -41,8 +41,9 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
 
     Guarantee
     ---------
-    `fit` looks at the number of columns alone. Every row has a Euclidean norm of one,
-    up to rounding, so a learner takes ``norm_bound=1``.
+    `fit` looks at the number of columns alone. The features of a row depend on that row
+    alone, to the last bit, so they may come before any private learner. Every row has a
+    Euclidean norm of one, up to rounding, so a learner takes ``norm_bound=1``.
 
     Examples
     --------
@@ -75,6 +76,7 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         """Return the features of each row."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        angles = X @ self.frequencies_
+        # Not one matrix product: its rounding would show how many rows there are.
+        angles = rows_times(X, self.frequencies_)
         pairs = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
         return np.asarray(pairs / np.sqrt(angles.shape[1]))

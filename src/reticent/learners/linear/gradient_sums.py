@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reticent._arrays import Floats, Ints
+from reticent._arrays import Floats, Ints, row_products
 from reticent.errors import InvalidParameterError
 
 #: Derivative of the loss in the scores, row by row: scores in, residuals out.
@@ -127,7 +127,7 @@ class ClippedSums:
 
 def _norms(vectors: Floats) -> Floats:
     """Return norms of rows, rounded up."""
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) * (1 + _SLACK))
+    return np.asarray(np.sqrt(row_products(vectors, vectors)) * (1 + _SLACK))
 
 
 def _shrinking(lengths: Floats, clip: float) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent._arrays import Floats, Ints
+from reticent._arrays import Floats, Ints, row_products
 from reticent._numbers import positive, probability, up
 from reticent.errors import InvalidParameterError, SolverError
 from reticent.estimators import BallProblem, minimise_risk
@@ -154,7 +154,7 @@ def net_law(target: BallTarget, net: Floats, units: Ints | None) -> Any:
     costs = np.empty(len(net), dtype=np.int64)
     for index, point in enumerate(net):
         losses = target.problem.loss.loss.value(
-            row_scores(target.rows, point), target.targets
+            row_products(target.rows, point), target.targets
         )
         share = np.clip((losses - target.low) / target.span, 0.0, 1.0)
         if units is not None:
@@ -172,11 +172,6 @@ def net_law(target: BallTarget, net: Floats, units: Ints | None) -> Any:
         sensitivity=steps,
     )
     return law
-
-
-def row_scores(rows: Floats, point: Floats) -> Floats:
-    """Return the score of each row; it does not depend on the other rows."""
-    return np.asarray(np.einsum("ij,j->i", rows, point))
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ class PublicCoverClassifier(CandidateClassifier):
     Guarantee
     ---------
     As for `ExponentialMechanismClassifier`: the cover is a function of the public
-    points. Private rows may come from a different distribution; this costs accuracy,
+    points. Functions or a class of your own make it conditional (ROWWISE_QUERIES).
+    Private rows may come from a different distribution; this costs accuracy,
     not privacy. The points must be public: points taken from the private rows void the
     certificate.
 

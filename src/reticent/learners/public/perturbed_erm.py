@@ -101,6 +101,8 @@ class PerturbedPlan:
             weight_grid=1 / (steps * deviation),
             oracle=oracle.name,
             exact_oracle=oracle.exact,
+            own_functions=oracle.own_functions,
+            frozen=oracle.frozen,
             labels_from_data=labels_from_data,
             seeded=seeded,
             **facts,
@@ -261,8 +263,9 @@ class PerturbedERMClassifier(OracleClassifier):
     ---------
     The model is (`epsilon`, `delta`)-DP under replacement of one unit: rules M2 and
     M1. Proved for oracles that are exact in whole numbers (thresholds, intervals,
-    stumps, rectangles, finite classes, enumeration); for others the certificate
-    assumes EXACT_ORACLE.
+    stumps, rectangles, finite classes from a table, enumeration). For others the
+    certificate assumes EXACT_ORACLE, for functions and classes of your own
+    ROWWISE_QUERIES, and for a classifier with frozen parts PUBLIC_PARTS.
 
     References
     ----------

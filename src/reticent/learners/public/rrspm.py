@@ -110,6 +110,8 @@ class SeparatorClassifier(OracleClassifier):
             room=oracle.room,
             oracle=oracle.name,
             exact_oracle=oracle.exact,
+            own_functions=oracle.own_functions,
+            frozen=oracle.frozen,
             slack=nonnegative(type(self).__name__, "slack", self.slack),
         )
         assumed = {"labels_from_data": self.classes is None, "seeded": seeded}
@@ -209,13 +211,17 @@ class RRSPMClassifier(SeparatorClassifier):
     oracle                                        certificate
     ============================================  ====================================
     thresholds, intervals, stumps, rectangles,    proved
-    finite classes; halfspaces and conjunctions
-    with ``method="enumerate"``
+    finite classes from a table; halfspaces and
+    conjunctions with ``method="enumerate"``
+    finite classes of functions                   assumes ROWWISE_QUERIES
     other halfspaces and conjunctions             assumes EXACT_ORACLE: HiGHS proves
                                                   its bound in floating point
+    your own class                                assumes EXACT_ORACLE and
+                                                  ROWWISE_QUERIES
     a scikit-learn classifier                     assumes EXACT_ORACLE, which a
-                                                  heuristic need not meet
-    the last two with ``slack > 0``               assumes ORACLE_WITHIN_SLACK instead
+                                                  heuristic need not meet, and
+                                                  PUBLIC_PARTS if a part is frozen
+    the last three with ``slack > 0``               assumes ORACLE_WITHIN_SLACK instead
     ============================================  ====================================
 
     How the public points relate to the private rows affects only accuracy. They must be

@@ -18,6 +18,8 @@ from reticent.errors import RuleError
 from reticent.guarantees import (
     EXACT_ORACLE,
     PUBLIC_LABELS,
+    PUBLIC_PARTS,
+    ROWWISE_QUERIES,
     SEEDED_NOISE,
     ZCDP,
     ApproxDP,
@@ -232,6 +234,8 @@ def perturbed_minimisers(
     exact_oracle: bool = False,
     labels_from_data: bool = False,
     seeded: bool = False,
+    own_functions: bool = False,
+    frozen: bool = False,
 ) -> Conclusion[ApproxDP]:
     r"""Certify noisy mean labels of perturbed minimisers on `m` public points.
 
@@ -272,6 +276,8 @@ def perturbed_minimisers(
             (EXACT_ORACLE, not exact_oracle),
             (PUBLIC_LABELS, labels_from_data),
             (SEEDED_NOISE, seeded),
+            (ROWWISE_QUERIES, own_functions),
+            (PUBLIC_PARTS, frozen),
         ),
     )
 
@@ -293,11 +299,15 @@ def complexity_at_most(m: int, labelings: int) -> float:
     gives=(PureDP, ApproxDP, ZCDP),
     same_kind=True,
     scopes=(Scope.INTERFACE,),
+    later=("frozen",),
 )
-def student_of_answers(premise: Certificate[Any], *, asked: int) -> Conclusion[Any]:
+def student_of_answers(
+    premise: Certificate[Any], *, asked: int, frozen: bool = False
+) -> Conclusion[Any]:
     """Extend the promise of all answers to the model that learned from them.
 
-    `asked` is the number of public rows that may be asked about, fixed in advance.
+    `asked` is the number of public rows that may be asked about, fixed in advance;
+    `frozen` says that parts of the student came already fitted.
     """
     asked = whole("rule M6", "asked", asked)
     covered = premise.answer_count()
@@ -306,4 +316,9 @@ def student_of_answers(premise: Certificate[Any], *, asked: int) -> Conclusion[A
             f"rule M6 needs a certificate of asked={asked} answers; got one of "
             f"{covered}."
         )
-    return Conclusion(premise.guarantee, premise.relation, Scope.MODEL)
+    return Conclusion(
+        premise.guarantee,
+        premise.relation,
+        Scope.MODEL,
+        Assumption.collect((PUBLIC_PARTS, frozen)),
+    )

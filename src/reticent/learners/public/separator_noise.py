@@ -49,6 +49,8 @@ class SeparatorFacts:
     room: int
     oracle: str  # its name
     exact_oracle: bool  # whether its minimiser is proved
+    own_functions: bool = False  # whether it labels rows by functions of the caller
+    frozen: bool = False  # whether parts of it came already fitted
     slack: float = 0.0  # by how many mistakes its result may exceed the minimum
 
     def shift(self, steps: int) -> int:
@@ -209,6 +211,8 @@ def _shared(facts: SeparatorFacts, steps: int) -> dict[str, Any]:
         "room": facts.room,
         "oracle": facts.oracle,
         "exact_oracle": facts.exact_oracle,
+        "own_functions": facts.own_functions,
+        "frozen": facts.frozen,
     }
 
 

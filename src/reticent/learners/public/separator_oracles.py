@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from reticent._arrays import Floats, Ints
 from reticent._sklearn import MatrixLike, UnweightedEstimator
+from reticent.ensembles import keeps_what_it_learned
 from reticent.errors import InvalidParameterError
 from reticent.hypotheses import (
     COST_TOTAL_BITS,
@@ -28,6 +29,7 @@ from reticent.hypotheses import (
     Rectangles,
     Stumps,
     Thresholds,
+    runs_own_functions,
 )
 from reticent.learners.public.teaching_sets import most_labelings, teaching_size
 
@@ -47,6 +49,14 @@ class SeparatorOracle(Protocol):
     @property
     def exact(self) -> bool:
         """Whether its minimiser is proved."""
+
+    @property
+    def own_functions(self) -> bool:
+        """Whether it labels rows by functions of the caller."""
+
+    @property
+    def frozen(self) -> bool:
+        """Whether parts of it came already fitted."""
 
     @property
     def room(self) -> int:
@@ -82,6 +92,13 @@ class ClassOracle:
     """
 
     family: HypothesisClass[Any]
+
+    frozen = False
+
+    @property
+    def own_functions(self) -> bool:
+        """Whether the class is not one of the library's own."""
+        return runs_own_functions(self.family)
 
     @property
     def name(self) -> str:
@@ -139,6 +156,7 @@ class HeuristicOracle:
     estimator: Any
 
     exact = False
+    own_functions = False  # how it labels rows is in the assumption of an exact oracle
     room = 1 << COST_TOTAL_BITS
 
     def __post_init__(self) -> None:
@@ -148,6 +166,11 @@ class HeuristicOracle:
                 "in fit: the noise is in the weights. Use a classifier that does, or a "
                 "class of reticent.hypotheses."
             )
+
+    @property
+    def frozen(self) -> bool:
+        """Whether a clone of the estimator, or of a part, keeps what it learned."""
+        return keeps_what_it_learned(self.estimator)
 
     @property
     def name(self) -> str:

@@ -9,6 +9,8 @@ from reticent.errors import RuleError
 from reticent.guarantees import (
     EXACT_ORACLE,
     PUBLIC_LABELS,
+    PUBLIC_PARTS,
+    ROWWISE_QUERIES,
     SEEDED_NOISE,
     ApproxDP,
     Assumption,
@@ -42,6 +44,7 @@ _SCALES_THAT_FIT = 64
     source="S4 Alg. 4 and Lemma 6; NeelRothWu2019",
     paper="Lap(2m/eps)",
     gives=PureDP,
+    later=("own_functions", "frozen"),
 )
 def laplace_separator(
     *,
@@ -56,13 +59,17 @@ def laplace_separator(
     slack: int = 0,
     labels_from_data: bool = False,
     seeded: bool = False,
+    own_functions: bool = False,
+    frozen: bool = False,
 ) -> Conclusion[PureDP]:
     r"""Certify the labels that a minimiser of noisy mistakes gives to public points.
 
     Mistakes count `steps`, the noise is a whole number: discrete Laplace of `scale`
     on each of `points` public points, as the cost of label 1 there. `taught` points
     distinguish every labeling from all others. `oracle` is the name of the minimiser;
-    its result may exceed the minimum by `slack` steps.
+    its result may exceed the minimum by `slack` steps. `own_functions` says that it
+    labels rows by the caller's functions, `frozen` that parts of it came already
+    fitted.
 
     *Proof.* Let labeling `v` be within the slack :math:`g` of the minimum on `D` under
     noise `c`. Make it cheaper on its teaching points by :math:`2k+2g+1` each, `k` being
@@ -96,7 +103,8 @@ def laplace_separator(
         PureDP(epsilon),
         ReplaceOne(n),
         Scope.MODEL,
-        _assumptions(exact_oracle, g, labels_from_data, seeded),
+        _assumptions(exact_oracle, g, labels_from_data, seeded)
+        | caller_assumptions(own_functions, frozen),
     )
 
 
@@ -108,6 +116,7 @@ def laplace_separator(
     source="S4 Alg. 4, with a union bound",
     paper="scale C sqrt(m ln(1/delta))/eps, which is not private",
     gives=ApproxDP,
+    later=("own_functions", "frozen"),
 )
 def gaussian_separator(
     *,
@@ -124,6 +133,8 @@ def gaussian_separator(
     slack: int = 0,
     labels_from_data: bool = False,
     seeded: bool = False,
+    own_functions: bool = False,
+    frozen: bool = False,
 ) -> Conclusion[ApproxDP]:
     r"""Certify the labels under discrete Gaussian noise of `scale`, at `epsilon`.
 
@@ -158,7 +169,8 @@ def gaussian_separator(
         ApproxDP(epsilon, delta),
         ReplaceOne(n),
         Scope.MODEL,
-        _assumptions(exact_oracle, g, labels_from_data, seeded),
+        _assumptions(exact_oracle, g, labels_from_data, seeded)
+        | caller_assumptions(own_functions, frozen),
     )
 
 
@@ -189,6 +201,11 @@ def gaussian_room(
 ) -> int:
     """Return how large sums of costs must be allowed to be for M4-gaussian."""
     return n * steps + math.ceil(up(_SCALES_THAT_FIT * points * scale)) + 1
+
+
+def caller_assumptions(own_functions: bool, frozen: bool) -> frozenset[Assumption]:
+    """Return what is assumed of an oracle that runs code or parts of the caller."""
+    return Assumption.collect((ROWWISE_QUERIES, own_functions), (PUBLIC_PARTS, frozen))
 
 
 def _check_taught(owner: str, taught: int, points: int) -> None:

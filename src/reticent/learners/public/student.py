@@ -26,7 +26,7 @@ from reticent._sklearn import (
     safe_indexing,
 )
 from reticent._text import one_of
-from reticent.ensembles import check_base_estimator
+from reticent.ensembles import check_base_estimator, keeps_what_it_learned
 from reticent.errors import (
     InvalidDataError,
     InvalidParameterError,
@@ -120,7 +120,9 @@ class StudentClassifier(ClassifierMixin, UnweightedEstimator):
     *Proof.* The number of rows asked about follows from the budget and the teacher's
     certificate before the first answer. The answers compose (G22), or are one
     consensus (P9); the student, its seed and everything it does with the labels are
-    post-processing (M6). The teacher itself is not stored.
+    post-processing (M6). The teacher itself is not stored. Parts of the student that
+    keep what they learned when cloned, such as `FrozenEstimator`, are released with it;
+    the certificate assumes that they learned from public data (PUBLIC_PARTS).
 
     ================================  ==============================================
     labels all alike, or none         the student is constant
@@ -223,11 +225,13 @@ class StudentClassifier(ClassifierMixin, UnweightedEstimator):
                 teacher, budget, public, rows, self.doubts, source
             )
         # From here on only the private labels depend on the data.
-        self.certificate_ = student_of_answers(found.certificate, asked=found.asked)
+        learned: dict[str, Any] = {
+            "asked": found.asked,
+            "frozen": keeps_what_it_learned(self.student),
+        }
+        self.certificate_ = student_of_answers(found.certificate, **learned)
         if found.concentrated is not None:
-            self.zcdp_certificate_ = student_of_answers(
-                found.concentrated, asked=found.asked
-            )
+            self.zcdp_certificate_ = student_of_answers(found.concentrated, **learned)
         # Two fits may teach the same labels, and each of them is to be paid for.
         self.identity_ = secrets.token_hex(16)
         self.classes_ = teacher.classes_

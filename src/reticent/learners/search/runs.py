@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,13 +104,14 @@ class RunTask:
         """Draw a setting, train, and score privately."""
         place = int(source.below(np.array([len(self.settings)], dtype=np.uint64))[0])
         setting = self.settings[place]
-        model, trained = self.trained(setting, table, train, source)
-        noisy = NoisySums.drawn(
-            np.array([self.goodness(model, table, held_out)]),
-            unit_sums(n=len(held_out), steps=UNIT_STEPS),
-            score_epsilon,
-            source,
-        )
+        with _muted():
+            model, trained = self.trained(setting, table, train, source)
+            noisy = NoisySums.drawn(
+                np.array([self.goodness(model, table, held_out)]),
+                unit_sums(n=len(held_out), steps=UNIT_STEPS),
+                score_epsilon,
+                source,
+            )
         score = float(noisy.values[0]) / (UNIT_STEPS * len(held_out))
         return Run(setting, model, score, trained, noisy.certificate)
 
@@ -120,9 +123,7 @@ class RunTask:
         source: RandomSource,
     ) -> tuple[Any, Certificate[Any]]:
         """Train on these units; return the model and what training promises."""
-        with warnings.catch_warnings():
-            # One more line for every run would tell how many there are.
-            warnings.simplefilter("ignore")
+        with _muted():
             return self.fitted(setting, table, chosen, source)
 
     def fitted(
@@ -214,8 +215,15 @@ class RunTask:
 
         What a unit adds is a function of its own rows. A product of matrices rounds a
         row by its place and by the number of rows, so units of several rows are
-        predicted one by one. A predictor is asked about one row of each unit.
+        predicted one by one. A predictor is asked about one row of each unit. What
+        predicting has to say is about private rows, and is not passed on.
         """
+        with _muted():
+            return self._goodness(model, table, held_out)
+
+    def _goodness(
+        self, model: Any, table: UnitTable, held_out: NDArray[np.int64]
+    ) -> int:
         X, y, units = table.take(held_out)
         if units is None:
             return int(in_steps(self._values(model, X, y), None, len(y)).sum())
@@ -235,6 +243,17 @@ class RunTask:
         told = np.clip(np.nan_to_num(said.astype(np.float64)), low, high)
         error = (told - np.clip(y.astype(np.float64), low, high)) / (high - low)
         return np.asarray(1 - np.minimum(error**2, 1.0))
+
+
+@contextmanager
+def _muted() -> Iterator[None]:
+    """Drop warnings, and NumPy's errors that may be printed or raised instead.
+
+    One more line for every run would tell how many there are.
+    """
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _check_relation(model: Any, relation: str) -> None:

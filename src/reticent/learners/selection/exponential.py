@@ -25,6 +25,7 @@ from reticent.errors import InvalidParameterError
 from reticent.estimators import Labels, UnitIds, two_labels, unit_positions
 from reticent.guarantees import (
     PUBLIC_LABELS,
+    ROWWISE_QUERIES,
     Assumption,
     BoundedRange,
     Certificate,
@@ -34,7 +35,7 @@ from reticent.guarantees import (
     Scope,
     rule,
 )
-from reticent.hypotheses import HypothesisClass
+from reticent.hypotheses import HypothesisClass, runs_own_functions
 from reticent.learners.selection.candidates import (
     SELECTIONS,
     Examples,
@@ -63,17 +64,28 @@ from reticent.mechanisms import (
     same_kind=True,
     relations=(ReplaceOne,),
     scopes=(Scope.MODEL,),
+    later=("own_functions",),
 )
 def selected_hypothesis(
-    premise: Certificate[Any], *, candidates: int, labels_from_data: bool
+    premise: Certificate[Any],
+    *,
+    candidates: int,
+    labels_from_data: bool,
+    own_functions: bool = False,
 ) -> Conclusion[Any]:
-    """Extend the promise of a selection to the rows behind its scores."""
+    """Extend the promise of a selection to the rows behind its scores.
+
+    `own_functions` says that the caller's functions label the rows. A unit then moves
+    only its own loss if they label each row by that row alone.
+    """
     whole("rule L1", "candidates", candidates)
     return Conclusion(
         premise.guarantee,
         premise.relation,
         premise.scope,
-        Assumption.collect((PUBLIC_LABELS, labels_from_data)),
+        Assumption.collect(
+            (PUBLIC_LABELS, labels_from_data), (ROWWISE_QUERIES, own_functions)
+        ),
     )
 
 
@@ -120,7 +132,10 @@ class CandidateClassifier(ClassifierMixin, UnweightedEstimator):
             seeded=seeded,
         )
         return selected_hypothesis(
-            premise, candidates=candidates, labels_from_data=self.classes is None
+            premise,
+            candidates=candidates,
+            labels_from_data=self.classes is None,
+            own_functions=runs_own_functions(self.hypotheses),
         )
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:
@@ -237,8 +252,10 @@ class ExponentialMechanismClassifier(PublicCandidatesClassifier):
     permute-and-flip. *Proof.* With `units` a unit's loss is the mean over its rows,
     in fixed point, rounded down; without, that of its row. Either lies in [0, 1], so
     a score of losses moves by at most 1, and half of `epsilon` times that on each
-    side of an odds ratio is G2. The expected excess of the empirical `F` is at most
-    ``2 ln(n_candidates_) / (epsilon n)``.
+    side of an odds ratio is G2. A `FiniteClass` of functions, and any class that is not
+    the library's, make the certificate conditional: it assumes that the label of a row
+    depends on that row alone (ROWWISE_QUERIES). The expected excess of the empirical
+    `F` is at most ``2 ln(n_candidates_) / (epsilon n)``.
 
     References
     ----------

@@ -98,14 +98,15 @@ class RelabelingClassifier(FreshHypothesisClassifier):
 
     Guarantee
     ---------
-    P7, then G4: `epsilon`-DP for one answer. Everything random is drawn again for every
-    query. A query never fails because of a record. A shard whose learner fails casts
-    the first label's vote, so one unit still moves one vote. A subset whose labelings
-    cannot be listed relabels everything as the first label; that depends on its points
-    alone, which the promise without a net counts as lost already. With a net, the
-    subset is one that can always be listed, by the growth function. The constant is the
-    proof's own; for thresholds `StableSelectionClassifier` did better in every setting
-    tried.
+    P7, then G4: `epsilon`-DP for one answer; for a `FiniteClass` of functions, and a
+    class of your own, under the assumption ROWWISE_QUERIES. Everything random is drawn
+    again for every query. A query never fails because of a record. A shard whose
+    learner fails casts the first label's vote, so one unit still moves one vote. A
+    subset whose labelings cannot be listed relabels everything as the first label; that
+    depends on its points alone, which the promise without a net counts as lost already.
+    With a net, the subset is one that can always be listed, by the growth function. The
+    constant is the proof's own; for thresholds `StableSelectionClassifier` did better
+    in every setting tried.
 
     References
     ----------

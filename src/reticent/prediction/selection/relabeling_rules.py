@@ -13,7 +13,9 @@ from reticent._numbers import down, positive, probability, up, whole
 from reticent._search import last_whole_that_holds
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import (
+    ROWWISE_QUERIES,
     ApproxDP,
+    Assumption,
     Certificate,
     Conclusion,
     ReplaceOne,
@@ -22,7 +24,7 @@ from reticent.guarantees import (
     noise_assumptions,
     rule,
 )
-from reticent.hypotheses import net_error
+from reticent.hypotheses import net_error, runs_own_functions
 from reticent.prediction.selection.stable_selection_rules import MOST_CANDIDATES
 
 # Parts of epsilon for selection and vote together; the rest pays for the subset.
@@ -63,6 +65,7 @@ def net_failure(n: int, subset: int, eta: float, growth: tuple[int, int]) -> flo
     source="S2 Thm 2",
     paper="c = 2",
     gives=ApproxDP,
+    later=("own_functions",),
 )
 def relabeled(
     *,
@@ -73,8 +76,12 @@ def relabeled(
     net: bool,
     labels_from_data: bool,
     seeded: bool,
+    own_functions: bool = False,
 ) -> Conclusion[ApproxDP]:
-    """Certify one answer of a vote over data relabeled by a selected hypothesis."""
+    """Certify one answer of a vote over data relabeled by a selected hypothesis.
+
+    `own_functions` says that the caller's functions label the rows.
+    """
     n, subset = whole("rule P7", "n", n), whole("rule P7", "subset", subset)
     eta = positive("rule P7", "eta", eta)
     if not subset < n:
@@ -91,7 +98,8 @@ def relabeled(
         ApproxDP(up(epsilon), up(delta)),
         ReplaceOne(n),
         Scope.ANSWER,
-        noise_assumptions(seeded, labels_from_data=labels_from_data),
+        noise_assumptions(seeded, labels_from_data=labels_from_data)
+        | Assumption.collect((ROWWISE_QUERIES, own_functions)),
     )
 
 
@@ -131,6 +139,7 @@ def plan_relabeling(
             net=plan.net,
             labels_from_data=labels_from_data,
             seeded=seeded,
+            own_functions=runs_own_functions(family),
         )
         return flip_private(premise, p=flip)
 

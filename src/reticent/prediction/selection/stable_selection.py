@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from reticent._sklearn import Interval, MatrixLike, fit_context
 from reticent.errors import InvalidParameterError
 from reticent.estimators import UnitIds
-from reticent.hypotheses import HypothesisClass
+from reticent.hypotheses import HypothesisClass, runs_own_functions
 from reticent.mechanisms import noise_source
 from reticent.prediction.law import blank_of
 from reticent.prediction.selection.fresh_hypotheses import (
@@ -92,7 +92,9 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
     or the drawn hypothesis has no answer, the answer is the first label. *Proof* that
     this costs nothing. Whether a subset can be listed depends on its own points alone.
     A unit outside it then moves nothing; a unit inside is already counted, with the
-    share `q`, as moving everything. What a hypothesis says is post-processing.
+    share `q`, as moving everything. What a hypothesis says is post-processing. For a
+    `FiniteClass` of functions, and a class of your own, the certificate assumes that
+    the label of a row depends on that row alone (ROWWISE_QUERIES).
 
     References
     ----------
@@ -152,6 +154,7 @@ class StableSelectionClassifier(FreshHypothesisClassifier):
             exponent=plan.exponent,
             labels_from_data=self.classes is None,
             seeded=source.seeded,
+            own_functions=runs_own_functions(search.hypotheses),
         )
         self.law_ = SelectionLaw(
             certificate=(

@@ -13,6 +13,8 @@ from reticent._numbers import positive, probability, up, whole
 from reticent._search import last_that_holds, last_whole_that_holds
 from reticent.errors import InvalidParameterError, RuleError
 from reticent.guarantees import (
+    ROWWISE_QUERIES,
+    Assumption,
     Certificate,
     Conclusion,
     PureDP,
@@ -35,15 +37,23 @@ MOST_CANDIDATES = 1_000_000
     source="S2 Thm 1",
     paper="q + 2 g",
     gives=UniformStability,
+    later=("own_functions",),
 )
 def stable_selection(
-    *, n: int, subset: int, exponent: float, labels_from_data: bool, seeded: bool
+    *,
+    n: int,
+    subset: int,
+    exponent: float,
+    labels_from_data: bool,
+    seeded: bool,
+    own_functions: bool = False,
 ) -> Conclusion[UniformStability]:
     """Certify one answer of a hypothesis selected from the labelings of a subset.
 
     *Proof.* A replaced unit is in the subset with probability `q`. Otherwise both
     datasets give the same candidates, and the exponential mechanism with weights
     ``exp(-exponent * mistakes / 2)`` moves by at most ``tanh(exponent / 4)`` (G2).
+    With `own_functions`, the caller's, this needs labels that depend on one row each.
     """
     n, subset = whole("rule P5", "n", n), whole("rule P5", "subset", subset)
     if not subset < n:
@@ -55,7 +65,8 @@ def stable_selection(
         UniformStability(min(1.0, gamma)),
         ReplaceOne(n),
         Scope.ANSWER,
-        noise_assumptions(seeded, labels_from_data=labels_from_data),
+        noise_assumptions(seeded, labels_from_data=labels_from_data)
+        | Assumption.collect((ROWWISE_QUERIES, own_functions)),
     )
 
 

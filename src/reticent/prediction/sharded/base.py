@@ -20,6 +20,7 @@ from reticent.estimators import (
 )
 from reticent.guarantees import (
     PUBLIC_LABELS,
+    PUBLIC_PARTS,
     SEEDED_NOISE,
     ZCDP,
     ApproxDP,
@@ -75,11 +76,6 @@ def over_shards(
     )
 
 
-PUBLIC_PARTS = Assumption(
-    "PUBLIC_PARTS",
-    "the parts of the pipeline that keep what they learned when cloned learned it "
-    "from public data",
-)
 PUBLIC_TYPES = Assumption(
     "PUBLIC_TYPES",
     "the types of the table's columns, lists of categories included, are public",
