@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
@@ -224,9 +235,42 @@ def checked_table(
         )
 
 
+# Steps that leave missing values where they are: what follows must take them too.
+_KEEPS_MISSING = (
+    MaxAbsScaler,
+    MinMaxScaler,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
+
+
 def takes_missing(estimator: Any) -> bool:
-    """Whether an estimator says that it takes missing values, or cannot say."""
+    """Whether an estimator says that it takes missing values, or cannot say.
+
+    scikit-learn's pipelines do not pass on what their steps say, so steps are asked one
+    by one, up to the first that may fill missing values in.
+    """
     try:
-        return bool(get_tags(estimator).input_tags.allow_nan)
+        for step in _steps(estimator):
+            if isinstance(step, (ColumnTransformer, FeatureUnion)):
+                return True  # each of its parts sees other columns
+            tags = get_tags(step)
+            if not (tags.input_tags.allow_nan or tags.no_validation):
+                return False
+            if type(step) not in _KEEPS_MISSING:
+                return True
     except (AttributeError, TypeError, ValueError):
-        return True
+        pass  # it has no tags, or no steps
+    return True
+
+
+def _steps(estimator: Any) -> Iterator[Any]:
+    """Yield the steps of a pipeline, and of pipelines in it; or the estimator."""
+    if not isinstance(estimator, Pipeline):
+        yield estimator
+        return
+    for _, step in estimator.steps:
+        if step is not None and not isinstance(step, str):  # "passthrough"
+            yield from _steps(step)
