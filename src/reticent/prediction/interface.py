@@ -75,9 +75,9 @@ class PredictionInterface:
     charged to that account. A query that this fitted model was asked before is answered
     from memory with the same bytes: free for a client who has paid for it, charged to
     a client who sees it first. No other model, and no other fit, shares that memory.
-    Refusal depends on counts alone, never on the data. *Proof.* Each answer has fresh
-    randomness, so the answers are an adaptive composition (G22), which the account
-    stops like a filter; see `reticent.guarantees.totals`.
+    Refusal depends on counts and on the form of a query, never on the data. *Proof.*
+    Each answer has fresh randomness, so the answers are an adaptive composition (G22),
+    which the account stops like a filter; see `reticent.guarantees.totals`.
 
     Examples
     --------
@@ -153,6 +153,13 @@ class PredictionInterface:
     ) -> NDArray[Any]:
         """Return one private answer per row, or refuse them all.
 
+        Queries that cannot be answered are refused before anything is charged: those
+        with other columns than the fit saw; with missing values where the estimator
+        does not take them; and with text where every model would refuse it, as far as
+        the classes of a pipeline say that. A column's type at fit decides nothing: one
+        record could change it. What a pipeline of yours makes of text is its own
+        matter, and is charged.
+
         Parameters
         ----------
         X : array-like of shape (n_queries, n_features)
@@ -165,6 +172,8 @@ class PredictionInterface:
 
         Raises
         ------
+        InvalidDataError or ValueError
+            If a query cannot be answered, as above; nothing is spent then.
         BudgetExhaustedError
             If the budget does not cover every new row; nothing is spent then.
         AnswerLostError
@@ -177,6 +186,7 @@ class PredictionInterface:
         queries = canonical_rows(X)
         if not queries:
             return self._labels([])
+        self.law.check(X)
         accounts = (self._dataset, *self._client_accounts(client))
         request = Request(
             key=secrets.token_hex(16) if key is None else key,

@@ -68,6 +68,19 @@ class AnswerLaw(Locked, ABC):
     def response(self, X: MatrixLike) -> Any:
         """Return the exact law of the answers to these queries: not private."""
 
+    def check(self, X: MatrixLike) -> None:
+        """Refuse queries that cannot be answered, before anything is charged.
+
+        What is refused is a function of the query and of public facts: the columns that
+        the fit saw, and what the predictor was declared to take. Records decide
+        nothing. A law of your own refuses here what its `draw` would refuse.
+
+        Raises
+        ------
+        InvalidDataError or ValueError
+            If a query does not have the form that answers need.
+        """
+
     @property
     def seeded(self) -> bool:
         """Whether the noise follows from a seed; then the certificate assumes so."""

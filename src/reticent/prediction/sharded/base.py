@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import (
-    MaxAbsScaler,
-    MinMaxScaler,
-    PowerTransformer,
-    QuantileTransformer,
-    RobustScaler,
-    StandardScaler,
-)
-from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import MatrixLike
@@ -44,6 +32,7 @@ from reticent.guarantees import (
 )
 from reticent.mechanisms import RandomSource
 from reticent.prediction.law import AnswerLaw
+from reticent.prediction.sharded.accepted_cells import check_numbers
 
 
 @rule(
@@ -103,6 +92,8 @@ class TableForm:
 
     blank: Any  #: number and names of the columns, see `blank_of`
     missing: bool  #: whether values of an array may be missing
+    #: Whether every model refuses cells that are not numbers, as its class declares.
+    numbers: bool = False
 
     @classmethod
     def of_matrix(cls, owner: type, n_columns: int) -> TableForm:
@@ -176,6 +167,17 @@ class ShardLaw(AnswerLaw):
     form: TableForm  #: which queries are taken
     ensemble: Any  #: The trained models. Not private.
 
+    def check(self, X: MatrixLike) -> None:
+        """Refuse queries with other columns, or with cells that no model takes.
+
+        The number and the names of columns are those that the fit saw. What cells may
+        hold follows from the class of the base estimator, where that says so: the
+        types that the fit saw do not count, because one record can change them.
+        """
+        rows = self.ensemble.columns.read(self.form.rows(X))
+        if self.form.numbers:
+            check_numbers(rows, missing=self.form.missing)
+
     @property
     def n_shards(self) -> int:
         """Number of shards."""
@@ -233,44 +235,3 @@ def checked_table(
             ensure_all_finite="allow-nan" if missing else True,
             reset=reset,
         )
-
-
-# Steps that leave missing values where they are: what follows must take them too.
-_KEEPS_MISSING = (
-    MaxAbsScaler,
-    MinMaxScaler,
-    PowerTransformer,
-    QuantileTransformer,
-    RobustScaler,
-    StandardScaler,
-)
-
-
-def takes_missing(estimator: Any) -> bool:
-    """Whether an estimator says that it takes missing values, or cannot say.
-
-    scikit-learn's pipelines do not pass on what their steps say, so steps are asked one
-    by one, up to the first that may fill missing values in.
-    """
-    try:
-        for step in _steps(estimator):
-            if isinstance(step, (ColumnTransformer, FeatureUnion)):
-                return True  # each of its parts sees other columns
-            tags = get_tags(step)
-            if not (tags.input_tags.allow_nan or tags.no_validation):
-                return False
-            if type(step) not in _KEEPS_MISSING:
-                return True
-    except (AttributeError, TypeError, ValueError):
-        pass  # it has no tags, or no steps
-    return True
-
-
-def _steps(estimator: Any) -> Iterator[Any]:
-    """Yield the steps of a pipeline, and of pipelines in it; or the estimator."""
-    if not isinstance(estimator, Pipeline):
-        yield estimator
-        return
-    for _, step in estimator.steps:
-        if step is not None and not isinstance(step, str):  # "passthrough"
-            yield from _steps(step)
