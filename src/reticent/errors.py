@@ -34,6 +34,7 @@ Warnings are a second tree::
     │   └── OnlyNoiseWarning                    answers will be hardly more than noise
     ├── ShardFailureWarning                     most shards could not be trained
     └── CuratorOnlyWarning                      a score that must not be released
+        └── ClippedValuesWarning                most values lie outside a declared range
 
 A message says what was asked, what is needed and what to do; it never holds a
 record's value.
@@ -50,6 +51,7 @@ __all__ = [
     "BudgetExhaustedError",
     "CannotJudgeError",
     "CertificateError",
+    "ClippedValuesWarning",
     "ConsensusExhaustedError",
     "CuratorOnlyWarning",
     "IdempotencyKeyError",
@@ -227,3 +229,7 @@ class ShardFailureWarning(ReticentWarning):
 
 class CuratorOnlyWarning(ReticentWarning):
     """A number was computed from records without noise: it must not be released."""
+
+
+class ClippedValuesWarning(CuratorOnlyWarning):
+    """Values lie outside the ranges that were declared, or that nobody declared."""
