@@ -33,6 +33,7 @@ Warnings are a second tree::
     ├── NearChanceWarning                       answers will be near chance
     │   └── OnlyNoiseWarning                    answers will be hardly more than noise
     ├── ShardFailureWarning                     most shards could not be trained
+    ├── SeparateBudgetsWarning                  two models may spend two budgets
     └── CuratorOnlyWarning                      a score that must not be released
         └── ClippedValuesWarning                most values lie outside a declared range
 
@@ -71,6 +72,7 @@ __all__ = [
     "ReticentError",
     "ReticentWarning",
     "RuleError",
+    "SeparateBudgetsWarning",
     "ServiceError",
     "ShardFailureWarning",
     "SolverError",
@@ -225,6 +227,10 @@ class OnlyNoiseWarning(NearChanceWarning):
 
 class ShardFailureWarning(ReticentWarning):
     """Most shards could not be trained, so most votes or numbers are fixed ones."""
+
+
+class SeparateBudgetsWarning(ReticentWarning):
+    """Models of one process have budgets of their own for what may be one dataset."""
 
 
 class CuratorOnlyWarning(ReticentWarning):

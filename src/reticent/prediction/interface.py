@@ -58,7 +58,8 @@ class PredictionInterface:
         process keeps for this fitted model and dataset: a second interface on the same
         model shares it, so that the budget is not spent twice; a process that was
         forked later is refused. It knows nothing of *other* models on the same data,
-        nor of other processes; give those a ledger that all of them share.
+        nor of other processes: a model that is fitted again has a budget of its own,
+        with a `SeparateBudgetsWarning`. Give all of them one ledger.
     client_budget : Budget, default=None
         The most that one client may see. None bounds clients by `budget` alone.
     name : str, default="model"

@@ -49,7 +49,7 @@ def warn_of_clipped(facts: Any, columns: CodedColumns, X: NDArray[Any]) -> None:
         return
     _warn(
         2 * outside > known,
-        "most values lie outside the range, or are none of the levels, that is declared",
+        "most values lie outside the declared range, or are none of the levels",
     )
 
 
