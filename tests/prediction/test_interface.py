@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -24,6 +24,7 @@ from reticent.hypotheses import Thresholds
 from reticent.ledger import MemoryLedger, SQLLedger
 from reticent.prediction import (
     PredictionInterface,
+    PrivateAveragingClassifier,
     PrivateAveragingRegressor,
     PrivateVotingClassifier,
     ProjectedWalkClassifier,
@@ -284,6 +285,41 @@ def test_one_text_at_fit_does_not_decide_what_is_refused():
         with pytest.raises(InvalidDataError, match="hold numbers"):
             interface.predict(np.full((1, 30), "a"))
         assert interface.predict(X[:1]).shape == (1,)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [MODEL, PrivateVotingClassifier(BASE), PredictionInterface(MODEL, Budget(1.0))],
+    ids=["fitted", "unfitted", "interface"],
+)
+def test_where_there_are_no_probabilities_is_said_where_there_are(asked):
+    assert not hasattr(asked, "predict_proba")
+    with pytest.raises(AttributeError, match="PrivateAveragingClassifier") as said:
+        asked.predict_proba(X[:1])
+    assert "PrivateTabularClassifier" in str(said.value)
+    assert type(asked).__name__ in str(said.value)
+
+
+def test_averages_give_probabilities_if_their_estimator_does():
+    assert hasattr(PrivateAveragingClassifier(LogisticRegression()), "predict_proba")
+    assert not hasattr(PrivateAveragingClassifier(RidgeClassifier()), "predict_proba")
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        (4.0, r"budget=4\.0 .*Budget\(epsilon=4\.0\)"),
+        (2, r"budget=2 .*Budget\(epsilon=2\)"),
+        ("4", r"budget='4' .*Budget\(epsilon=\.\.\.\)"),
+        (None, "budget=None"),
+    ],
+)
+def test_a_number_is_no_budget(budget, said):
+    with pytest.raises(InvalidParameterError, match=said):
+        PredictionInterface(MODEL, budget)
+    if budget is not None:
+        with pytest.raises(InvalidParameterError, match=f"client_{said}"):
+            asking(MODEL, Budget(1.0), client_budget=budget)
 
 
 def test_canonical_rows_tell_values_apart_and_nothing_else():

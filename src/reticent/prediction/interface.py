@@ -7,6 +7,7 @@ import math
 import os
 import secrets
 import threading
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from reticent.prediction.budgets import (
 )
 from reticent.prediction.lasting.interface import LastingInterface
 from reticent.prediction.lasting.law import LastingLaw
-from reticent.prediction.law import law_of
+from reticent.prediction.law import law_of, no_probabilities
 from reticent.prediction.queries import canonical_rows
 
 
@@ -110,6 +111,9 @@ class PredictionInterface:
         name: str = "model",
         dataset: str = "data",
     ) -> None:
+        _check_budget("budget", budget)
+        if client_budget is not None:
+            _check_budget("client_budget", client_budget)
         # Bound here: what is drawn and what is charged stay one law, whatever happens
         # to the predictor.
         self.law = law_of(predictor)
@@ -205,6 +209,11 @@ class PredictionInterface:
         receipt = answer(self.ledger, request, draw)
         return self._labels([given or b"" for given in receipt.answers])
 
+    @property
+    def predict_proba(self) -> Any:
+        """Not there, for `hasattr` either: probabilities are not answered here."""
+        raise AttributeError(no_probabilities(self), name="predict_proba", obj=self)
+
     def spent(self, *, client: str | None = None) -> Certificate[Any] | None:
         """Return what the dataset's account was charged in total, or None if nothing.
 
@@ -281,6 +290,18 @@ class PredictionInterface:
         names: dict[str, int] = {str(label): i for i, label in enumerate(classes)}
         indices = np.array([names[text] for text in texts], dtype=np.int64)
         return np.asarray(classes)[indices]
+
+
+def _check_budget(name: str, budget: Any) -> None:
+    """Refuse what is not a budget; a number is likely meant as its epsilon."""
+    if isinstance(budget, Budget):
+        return
+    number = isinstance(budget, Real) and not isinstance(budget, bool)
+    meant = f"Budget(epsilon={budget!r})" if number else "Budget(epsilon=...)"
+    raise InvalidParameterError(
+        f"{name}={budget!r} must be a Budget: write {meant}, with a delta if there is "
+        "one."
+    )
 
 
 def _lasting(

@@ -123,11 +123,26 @@ class LawfulPredictor(UnweightedEstimator):
         """Draw one private answer per row; m rows spend m certificates."""
         return self._fitted_law().draw(X)
 
+    @property
+    def predict_proba(self) -> Any:
+        """Not there, for `hasattr` either: most predictors answer without it."""
+        raise AttributeError(no_probabilities(self), name="predict_proba", obj=self)
+
     def _fitted_law(self) -> AnswerLaw:
         # Asking scikit-learn takes longer than many an answer.
         if "law_" not in vars(self):
             check_is_fitted(self, "law_")
         return self.law_
+
+
+def no_probabilities(asked: Any) -> str:
+    """Say why something has no `predict_proba`, and what has."""
+    return (
+        f"{type(asked).__name__} has no predict_proba: private answers are single "
+        "labels or numbers. For probabilities use PrivateAveragingClassifier, with an "
+        "estimator that gives them, or release a model with "
+        "reticent.learners.PrivateTabularClassifier."
+    )
 
 
 #: Classes of predictors whose score has warned in this process.
