@@ -95,6 +95,8 @@ class PredictionInterface:
     >>> interface = PredictionInterface(model.fit(X, y), Budget(epsilon=2.0))
     >>> interface.capacity
     4
+    >>> print(interface.spent())  # before the first answer there is no certificate
+    None
     >>> len(interface.predict(X[:3], client="ward 7"))
     3
     >>> print(interface.spent().headline())
