@@ -7,8 +7,9 @@ import os
 import sqlite3
 from pathlib import Path
 
+import numpy as np
 import pytest
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils import check_array
 
 from reticent.cli.main import main
@@ -282,7 +283,13 @@ def refused_for_a_level(*_, **__):
     OneHotEncoder().fit([["a"]]).transform([["forty"]])
 
 
-@pytest.mark.parametrize("fails", [refused_by_sklearn, refused_for_a_level])
+def refused_inside_numpy(*_, **__):
+    FunctionTransformer(lambda rows: np.stack([])).transform([[0.0]])
+
+
+@pytest.mark.parametrize(
+    "fails", [refused_by_sklearn, refused_for_a_level, refused_inside_numpy]
+)
 def test_what_scikit_learn_refuses_is_one_sentence(place, capsys, monkeypatch, fails):
     monkeypatch.setattr("reticent.cli.tune.tune_and_store", fails)
     words = ["tune", FILES.data, *DATA, "--home", place / "home"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from traceback import walk_tb
 from typing import Any
 
 import typer
@@ -111,12 +112,16 @@ def _readable(error: Exception) -> Exception:
 
 
 def _raised_in_sklearn(error: ValueError) -> bool:
-    """Whether scikit-learn refused what it was given, rather than a bug of ours."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    module = "" if place is None else place.tb_frame.f_globals.get("__name__", "")
-    return str(module).partition(".")[0] == "sklearn"
+    """Whether scikit-learn refused what it was given, rather than a bug of ours.
+
+    Either may have called NumPy or SciPy.
+    """
+    modules = (
+        frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)
+    )
+    owners = [str(module).partition(".")[0] for module in modules]
+    ours = [owner for owner in owners if owner in ("reticent", "sklearn")]
+    return ours[-1:] == ["sklearn"]
 
 
 def _refused(error: ValueError) -> Exception:
