@@ -14,7 +14,7 @@ from reticent.estimators.partitions.codes import CodedColumns
 
 # Rows that are looked at together, which may lie in a file.
 _BLOCK = 1 << 16
-# So many columns are named.
+# At most this number of columns is named.
 _NAMED = 5
 
 
