@@ -3,8 +3,12 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from reticent.learners import PrivateTabularClassifier
 from tests.audit.catalogue import CONTROLS
 
 ROOT = Path(__file__).parents[1]
@@ -67,3 +71,22 @@ def test_a_broken_link_is_noticed(tmp_path):
     table = "<!-- edges -->\n| a | b | c |\n|---|---|---|\n| no title | x | y |\n"
     with pytest.raises(AssertionError):
         rows(table + "<!-- /edges -->")
+
+
+PAGES = ("README.md", "docs/explain/sharp-edges.md", "docs/start/release.md")
+
+
+def test_no_certificate_sees_a_step_in_front_of_a_learner():
+    """What the pages say of such pipelines is true, and they say it."""
+    X = np.random.default_rng(0).uniform(0, 9, (300, 2))
+    front = make_pipeline(
+        StandardScaler(), PrivateTabularClassifier(4.0, classes=[0, 1])
+    )
+    front.fit(X, (X[:, 0] > 4).astype(int))
+    assert front[0].mean_.tolist() == X.mean(axis=0).tolist()  # without noise
+    assert front[-1].certificate_.proved
+    for page in PAGES:
+        text = " ".join((ROOT / page).read_text("utf-8").split())
+        assert re.search(r"(scaler|StandardScaler).{0,250}in front of", text, re.I), (
+            page
+        )

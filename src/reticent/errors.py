@@ -33,7 +33,9 @@ Warnings are a second tree::
     ├── NearChanceWarning                       answers will be near chance
     │   └── OnlyNoiseWarning                    answers will be hardly more than noise
     ├── ShardFailureWarning                     most shards could not be trained
+    ├── SeparateBudgetsWarning                  two models may spend two budgets
     └── CuratorOnlyWarning                      a score that must not be released
+        └── ClippedValuesWarning                most values lie outside a declared range
 
 A message says what was asked, what is needed and what to do; it never holds a
 record's value.
@@ -50,6 +52,7 @@ __all__ = [
     "BudgetExhaustedError",
     "CannotJudgeError",
     "CertificateError",
+    "ClippedValuesWarning",
     "ConsensusExhaustedError",
     "CuratorOnlyWarning",
     "IdempotencyKeyError",
@@ -69,6 +72,7 @@ __all__ = [
     "ReticentError",
     "ReticentWarning",
     "RuleError",
+    "SeparateBudgetsWarning",
     "ServiceError",
     "ShardFailureWarning",
     "SolverError",
@@ -225,5 +229,13 @@ class ShardFailureWarning(ReticentWarning):
     """Most shards could not be trained, so most votes or numbers are fixed ones."""
 
 
+class SeparateBudgetsWarning(ReticentWarning):
+    """Models of one process have budgets of their own for what may be one dataset."""
+
+
 class CuratorOnlyWarning(ReticentWarning):
     """A number was computed from records without noise: it must not be released."""
+
+
+class ClippedValuesWarning(CuratorOnlyWarning):
+    """Values lie outside the ranges that were declared, or that nobody declared."""

@@ -98,6 +98,21 @@ def test_a_release_is_tuned_paid_for_once_and_stored(
     assert all_spent(tmp_path) == before
 
 
+@pytest.mark.parametrize("words", [(), ("--ask", "--epsilon", 4)])
+def test_tables_with_missing_values_are_tuned(shell, tmp_path, words):
+    columns = {"age": Numeric(0, 100, missing=True), "size": Numeric(0, 1)}
+    label = ClassLabel("sick", ["no", "yes"])
+    Schema(columns, label=label).write(tmp_path / "holes.json")
+    ages = np.random.default_rng(0).integers(0, 100, 600)
+    rows = [f"{a if a % 7 else ''},0.5,{'yes' if a > 50 else 'no'}" for a in ages]
+    (tmp_path / "holes.csv").write_text("\n".join(["age,size,sick", *rows]) + "\n")
+    files = (tmp_path / "holes.csv", "--schema", tmp_path / "holes.json")
+    found = shell("tune", *files, "--runs", 2, *words)
+    assert found["units"] == 600
+    row = '{"age": null, "size": 0.5}'
+    assert shell("predict", "model", "--row", row)["answers"][0] in ("yes", "no")
+
+
 def test_a_tuned_release_of_noise_is_refused_before_anything_is_stored(shell, tmp_path):
     found = tuned(shell, "labels", "--epsilon", 0.001, code=2)
     assert found["error"]["code"] == "OnlyNoiseError"

@@ -7,7 +7,10 @@ import os
 import sqlite3
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+from sklearn.utils import check_array
 
 from reticent.cli.main import main
 from reticent.datasets import adult_sample_files
@@ -270,6 +273,43 @@ def test_a_home_that_is_a_file_is_named(place, capsys):
         main(["fit", str(FILES.data), *map(str, DATA), "--home", str(file)])
     assert ended.value.code == 2
     assert "--home needs a folder" in capsys.readouterr().err
+
+
+def refused_by_sklearn(*_, **__):
+    check_array([["forty"]], dtype=float)
+
+
+def refused_for_a_level(*_, **__):
+    OneHotEncoder().fit([["a"]]).transform([["forty"]])
+
+
+def refused_inside_numpy(*_, **__):
+    FunctionTransformer(lambda rows: np.stack([])).transform([[0.0]])
+
+
+@pytest.mark.parametrize(
+    "fails", [refused_by_sklearn, refused_for_a_level, refused_inside_numpy]
+)
+def test_what_scikit_learn_refuses_is_one_sentence(place, capsys, monkeypatch, fails):
+    monkeypatch.setattr("reticent.cli.tune.tune_and_store", fails)
+    words = ["tune", FILES.data, *DATA, "--home", place / "home"]
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "scikit-learn refused" in said
+    assert "forty" not in said  # may be a record's
+    assert "Traceback" not in said
+
+
+def test_a_bug_is_no_mistake_of_the_user(place, monkeypatch):
+    def broken(*_, **__):
+        raise ValueError("a bug")
+
+    monkeypatch.setattr("reticent.cli.tune.tune_and_store", broken)
+    words = ["tune", FILES.data, *DATA, "--home", place / "home"]
+    with pytest.raises(ValueError, match="a bug"):
+        main([str(word) for word in words])
 
 
 def test_there_are_many():

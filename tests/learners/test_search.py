@@ -6,7 +6,11 @@ import warnings
 import mpmath
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 
 from reticent.errors import InvalidParameterError, RuleError, TooFewRecordsError
 from reticent.evaluation import unit_sums
@@ -286,6 +290,32 @@ def searched(estimator, parameters, budget, y=YES, **more):
 
 PURE = ObjectivePerturbationClassifier(classes=[False, True])
 GRADIENT = NoisyGradientClassifier(classes=[False, True], steps=5)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrivateTabularClassifier(classes=[0, 1]),
+        PrivateVotingClassifier(HistGradientBoostingClassifier(), classes=[0, 1]),
+        PrivateVotingClassifier(
+            make_pipeline(SimpleImputer(), LogisticRegression()), classes=[0, 1]
+        ),
+        PURE,
+    ],
+    ids=["released", "asked", "imputed", "without"],
+)
+def test_missing_values_are_searched_where_the_learner_takes_them(estimator):
+    X = np.where(BITS < -0.6, np.nan, BITS)
+    assert np.isnan(X[:, 1]).any()
+    search = PrivateSearch(estimator, {}, Budget(2.0, 1e-6))
+    takes = estimator is not PURE
+    assert get_tags(search).input_tags.allow_nan == takes
+    if not takes:
+        with pytest.raises(ValueError, match="NaN"):
+            search.fit(X, YES.astype(int))
+        return
+    search.fit(X, YES.astype(int))
+    assert search.predict(X).shape == (400,)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 from reticent import Budget, BudgetExhaustedError
 from reticent.errors import (
@@ -18,11 +20,16 @@ from reticent.errors import (
     NotDeployableError,
 )
 from reticent.guarantees import PureDP, bounded_range, recheck, repeat
+from reticent.hypotheses import Thresholds
 from reticent.ledger import MemoryLedger, SQLLedger
 from reticent.prediction import (
     PredictionInterface,
+    PrivateAveragingClassifier,
     PrivateAveragingRegressor,
     PrivateVotingClassifier,
+    ProjectedWalkClassifier,
+    RelabelingClassifier,
+    StableLinearClassifier,
 )
 from reticent.prediction.queries import canonical_rows
 
@@ -186,6 +193,133 @@ def test_wrong_uses_are_named():
         PredictionInterface(MODEL, Budget(0.05))
     with pytest.raises(InvalidDataError, match="rows and columns"):
         asking(MODEL, Budget(1.0)).predict(X[0])
+
+
+NAMES = [f"c{place}" for place in range(30)]
+FRAMES = PrivateVotingClassifier(BASE, 0.1, [0, 1], 9).fit(
+    pd.DataFrame(X, columns=NAMES), Y
+)
+HOLE = np.where(np.arange(30) == 3, np.nan, X[:1])
+
+
+@pytest.mark.parametrize("model", [MODEL, FRAMES], ids=["array", "frame"])
+@pytest.mark.parametrize(
+    ("queries", "match"),
+    [
+        (X[:1, :29], "29 features|names should match"),
+        (np.full((1, 30), "a"), "must hold numbers|names should match"),
+        ([[*X[0, :29], "a"]], "must hold numbers|names should match"),
+        (HOLE, "NaN|names should match"),
+        (pd.DataFrame(HOLE, columns=NAMES), r"(c3|column 3).*missing"),
+        (pd.DataFrame(X[:1], columns=NAMES)[NAMES[::-1]], "names should match|order"),
+        (pd.DataFrame(X[:1], columns=NAMES).assign(c7="a"), "hold numbers"),
+    ],
+    ids=["columns", "text", "one text", "hole", "hole in frame", "order", "named text"],
+)
+@pytest.mark.filterwarnings("ignore:X ")  # names that only one of the two has
+def test_questions_that_no_model_can_answer_cost_nothing(model, queries, match):
+    interface = asking(model, Budget(1.0))
+    reordered = model is MODEL and list(getattr(queries, "columns", ())) == NAMES[::-1]
+    if reordered:  # an array's columns have no names
+        assert interface.predict(queries).shape == (1,)
+        return
+    with pytest.raises(ValueError, match=match) as refused:
+        interface.predict(queries)
+    assert "0.1" not in str(refused.value)
+    assert interface.spent() is None
+    asked = X[:1] if model is MODEL else pd.DataFrame(X[:1], columns=NAMES)
+    assert interface.predict(asked).shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("model", "queries"),
+    [
+        (ProjectedWalkClassifier(1.0, classes=[0, 1]), [["a"]]),
+        (StableLinearClassifier(1.0, radius=2.0, classes=[0, 1]), [[np.nan]]),
+        (
+            RelabelingClassifier(Thresholds(), 4.0, flip=0.2, classes=[0, 1]),
+            [[0.0, 1.0]],
+        ),
+        (
+            PrivateAveragingRegressor(Ridge(), 1.0, bounds=(0, 1), n_shards=9),
+            [[0.0, 1.0]],
+        ),
+    ],
+    ids=["walk", "linear", "hypotheses", "numbers"],
+)
+def test_every_law_refuses_before_it_charges(model, queries):
+    interface = asking(model.fit(X[:, :1], Y), Budget(50.0, 1e-5))
+    with pytest.raises(ValueError, match=r"feature|NaN"):
+        interface.predict(queries)
+    assert interface.spent() is None
+
+
+def missing_filled():
+    return make_pipeline(SimpleImputer(), LogisticRegression())
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "rows"),
+    [
+        (missing_filled(), HOLE),
+        (DecisionTreeClassifier(max_depth=2), HOLE),
+        (make_pipeline(StandardScaler(), missing_filled()), HOLE),
+        (make_pipeline(OneHotEncoder(handle_unknown="ignore"), BASE[1]), [["a"] * 30]),
+        (BASE, [["1.5"] * 30]),  # numbers, as text
+    ],
+    ids=["filled", "tree", "scaled and filled", "levels", "numbers as text"],
+)
+def test_what_a_pipeline_may_take_is_asked(pipeline, rows):
+    model = PrivateVotingClassifier(pipeline, 0.1, [0, 1], 9)
+    interface = asking(model.fit(X, Y), Budget(1.0))
+    assert interface.predict(rows).shape == (1,)
+
+
+def test_one_text_at_fit_does_not_decide_what_is_refused():
+    """The type of a column is a function of all rows, so refusal ignores it."""
+    changed = X.astype(object)
+    changed[0, 0] = "a"
+    for rows in (X, changed):
+        model = PrivateVotingClassifier(BASE, 0.1, [0, 1], 9).fit(rows, Y)
+        interface = asking(model, Budget(1.0))
+        with pytest.raises(InvalidDataError, match="hold numbers"):
+            interface.predict(np.full((1, 30), "a"))
+        assert interface.predict(X[:1]).shape == (1,)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [MODEL, PrivateVotingClassifier(BASE), PredictionInterface(MODEL, Budget(1.0))],
+    ids=["fitted", "unfitted", "interface"],
+)
+def test_where_there_are_no_probabilities_is_said_where_there_are(asked):
+    assert not hasattr(asked, "predict_proba")
+    with pytest.raises(AttributeError, match="PrivateAveragingClassifier") as said:
+        asked.predict_proba(X[:1])
+    assert "PrivateTabularClassifier" in str(said.value)
+    assert type(asked).__name__ in str(said.value)
+
+
+def test_averages_give_probabilities_if_their_estimator_does():
+    assert hasattr(PrivateAveragingClassifier(LogisticRegression()), "predict_proba")
+    assert not hasattr(PrivateAveragingClassifier(RidgeClassifier()), "predict_proba")
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        (4.0, r"budget=4\.0 .*Budget\(epsilon=4\.0\)"),
+        (2, r"budget=2 .*Budget\(epsilon=2\)"),
+        ("4", r"budget='4' .*Budget\(epsilon=\.\.\.\)"),
+        (None, "budget=None"),
+    ],
+)
+def test_a_number_is_no_budget(budget, said):
+    with pytest.raises(InvalidParameterError, match=said):
+        PredictionInterface(MODEL, budget)
+    if budget is not None:
+        with pytest.raises(InvalidParameterError, match=f"client_{said}"):
+            asking(MODEL, Budget(1.0), client_budget=budget)
 
 
 def test_canonical_rows_tell_values_apart_and_nothing_else():

@@ -1,6 +1,7 @@
 """One budget for many models: shared accounts, separate memories, true totals."""
 
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +11,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from reticent import Budget, BudgetExhaustedError
-from reticent.errors import InvalidParameterError, NotDeployableError
+from reticent.errors import (
+    InvalidParameterError,
+    NotDeployableError,
+    SeparateBudgetsWarning,
+)
 from reticent.guarantees import (
     ZCDP,
     AddRemove,
@@ -40,7 +45,9 @@ from reticent.ledger import (
 from reticent.prediction import (
     PredictionInterface,
     PrivateAveragingRegressor,
+    PrivateNeighborsClassifier,
     PrivateVotingClassifier,
+    budgets,
     spent_so_far,
 )
 from tests.prediction.stated import stated as stated_over
@@ -380,3 +387,45 @@ def test_soft_votes_that_share_an_account_are_counted_by_rho(ledger):
     assert first.spent().rule.startswith("G22")
     alone = PredictionInterface(SOFT, budget, dataset="alone")
     assert alone.capacity > first.capacity
+
+
+def opened(model, **settings):
+    """Open an interface; return what that says."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        interface = PredictionInterface(model, Budget(1.0), **settings)
+    found = [w for w in told if issubclass(w.category, SeparateBudgetsWarning)]
+    assert all(each.filename == __file__ for each in found)
+    return interface, [str(each.message) for each in found]
+
+
+def test_a_second_model_with_a_budget_of_its_own_is_told(monkeypatch):
+    monkeypatch.setattr(budgets, "_ledgers", {})
+    first, second, third = voting(0.1), voting(0.1), voting(0.1)
+    assert opened(first)[1] == []
+    assert opened(first)[1] == []  # one model, one budget
+    assert opened(second, dataset="others")[1] == []
+    assert opened(second, ledger=MemoryLedger())[1] == []
+    (said,) = opened(second)[1]
+    assert "another model has a budget of its own for dataset 'data'" in said
+    assert "MemoryLedger" in said
+    assert opened(second)[1] == []  # once
+    (said,) = opened(third)[1]
+    assert "2 other models have" in said  # another text, so that Python shows it too
+
+
+def test_a_model_that_no_budget_covers_is_not_counted(monkeypatch):
+    monkeypatch.setattr(budgets, "_ledgers", {})
+    with pytest.raises(BudgetExhaustedError):
+        PredictionInterface(voting(0.1), Budget(0.05))
+    assert opened(voting(0.1))[1] == []
+
+
+def test_lasting_models_are_told_of_too(monkeypatch):
+    monkeypatch.setattr(budgets, "_ledgers", {})
+    rows = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    lasting = PrivateNeighborsClassifier(1.0, classes=[False, True])
+    lasting.fit(rows, rows[:, 0] > 0)
+    assert opened(voting(0.1))[1] == []
+    with pytest.warns(SeparateBudgetsWarning, match="another model"):
+        PredictionInterface(lasting, Budget(1.0, 1e-6))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
+from traceback import walk_tb
 from typing import Any
 
 import typer
@@ -30,7 +32,7 @@ from reticent.cli.predict import predict
 from reticent.cli.schema import schema_app
 from reticent.cli.serve import serve
 from reticent.cli.tune import tune
-from reticent.errors import InvalidParameterError, ReticentError
+from reticent.errors import InvalidDataError, InvalidParameterError, ReticentError
 
 # Typer keeps its parser's exceptions to itself; a bad parameter is one of them.
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -94,6 +96,10 @@ def _run(command: Callable[[], Any], as_json: bool) -> int:
         return FAILED
     except (ReticentError, OSError, SklearnError) as error:
         return output.error(_readable(error))
+    except ValueError as error:
+        if not _raised_in_sklearn(error):
+            raise
+        return output.error(_refused(error))
     return result if isinstance(result, int) else 0
 
 
@@ -103,3 +109,25 @@ def _readable(error: Exception) -> Exception:
     if isinstance(error, OSError) and error.filename is not None:
         return ReticentError(f"{error.filename}: {error.strerror}.")
     return error
+
+
+def _raised_in_sklearn(error: ValueError) -> bool:
+    """Whether scikit-learn refused what it was given, rather than a bug of ours.
+
+    Either may have called NumPy or SciPy.
+    """
+    modules = (
+        frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)
+    )
+    owners = [str(module).partition(".")[0] for module in modules]
+    ours = [owner for owner in owners if owner in ("reticent", "sklearn")]
+    return ours[-1:] == ["sklearn"]
+
+
+def _refused(error: ValueError) -> Exception:
+    """Say what scikit-learn refused, without values, which may be those of a record."""
+    said = re.split(r"[:;\[(<'\"\d\n]|\.\s", str(error), maxsplit=1)[0].strip(" .")
+    return InvalidDataError(
+        f"scikit-learn refused the rows or the settings: {said}. Look at what the "
+        "schema and the options say about them."
+    )

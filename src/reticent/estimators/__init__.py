@@ -72,6 +72,7 @@ from reticent.estimators.partitions.codes import (
     Codes,
     ColumnFacts,
 )
+from reticent.estimators.partitions.declared_ranges import warn_of_clipped
 from reticent.estimators.partitions.descent import (
     TREE_SHARE,
     PartitionPlan,
@@ -203,6 +204,7 @@ __all__ = [
     "unit_positions",
     "unit_weights",
     "unshared_copy",
+    "warn_of_clipped",
     "with_constant",
     "with_progress",
     "without_noise",

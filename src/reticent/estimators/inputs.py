@@ -63,8 +63,11 @@ def checked_labels(classes: Any, y: Any) -> tuple[Labels, NDArray[Any]]:
         )
     labels = Labels(known)
     if not _all_known(labels, y):
+        # How many, never which: labels are values of records.
+        unknown = int(np.count_nonzero(labels.indices(y) < 0))
         raise InvalidDataError(
-            "y has labels that are not in `classes`. Declare all that can occur."
+            f"y has labels that are not in `classes`, in {unknown} of {len(y)} rows. "
+            f"Declared were {_listed(known)}; declare all that can occur."
         )
     return labels, y
 
@@ -81,6 +84,13 @@ def two_labels(
             f"classes{instead}."
         )
     return labels, y
+
+
+def _listed(labels: NDArray[Any]) -> str:
+    """Return public labels as text; the first ten of many."""
+    named = labels.tolist()
+    more = [f"and {len(named) - 10} more"] if len(named) > 10 else []
+    return ", ".join([*map(repr, named[:10]), *more])
 
 
 def _all_known(labels: Labels, y: NDArray[Any]) -> bool:

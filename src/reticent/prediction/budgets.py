@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import warnings
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -17,6 +18,7 @@ from reticent.errors import (
     InvalidParameterError,
     NotDeployableError,
     RuleError,
+    SeparateBudgetsWarning,
 )
 from reticent.guarantees import (
     QUICK_METHODS,
@@ -66,12 +68,39 @@ _certificates: WeakValueDictionary[str, Certificate[Any]] = WeakValueDictionary(
 
 
 def ledger_for(identity: str, dataset: str) -> MemoryLedger:
-    """Return the one ledger in memory of a fitted model and a dataset."""
+    """Return the one ledger in memory of a fitted model and a dataset.
+
+    The first time that a model gets one, it warns if other models of this process have
+    ledgers of their own for the dataset: together they may spend more than a budget.
+    """
     with _lock:
+        known = (identity, dataset) in _ledgers
         new = os.getpid(), MemoryLedger()
         process, found = _ledgers.setdefault((identity, dataset), new)
+        others = 0 if known else _others(identity, dataset)
     check_process(process)
+    if others:
+        whose = "another model has" if others == 1 else f"{others} other models have"
+        warnings.warn(
+            SeparateBudgetsWarning(
+                f"in this process {whose} a budget of its own for dataset {dataset!r}, "
+                "and this model gets one more: together they may spend all of them. "
+                "Pass one ledger, such as MemoryLedger() or SQLLedger(...), to every "
+                "interface on the same records; name other records with dataset=."
+            ),
+            stacklevel=3,
+        )
     return found
+
+
+def _others(identity: str, dataset: str) -> int:
+    """Count the other models that opened a budget for a dataset without a ledger."""
+    process = os.getpid()
+    return sum(
+        bool(model != identity and data == dataset and ledger.balances())
+        for (model, data), (made, ledger) in _ledgers.items()
+        if made == process
+    )
 
 
 def check_process(process: int) -> None:

@@ -7,6 +7,7 @@ import math
 import os
 import secrets
 import threading
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from reticent.prediction.budgets import (
 )
 from reticent.prediction.lasting.interface import LastingInterface
 from reticent.prediction.lasting.law import LastingLaw
-from reticent.prediction.law import law_of
+from reticent.prediction.law import law_of, no_probabilities
 from reticent.prediction.queries import canonical_rows
 
 
@@ -58,7 +59,8 @@ class PredictionInterface:
         process keeps for this fitted model and dataset: a second interface on the same
         model shares it, so that the budget is not spent twice; a process that was
         forked later is refused. It knows nothing of *other* models on the same data,
-        nor of other processes; give those a ledger that all of them share.
+        nor of other processes: a model that is fitted again has a budget of its own,
+        with a `SeparateBudgetsWarning`. Give all of them one ledger.
     client_budget : Budget, default=None
         The most that one client may see. None bounds clients by `budget` alone.
     name : str, default="model"
@@ -75,9 +77,9 @@ class PredictionInterface:
     charged to that account. A query that this fitted model was asked before is answered
     from memory with the same bytes: free for a client who has paid for it, charged to
     a client who sees it first. No other model, and no other fit, shares that memory.
-    Refusal depends on counts alone, never on the data. *Proof.* Each answer has fresh
-    randomness, so the answers are an adaptive composition (G22), which the account
-    stops like a filter; see `reticent.guarantees.totals`.
+    Refusal depends on counts and on the form of a query, never on the data. *Proof.*
+    Each answer has fresh randomness, so the answers are an adaptive composition (G22),
+    which the account stops like a filter; see `reticent.guarantees.totals`.
 
     Examples
     --------
@@ -93,6 +95,8 @@ class PredictionInterface:
     >>> interface = PredictionInterface(model.fit(X, y), Budget(epsilon=2.0))
     >>> interface.capacity
     4
+    >>> print(interface.spent())  # before the first answer there is no certificate
+    None
     >>> len(interface.predict(X[:3], client="ward 7"))
     3
     >>> print(interface.spent().headline())
@@ -109,6 +113,9 @@ class PredictionInterface:
         name: str = "model",
         dataset: str = "data",
     ) -> None:
+        _check_budget("budget", budget)
+        if client_budget is not None:
+            _check_budget("client_budget", client_budget)
         # Bound here: what is drawn and what is charged stay one law, whatever happens
         # to the predictor.
         self.law = law_of(predictor)
@@ -153,6 +160,13 @@ class PredictionInterface:
     ) -> NDArray[Any]:
         """Return one private answer per row, or refuse them all.
 
+        Queries that cannot be answered are refused before anything is charged: those
+        with other columns than the fit saw; with missing values where the estimator
+        does not take them; and with text where every model would refuse it, as far as
+        the classes of a pipeline say that. A column's type at fit decides nothing: one
+        record could change it. What a pipeline of yours makes of text is its own
+        matter, and is charged.
+
         Parameters
         ----------
         X : array-like of shape (n_queries, n_features)
@@ -165,6 +179,8 @@ class PredictionInterface:
 
         Raises
         ------
+        InvalidDataError or ValueError
+            If a query cannot be answered, as above; nothing is spent then.
         BudgetExhaustedError
             If the budget does not cover every new row; nothing is spent then.
         AnswerLostError
@@ -177,6 +193,7 @@ class PredictionInterface:
         queries = canonical_rows(X)
         if not queries:
             return self._labels([])
+        self.law.check(X)
         accounts = (self._dataset, *self._client_accounts(client))
         request = Request(
             key=secrets.token_hex(16) if key is None else key,
@@ -193,6 +210,11 @@ class PredictionInterface:
 
         receipt = answer(self.ledger, request, draw)
         return self._labels([given or b"" for given in receipt.answers])
+
+    @property
+    def predict_proba(self) -> Any:
+        """Not there, for `hasattr` either: probabilities are not answered here."""
+        raise AttributeError(no_probabilities(self), name="predict_proba", obj=self)
 
     def spent(self, *, client: str | None = None) -> Certificate[Any] | None:
         """Return what the dataset's account was charged in total, or None if nothing.
@@ -270,6 +292,18 @@ class PredictionInterface:
         names: dict[str, int] = {str(label): i for i, label in enumerate(classes)}
         indices = np.array([names[text] for text in texts], dtype=np.int64)
         return np.asarray(classes)[indices]
+
+
+def _check_budget(name: str, budget: Any) -> None:
+    """Refuse what is not a budget; a number is likely meant as its epsilon."""
+    if isinstance(budget, Budget):
+        return
+    number = isinstance(budget, Real) and not isinstance(budget, bool)
+    meant = f"Budget(epsilon={budget!r})" if number else "Budget(epsilon=...)"
+    raise InvalidParameterError(
+        f"{name}={budget!r} must be a Budget: write {meant}, with a delta if there is "
+        "one."
+    )
 
 
 def _lasting(

@@ -68,6 +68,19 @@ class AnswerLaw(Locked, ABC):
     def response(self, X: MatrixLike) -> Any:
         """Return the exact law of the answers to these queries: not private."""
 
+    def check(self, X: MatrixLike) -> None:
+        """Refuse queries that cannot be answered, before anything is charged.
+
+        What is refused is a function of the query and of public facts: the columns that
+        the fit saw, and what the predictor was declared to take. Records decide
+        nothing. A law of your own refuses here what its `draw` would refuse.
+
+        Raises
+        ------
+        InvalidDataError or ValueError
+            If a query does not have the form that answers need.
+        """
+
     @property
     def seeded(self) -> bool:
         """Whether the noise follows from a seed; then the certificate assumes so."""
@@ -110,11 +123,26 @@ class LawfulPredictor(UnweightedEstimator):
         """Draw one private answer per row; m rows spend m certificates."""
         return self._fitted_law().draw(X)
 
+    @property
+    def predict_proba(self) -> Any:
+        """Not there, for `hasattr` either: most predictors answer without it."""
+        raise AttributeError(no_probabilities(self), name="predict_proba", obj=self)
+
     def _fitted_law(self) -> AnswerLaw:
         # Asking scikit-learn takes longer than many an answer.
         if "law_" not in vars(self):
             check_is_fitted(self, "law_")
         return self.law_
+
+
+def no_probabilities(asked: Any) -> str:
+    """Say why something has no `predict_proba`, and what has."""
+    return (
+        f"{type(asked).__name__} has no predict_proba: private answers are single "
+        "labels or numbers. For probabilities use PrivateAveragingClassifier, with an "
+        "estimator that gives them, or release a model with "
+        "reticent.learners.PrivateTabularClassifier."
+    )
 
 
 #: Classes of predictors whose score has warned in this process.

@@ -79,6 +79,10 @@ class WalkLaw(AnswerLaw):
     values: NDArray[Any]
     positions: NDArray[np.int32]
 
+    def check(self, X: MatrixLike) -> None:
+        """Refuse cells of another kind than the declared order has."""
+        self.column.queries(X)
+
     def response(self, X: MatrixLike) -> Response:
         """Return the exact law of the answers: not private."""
         place = np.searchsorted(self.values, self.column.queries(X), side="right")

@@ -44,6 +44,23 @@ class CodedColumn:
         """How many codes there are, that of missing values included."""
         return (STEPS if self.numeric else self.levels) + 1
 
+    def outside(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which values are outside the range, or none of the levels.
+
+        NaN is a missing value, which is not outside.
+        """
+        if not self.numeric:
+            level = (
+                (values >= 0) & (values < self.levels) & (values == np.floor(values))
+            )
+            return ~(level | np.isnan(values))
+        if self.transform != "none":
+            with np.errstate(invalid="ignore", over="ignore"):
+                if self.transform == "log1p":
+                    values = np.maximum(values, -1 + 1e-9)
+                values = transformed(self.transform, values)
+        return np.asarray((values < self.low) | (values > self.high))
+
     def encode(self, values: NDArray[np.float64]) -> Codes:
         """Return the codes of values; those outside the range go to its ends."""
         missing = np.isnan(values)

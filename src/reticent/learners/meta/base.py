@@ -90,8 +90,14 @@ class MetaLearner(UnweightedEstimator):
             validate_data(self, X, skip_check_array=True, reset=reset)
             return X
         # Checked here on all rows, because a part could pass or fail on its own.
-        kind = None if get_tags(self.learner).input_tags.string else "numeric"
-        return validate_data(self, X, dtype=kind, reset=reset)
+        takes = get_tags(self.learner).input_tags
+        return validate_data(
+            self,
+            X,
+            dtype=None if takes.string else "numeric",
+            ensure_all_finite="allow-nan" if takes.allow_nan else True,
+            reset=reset,
+        )
 
     def _table(self, X: MatrixLike, y: Any, units: UnitIds) -> tuple[UnitTable, bool]:
         """Check the data; return it with whether labels are assumed public.

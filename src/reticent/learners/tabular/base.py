@@ -40,6 +40,7 @@ from reticent.estimators import (
     noisy_shares,
     release_signal,
     unit_positions,
+    warn_of_clipped,
 )
 from reticent.guarantees import Certificate, gaussian_to_zcdp
 from reticent.learners.tabular.label_weights import weighted
@@ -96,6 +97,7 @@ class PrivateTabular(UnweightedEstimator):
         else:
             budget = RoundBudget.of(owner, epsilon, delta, str(self.relation))
         columns = CodedColumns.of(self.columns, X.shape[1])
+        warn_of_clipped(self.columns, columns, X)
         source = noise_source(self.random_state)
         positions, n_units = unit_positions(units, len(X))
         self.expectation_: ReleaseExpectation | None = None

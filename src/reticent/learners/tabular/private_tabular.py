@@ -49,6 +49,9 @@ class PrivateTabularClassifier(ClassifierMixin, PrivateTabular):
         Public facts, one entry per column: a range ``(low, high)``, a number of levels
         (cells are then 0, 1, 2, ...), or a column of `reticent.schemas`. Numbers
         outside go to the ends of their range. None declares all ranges as (-1, 1).
+        `fit` warns with a `ClippedValuesWarning` if that leaves out any value, or a
+        declaration most values of its column. It looks at the rows without noise for
+        that, so the warning is for you only; nothing of it is kept.
     relation : {"replace-one", "zero-out"}, default="replace-one"
         Which neighbours the certificate is about.
     signal : float or "auto", default="auto"

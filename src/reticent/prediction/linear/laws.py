@@ -27,12 +27,19 @@ class LinearLaw(AnswerLaw):
     coefficients: Floats  # The model. Not private.
     noise: GridNoise  # the noise of one score
 
+    def check(self, X: MatrixLike) -> None:
+        """Refuse what is not a finite number for each column."""
+        self._numbers(X)
+
     def scores(self, X: MatrixLike) -> Floats:
         """Return the scores before noise: not private."""
-        if not needs_no_validation(self.blank, X):
-            X = validate_data(self.blank, X, dtype=np.float64, reset=False)
-        rows = rows_in_ball(X, self.norm_bound, self.fit_intercept)
+        rows = rows_in_ball(self._numbers(X), self.norm_bound, self.fit_intercept)
         return np.asarray(rows @ self.coefficients)
+
+    def _numbers(self, X: MatrixLike) -> Any:
+        if needs_no_validation(self.blank, X):
+            return X
+        return validate_data(self.blank, X, dtype=np.float64, reset=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

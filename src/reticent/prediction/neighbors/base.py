@@ -40,6 +40,7 @@ from reticent.estimators import (
     noisy_shares,
     signal_of,
     unit_positions,
+    warn_of_clipped,
 )
 from reticent.mechanisms import UnitFilter, noise_source
 from reticent.prediction.lasting.histories import answer_in_memory, fitted_here
@@ -179,6 +180,7 @@ class LocalPredictor(LawfulPredictor):
         """Release what shapes the questions, and make the law."""
         owner = type(self).__name__
         self._check_somebody_answers()
+        warn_of_clipped(self.columns, codes, X)
         epsilon = positive(owner, "epsilon", self.epsilon)
         budget = RoundBudget.of(owner, epsilon, float(self.delta), str(self.relation))
         questions = whole(owner, "questions", self.questions)

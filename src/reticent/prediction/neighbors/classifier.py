@@ -40,6 +40,9 @@ class PrivateNeighborsClassifier(ClassifierMixin, LocalPredictor):
         Public facts, one entry per column: a range ``(low, high)``, a number of levels
         (cells are then 0, 1, 2, ...), or a column of `reticent.schemas`. Numbers
         outside go to the ends of their range. None declares all ranges as (-1, 1).
+        `fit` warns with a `ClippedValuesWarning` if that leaves out any value, or a
+        declaration most values of its column. It looks at the rows without noise for
+        that, so the warning is for you only; nothing of it is kept.
     classes : array-like, default=None
         The public labels. None reads them from `y` and assumes them public.
     relation : {"replace-one", "zero-out"}, default="replace-one"

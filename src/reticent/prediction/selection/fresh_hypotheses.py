@@ -144,6 +144,10 @@ class FreshHypothesisLaw(AnswerLaw):
     def ones(self, hypothesis: Any, queries: NDArray[np.float64]) -> NDArray[Any]:
         """Return the probability that `answers` are 1."""
 
+    def check(self, X: MatrixLike) -> None:
+        """Refuse rows that the class of hypotheses does not take."""
+        self.queries(X)
+
     def queries(self, X: MatrixLike) -> NDArray[np.float64]:
         """Check queries, by public facts alone."""
         rows = validate_data(self.blank, X, dtype=np.float64, reset=False)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from reticent._sklearn import MatrixLike
@@ -34,6 +33,7 @@ from reticent.guarantees import (
 )
 from reticent.mechanisms import RandomSource
 from reticent.prediction.law import AnswerLaw
+from reticent.prediction.sharded.accepted_cells import check_numbers
 
 
 @rule(
@@ -88,6 +88,8 @@ class TableForm:
 
     blank: Any  #: number and names of the columns, see `blank_of`
     missing: bool  #: whether values of an array may be missing
+    #: Whether every model refuses cells that are not numbers, as its class declares.
+    numbers: bool = False
 
     @classmethod
     def of_matrix(cls, owner: type, n_columns: int) -> TableForm:
@@ -161,6 +163,17 @@ class ShardLaw(AnswerLaw):
     form: TableForm  #: which queries are taken
     ensemble: Any  #: The trained models. Not private.
 
+    def check(self, X: MatrixLike) -> None:
+        """Refuse queries with other columns, or with cells that no model takes.
+
+        The number and the names of columns are those that the fit saw. What cells may
+        hold follows from the class of the base estimator, where that says so: the
+        types that the fit saw do not count, because one record can change them.
+        """
+        rows = self.ensemble.columns.read(self.form.rows(X))
+        if self.form.numbers:
+            check_numbers(rows, missing=self.form.missing)
+
     @property
     def n_shards(self) -> int:
         """Number of shards."""
@@ -218,11 +231,3 @@ def checked_table(
             ensure_all_finite="allow-nan" if missing else True,
             reset=reset,
         )
-
-
-def takes_missing(estimator: Any) -> bool:
-    """Whether an estimator says that it takes missing values, or cannot say."""
-    try:
-        return bool(get_tags(estimator).input_tags.allow_nan)
-    except (AttributeError, TypeError, ValueError):
-        return True

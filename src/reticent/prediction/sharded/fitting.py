@@ -40,12 +40,15 @@ from reticent.estimators import (
 )
 from reticent.mechanisms import RandomSource, noise_source
 from reticent.prediction.law import LawfulPredictor, blank_of
+from reticent.prediction.sharded.accepted_cells import (
+    takes_missing,
+    takes_numbers_only,
+)
 from reticent.prediction.sharded.base import (
     ShardLaw,
     TableForm,
     TrainedShards,
     checked_table,
-    takes_missing,
 )
 from reticent.prediction.sharded.counts import ShardChoice, choose_shards
 from reticent.prediction.sharded.expectation import Expectation
@@ -259,7 +262,11 @@ class ShardedPredictor(LawfulPredictor, ABC):
             ensemble=ensemble,
             n_units=n_units,
             source=source,
-            form=TableForm(blank_of(self), takes_missing(self.estimator)),
+            form=TableForm(
+                blank_of(self),
+                takes_missing(self.estimator),
+                takes_numbers_only(self.estimator) and not self.public_types,
+            ),
             classes=None if labels is None else labels.classes,
             labels_from_data=labels is not None and self.classes is None,
             frozen=ensemble.frozen,
