@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 from dataclasses import dataclass, fields
 from typing import Any
@@ -97,6 +98,9 @@ def fit(animal, predictor, kind, cells, labels, retyped):
         y = np.array(labels, dtype=float)
     form = "array" if kind == "batches" else kind
     X = contained(cells, form, mixed=animal.mixed, retyped=retyped)
+    # As many a script begins.
+    np.random.seed(0)  # noqa: NPY002
+    random.seed(0)
     try:
         if kind != "batches":
             return model.fit(X, y)

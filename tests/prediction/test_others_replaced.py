@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from scipy import sparse
 
@@ -95,6 +97,18 @@ def test_a_type_that_crosses_shards_is_noticed(name, monkeypatch):
     untouched = (fitting, "canonical_table", lambda X, public_types: X)
     attack = "one text" if name == "numbers by type" else "one missing"
     assert "effect" in flagged(monkeypatch, name, "pandas", attack, untouched)
+
+
+@pytest.mark.parametrize("name", ["unseeded target encoder", "shuffled splits"])
+def test_draws_of_the_process_that_cross_shards_are_noticed(name, monkeypatch):
+    shared = (fitting, "own_generators", lambda model, seed: nullcontext())
+    kind = "pandas" if ZOO[name].mixed else "array"
+    assert "effect" in flagged(monkeypatch, name, kind, "text", shared)
+
+
+def test_draws_while_asked_that_cross_shards_are_noticed(monkeypatch):
+    shared = (model_answers, "own_generators", lambda model, seed: nullcontext())
+    assert "effect" in flagged(monkeypatch, "draws", "array", "text", shared)
 
 
 def test_sums_that_are_rounded_together_are_noticed(monkeypatch):
