@@ -133,12 +133,10 @@ def ask(model, task, batch):
 
 def path(model, batch):
     """Return how the kept shard answers this batch."""
-    fusion = model.ensemble_.fusion
-    if fusion is None or KEPT not in fusion.shards.tolist():
-        return "looped"
     read = model.ensemble_.columns.read(batch)
-    encoded = model.ensemble_._encoded(read, True)
-    return "looped" if encoded is None else "fused"
+    answering = model.ensemble_._encoded(read, True)
+    fused = [shard for fusion, _ in answering for shard in fusion.shards.tolist()]
+    return "fused" if KEPT in fused else "looped"
 
 
 def silence(cells, labels, cell):

@@ -7,8 +7,9 @@ from contextlib import nullcontext
 import pytest
 from scipy import sparse
 
-from reticent.ensembles import ClassifierEnsemble, fitting, model_answers
-from reticent.ensembles.fusion import pipelines
+from reticent.ensembles import ClassifierEnsemble, ensemble, fitting, model_answers
+from reticent.ensembles.fusion import fusion, pipelines
+from reticent.ensembles.fusion.pipelines import as_fusable_pipeline
 from reticent.errors import InvalidParameterError
 from tests.prediction.hostile_tables import ATTACKS, KEPT_ROWS, N_ROWS
 from tests.prediction.others_replaced import (
@@ -73,6 +74,21 @@ def test_every_attack_on_every_pipeline_in_every_container(name, predictor):
         found, refused = compared(animal, predictor, kind, attacks)
         assert found == {}, kind
         assert refused < len(attacks) / 2, kind
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("mean", "pandas"),
+        ("most frequent", "polars"),
+        ("filled columns", "pandas"),
+        ("one-hot", "polars"),
+        ("boosted with named categories", "pandas"),
+    ],
+)
+def test_a_column_that_the_first_shard_lacks_is_its_own_affair(name, kind):
+    attack = [("first lacks", None)]
+    assert compared(ZOO[name], "averaging", kind, attack, n_queries=12) == ({}, 0)
 
 
 def flagged(monkeypatch, name, kind, attack, *patches):
@@ -143,11 +159,27 @@ def test_a_query_that_models_share_is_noticed(monkeypatch):
 def test_a_path_that_depends_on_the_others_is_noticed(monkeypatch):
     encoded = ClassifierEnsemble._encoded
 
-    def loops(self, X, fused):
+    def loops(self, X, fused, **asked):
         if self.fusion is None or len(self.fusion.shards) < self.n_shards:
-            return None
-        return encoded(self, X, fused)
+            return []
+        return encoded(self, X, fused, **asked)
 
     broken = (ClassifierEnsemble, "_encoded", loops)
     found = flagged(monkeypatch, "declared categories", "pandas", "text", broken)
     assert "path" in found
+
+
+def test_models_that_must_be_like_the_first_one_are_noticed(monkeypatch):
+    """As they were once: the first shard decided how wide the others are."""
+
+    def like_the_first(models, labels):
+        pipelines = {s: as_fusable_pipeline(m) for s, m in enumerate(models)}
+        width = fusion.predicted_width(pipelines[0])
+        same = {
+            s: p for s, p in pipelines.items() if fusion.predicted_width(p) == width
+        }
+        fused = fusion._fuse_alike(same, labels)
+        return () if fused is None else (fused,)
+
+    broken = (ensemble, "fuse", like_the_first)
+    assert "path" in flagged(monkeypatch, "mean", "pandas", "first lacks", broken)

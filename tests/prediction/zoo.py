@@ -224,6 +224,9 @@ ZOO: dict[str, Animal] = {
         ),
         pandas=True,
     ),
+    "filled columns": Animal(
+        (ColumnTransformer([("filled", FILL, NUMBERS)]), StandardScaler()), pandas=True
+    ),
     "one-hot": Animal(
         (columns((FILL, NUMBERS), (OneHotEncoder(handle_unknown="ignore"), ["job"])),),
         mixed=True,
