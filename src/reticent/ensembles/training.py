@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from reticent._sklearn import MatrixLike
+from reticent.ensembles.carried_state import keeps_what_it_learned
 from reticent.ensembles.ensemble import ClassifierEnsemble, RegressorEnsemble
 from reticent.ensembles.fitting import FittedShards, fit_shards, fit_spooled
 from reticent.ensembles.fusion.fusion import Fusion
@@ -125,31 +125,12 @@ def _ensemble(
     held: dict[str, Any] = {
         "fusion": fusion,
         "only_arrays": fusion is not None,
-        "frozen": _keeps_what_it_learned(estimator),
+        "frozen": keeps_what_it_learned(estimator),
         "n_jobs": n_jobs,
     }
     if isinstance(task, Labels):
         return ClassifierEnsemble(models, columns, task.classes, **held)
     return RegressorEnsemble(models, columns, task, **held)
-
-
-def _keeps_what_it_learned(estimator: Any) -> bool:
-    """Whether a clone of `estimator`, or of a part, is not a blank one.
-
-    Frozen estimators carry their fitted state into every shard; if it was learned
-    from the sensitive rows, one of them touches all shards.
-    """
-    nested = (
-        estimator.get_params(deep=True).values()
-        if hasattr(estimator, "get_params")
-        else ()
-    )
-    plain = BaseEstimator.__sklearn_clone__
-    return any(
-        getattr(type(part), "__sklearn_clone__", plain) is not plain
-        for part in (estimator, *nested)
-        if not isinstance(part, type)
-    )
 
 
 def _own(estimator: Any) -> Any:
@@ -158,4 +139,4 @@ def _own(estimator: Any) -> Any:
     A frozen part clones into itself: fitted again by its owner, it would change the
     models that were trained with it.
     """
-    return deepcopy(estimator) if _keeps_what_it_learned(estimator) else estimator
+    return deepcopy(estimator) if keeps_what_it_learned(estimator) else estimator
