@@ -22,7 +22,11 @@ from reticent._sklearn import MatrixLike, check_parameters, safe_indexing
 from reticent.ensembles.model_answers import n_rows
 from reticent.ensembles.process_generators import own_generators
 from reticent.ensembles.spool import DealtRows
-from reticent.ensembles.suppressed_output import without_streams, without_warnings
+from reticent.ensembles.suppressed_output import (
+    must_pass,
+    without_streams,
+    without_warnings,
+)
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import (
     Columns,
@@ -306,7 +310,9 @@ def _fit_one(
         try:
             with own_generators(model, seed):
                 model.fit(data.X, data.y)
-        except Exception as error:  # noqa: BLE001 (a failure may depend on one record)
+        except BaseException as error:  # a failure may depend on one record
+            if must_pass(error):
+                raise
             return None, f"{type(error).__name__}: {error}"
         return model, None
 

@@ -1,4 +1,4 @@
-"""Suppresses warnings and output of base estimators, which depend on the records."""
+"""Suppresses what base estimators say, and how they fail: it depends on the records."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ import threading
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
+
+from reticent.mechanisms import stops_audit
+
+
+def must_pass(error: BaseException) -> bool:
+    """Whether an error ends the program, and is not a model's own failure.
+
+    Libraries written in other languages raise errors that are not an `Exception`, such
+    as the `PanicException` of polars: these are failures like others.
+    """
+    ends = (KeyboardInterrupt, SystemExit, GeneratorExit)
+    return isinstance(error, ends) or stops_audit(error)
 
 
 class _ProcessWideChange:
