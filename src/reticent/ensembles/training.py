@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from reticent._sklearn import MatrixLike
 from reticent.ensembles.carried_state import keeps_what_it_learned
@@ -21,6 +22,7 @@ from reticent.ensembles.linear_training import (
     train_spooled,
 )
 from reticent.ensembles.spool import DealtRows
+from reticent.ensembles.suppressed_output import silence
 from reticent.estimators import Columns, Labels, Partition
 from reticent.mechanisms import RandomSource
 
@@ -134,9 +136,12 @@ def _ensemble(
 
 
 def _own(estimator: Any) -> Any:
-    """Return an estimator whose clones share nothing with the caller's.
+    """Return a silent estimator whose clones share nothing with the caller's.
 
     A frozen part clones into itself: fitted again by its owner, it would change the
     models that were trained with it.
     """
-    return deepcopy(estimator) if keeps_what_it_learned(estimator) else estimator
+    carries = keeps_what_it_learned(estimator)
+    own = deepcopy(estimator) if carries else clone(estimator, safe=False)
+    silence(own)
+    return own
