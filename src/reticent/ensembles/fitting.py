@@ -114,7 +114,8 @@ def fit_shards(
     """Fit one clone of `estimator` on the rows of each shard.
 
     Shards are independent joblib tasks: ``joblib.parallel_config`` chooses processes,
-    threads, Dask, Ray or Spark.
+    threads, Dask, Ray or Spark. Threads share the generators of `numpy.random` and
+    `random`, so estimators that may draw from them take turns there.
 
     Parameters
     ----------
