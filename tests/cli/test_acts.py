@@ -75,6 +75,27 @@ def test_a_key_is_rotated_at_once(home, capsys):
     assert len(acts(home)) == 3
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--epsilon", "1e308"),
+        ("--epsilon", "1", "--delta", "2"),
+        ("--epsilon", "nan"),
+        ("--epsilon", "inf"),
+    ],
+)
+def test_a_cap_that_is_refused_is_no_act(home, words):
+    with home.settings().open_ledger() as ledger:
+        account = AccountId(AccountScope.CLIENT, "ward")
+        ledger.open_account(account, Cap.zcdp(epsilon=4.0, delta=1e-6))
+    before = home.settings().datasets["census"]
+    run(home, "accounts", "cap", "dataset:census", *words, code=2)
+    # Its method is another one, and would have no delta.
+    run(home, "accounts", "cap", "client:ward", "--epsilon", 1, "--delta", 0, code=2)
+    assert acts(home) == []
+    assert home.settings().datasets["census"] == before
+
+
 def test_caps_are_acts(home, capsys):
     run(home, "accounts", "cap", "dataset:census", "--epsilon", 3)
     assert acts(home) == [

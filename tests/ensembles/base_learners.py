@@ -57,6 +57,24 @@ class RaisesOnRow(Majority):
         return super().predict(X)
 
 
+class Panic(BaseException):
+    """As the errors of libraries in Rust: not an Exception."""
+
+
+class PanicsOnPoison(Majority):
+    """Fails in the way of another language, while fitted or asked."""
+
+    def fit(self, X, y):
+        if (np.asarray(X) == POISON).any():
+            raise Panic("a certain record is here")
+        return super().fit(X, y)
+
+    def predict(self, X):
+        if (np.asarray(X) == POISON).any():
+            raise Panic("a certain row is here")
+        return super().predict(X)
+
+
 class WrongShape(Majority):
     """Answers with too few labels."""
 

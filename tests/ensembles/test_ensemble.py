@@ -19,6 +19,7 @@ from tests.ensembles.base_learners import (
     POISON,
     Majority,
     Noisy,
+    PanicsOnPoison,
     PlainObject,
     PredictsStranger,
     Raises,
@@ -41,10 +42,11 @@ def test_shards_without_an_answer_cast_fixed_votes(learner):
     assert votes.tolist() == [FIXED] * 5
 
 
-def test_a_row_that_models_cannot_answer_leaves_other_rows_alone():
+@pytest.mark.parametrize("learner", [RaisesOnRow(), PanicsOnPoison()])
+def test_a_row_that_models_cannot_answer_leaves_other_rows_alone(learner):
     queries = X[:9].copy()
     queries[4] = POISON
-    votes = ensemble_of(RaisesOnRow()).votes(queries)
+    votes = ensemble_of(learner).votes(queries)
     expected = ensemble_of(Majority()).votes(queries)
     assert votes[4].tolist() == FIXED
     assert np.array_equal(np.delete(votes, 4, axis=0), np.delete(expected, 4, axis=0))

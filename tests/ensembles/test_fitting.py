@@ -31,6 +31,7 @@ from tests.ensembles.base_learners import (
     POISON,
     Majority,
     Noisy,
+    PanicsOnPoison,
     PlainObject,
     Raises,
     RaisesOnPoison,
@@ -110,14 +111,25 @@ def test_a_learner_that_always_raises_leaves_no_model():
     assert fitted.failures == dict.fromkeys(range(6), "RuntimeError: no")
 
 
-def test_a_record_that_breaks_its_shard_leaves_the_others_alone():
+@pytest.mark.parametrize("learner", [RaisesOnPoison(), PanicsOnPoison()])
+def test_a_record_that_breaks_its_shard_leaves_the_others_alone(learner):
     poisoned = X.copy()
     poisoned[17] = POISON
-    healthy, broken = fit(RaisesOnPoison()), fit(RaisesOnPoison(), poisoned)
+    healthy, broken = fit(learner), fit(learner, poisoned)
     assert len(broken.failures) == 1
     for shard, (a, b) in enumerate(zip(healthy.models, broken.models, strict=True)):
         assert (b is None) == (shard in broken.failures)
         assert b is None or a.answer_ == b.answer_
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_program_is_not_taken_for_a_failure(error):
+    class Ends(Majority):
+        def fit(self, X, y):
+            raise error
+
+    with pytest.raises(error):
+        fit(Ends())
 
 
 def test_a_shard_with_one_label_is_left_to_the_base_estimator():

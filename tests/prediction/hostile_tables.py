@@ -7,6 +7,7 @@ infers its types from what it is given, as it does for a user.
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ N_NUMBERS = 3
 _PARTITION = partition_rows(N_ROWS, N_SHARDS, noise_source(SEED))
 KEPT = 1
 KEPT_ROWS = _PARTITION.rows_by_shard()[KEPT]
+FIRST_ROWS = _PARTITION.rows_by_shard()[0]
 OTHERS = np.setdiff1d(np.arange(N_ROWS), KEPT_ROWS)
 
 
@@ -57,7 +59,7 @@ def _plain(number, text):
 
 
 # What every other shard's cell becomes, given the row's place and the column.
-ATTACKS = {
+ATTACKS: dict[str, Any] = {
     "none": None,
     "missing": lambda place, column: None,
     "text": _plain(lambda place: "unknown", lambda place: "unheard of " * 9),
@@ -76,6 +78,9 @@ ATTACKS = {
         lambda place: [b"bytes", ("a", "pair"), None, "\ud800"][place % 4],
     ),
 }
+# One column of the first shard is missing; all else is as it was.
+FIRST_LACKS = "first lacks"
+ATTACKS[FIRST_LACKS] = None
 # The table arrives in another type, with the same rows.
 RETYPED = ("single", "fortran", "object", "wide")
 
@@ -84,6 +89,9 @@ def attacked(cells, labels, attack):
     """Return cells and labels with those of the other shards replaced."""
     change = ATTACKS.get(attack)
     cells, labels = [list(column) for column in cells], list(labels)
+    if attack == FIRST_LACKS:
+        for row in FIRST_ROWS:
+            cells[1][row] = None
     if change is None:
         return cells, labels
     for place, row in enumerate(OTHERS):

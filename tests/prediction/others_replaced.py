@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 from dataclasses import dataclass, fields
 from typing import Any
@@ -97,6 +98,9 @@ def fit(animal, predictor, kind, cells, labels, retyped):
         y = np.array(labels, dtype=float)
     form = "array" if kind == "batches" else kind
     X = contained(cells, form, mixed=animal.mixed, retyped=retyped)
+    # As many a script begins.
+    np.random.seed(0)  # noqa: NPY002
+    random.seed(0)
     try:
         if kind != "batches":
             return model.fit(X, y)
@@ -129,12 +133,10 @@ def ask(model, task, batch):
 
 def path(model, batch):
     """Return how the kept shard answers this batch."""
-    fusion = model.ensemble_.fusion
-    if fusion is None or KEPT not in fusion.shards.tolist():
-        return "looped"
     read = model.ensemble_.columns.read(batch)
-    encoded = model.ensemble_._encoded(read, True)
-    return "looped" if encoded is None else "fused"
+    answering = model.ensemble_._encoded(read, True)
+    fused = [shard for fusion, _ in answering for shard in fusion.shards.tolist()]
+    return "fused" if KEPT in fused else "looped"
 
 
 def silence(cells, labels, cell):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from scipy import sparse
 
-from reticent.ensembles import ClassifierEnsemble, fitting, model_answers
-from reticent.ensembles.fusion import pipelines
+from reticent.ensembles import ClassifierEnsemble, ensemble, fitting, model_answers
+from reticent.ensembles.fusion import fusion, pipelines
+from reticent.ensembles.fusion.pipelines import as_fusable_pipeline
 from reticent.errors import InvalidParameterError
 from tests.prediction.hostile_tables import ATTACKS, KEPT_ROWS, N_ROWS
 from tests.prediction.others_replaced import (
@@ -73,6 +76,21 @@ def test_every_attack_on_every_pipeline_in_every_container(name, predictor):
         assert refused < len(attacks) / 2, kind
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("mean", "pandas"),
+        ("most frequent", "polars"),
+        ("filled columns", "pandas"),
+        ("one-hot", "polars"),
+        ("boosted with named categories", "pandas"),
+    ],
+)
+def test_a_column_that_the_first_shard_lacks_is_its_own_affair(name, kind):
+    attack = [("first lacks", None)]
+    assert compared(ZOO[name], "averaging", kind, attack, n_queries=12) == ({}, 0)
+
+
 def flagged(monkeypatch, name, kind, attack, *patches):
     """Return what the harness finds once the given functions are broken."""
     for owner, attribute, broken in patches:
@@ -95,6 +113,18 @@ def test_a_type_that_crosses_shards_is_noticed(name, monkeypatch):
     untouched = (fitting, "canonical_table", lambda X, public_types: X)
     attack = "one text" if name == "numbers by type" else "one missing"
     assert "effect" in flagged(monkeypatch, name, "pandas", attack, untouched)
+
+
+@pytest.mark.parametrize("name", ["unseeded target encoder", "shuffled splits"])
+def test_draws_of_the_process_that_cross_shards_are_noticed(name, monkeypatch):
+    shared = (fitting, "own_generators", lambda model, seed: nullcontext())
+    kind = "pandas" if ZOO[name].mixed else "array"
+    assert "effect" in flagged(monkeypatch, name, kind, "text", shared)
+
+
+def test_draws_while_asked_that_cross_shards_are_noticed(monkeypatch):
+    shared = (model_answers, "own_generators", lambda model, seed: nullcontext())
+    assert "effect" in flagged(monkeypatch, "draws", "array", "text", shared)
 
 
 def test_sums_that_are_rounded_together_are_noticed(monkeypatch):
@@ -129,11 +159,27 @@ def test_a_query_that_models_share_is_noticed(monkeypatch):
 def test_a_path_that_depends_on_the_others_is_noticed(monkeypatch):
     encoded = ClassifierEnsemble._encoded
 
-    def loops(self, X, fused):
+    def loops(self, X, fused, **asked):
         if self.fusion is None or len(self.fusion.shards) < self.n_shards:
-            return None
-        return encoded(self, X, fused)
+            return []
+        return encoded(self, X, fused, **asked)
 
     broken = (ClassifierEnsemble, "_encoded", loops)
     found = flagged(monkeypatch, "declared categories", "pandas", "text", broken)
     assert "path" in found
+
+
+def test_models_that_must_be_like_the_first_one_are_noticed(monkeypatch):
+    """As they were once: the first shard decided how wide the others are."""
+
+    def like_the_first(models, labels):
+        pipelines = {s: as_fusable_pipeline(m) for s, m in enumerate(models)}
+        width = fusion.predicted_width(pipelines[0])
+        same = {
+            s: p for s, p in pipelines.items() if fusion.predicted_width(p) == width
+        }
+        fused = fusion._fuse_alike(same, labels)
+        return () if fused is None else (fused,)
+
+    broken = (ensemble, "fuse", like_the_first)
+    assert "path" in flagged(monkeypatch, "mean", "pandas", "first lacks", broken)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -26,6 +27,7 @@ from sklearn.feature_extraction.text import (
 from sklearn.feature_selection import SelectFromModel, SelectKBest, VarianceThreshold
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -69,6 +71,19 @@ class ReadsTypes(ClassifierMixin, BaseEstimator):
     def predict(self, X):
         mood = self.mood_ % 2 if self.labels else self.mood_ % 1000 / 1000
         return np.full(len(X), mood)
+
+
+class Draws(ClassifierMixin, BaseEstimator):
+    """Draws from the process's generators, once more for each row it learns from."""
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        self.mood_ = np.random.random_sample(len(X))[-1]  # noqa: NPY002
+        return self
+
+    def predict(self, X):
+        drawn = np.random.random_sample(len(X))  # noqa: NPY002
+        return (drawn + random.random() > 2 * self.mood_).astype(int)
 
 
 class Overwrites(ClassifierMixin, BaseEstimator):
@@ -127,6 +142,7 @@ def columns(*parts: Any) -> ColumnTransformer:
 FILL = make_pipeline(SimpleImputer(), StandardScaler())
 TREE = {"labels": "tree", "numbers": DecisionTreeRegressor(max_depth=3, random_state=0)}
 SMALL = {"max_iter": 4, "max_leaf_nodes": 4, "min_samples_leaf": 3}
+TRIED = {"n_neighbors": [1, 2, 3, 5, 9]}
 LIGHT = {"n_estimators": 3, "num_leaves": 4, "min_child_samples": 3, "verbose": -1}
 
 ZOO: dict[str, Animal] = {
@@ -208,6 +224,9 @@ ZOO: dict[str, Animal] = {
         ),
         pandas=True,
     ),
+    "filled columns": Animal(
+        (ColumnTransformer([("filled", FILL, NUMBERS)]), StandardScaler()), pandas=True
+    ),
     "one-hot": Animal(
         (columns((FILL, NUMBERS), (OneHotEncoder(handle_unknown="ignore"), ["job"])),),
         mixed=True,
@@ -233,6 +252,15 @@ ZOO: dict[str, Animal] = {
         (columns((FILL, NUMBERS), (TargetEncoder(cv=2, random_state=0), ["job"])),),
         mixed=True,
     ),
+    "unseeded target encoder": Animal(
+        (columns((FILL, NUMBERS), (TargetEncoder(cv=2), ["job"])),), mixed=True
+    ),
+    "shuffled splits": Animal(
+        (FILL,),
+        GridSearchCV(KNeighborsClassifier(), TRIED, cv=KFold(2, shuffle=True)),
+        GridSearchCV(KNeighborsRegressor(), TRIED, cv=KFold(2, shuffle=True)),
+    ),
+    "draws": Animal((FILL,), Draws(), Draws()),
     "declared categories": Animal(
         (
             columns(

@@ -115,6 +115,7 @@ def test_a_cap_of_another_method_is_refused(running):
     refused = admin(running, "PUT", "/accounts/client:ward-7", json=body)
     assert refused.status_code == 422
     assert "method is fixed" in refused.json()["error"]["message"]
+    assert "cap set" not in [each["act"] for each in acts(running)]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ records. The rooms that use it add the noise.
 
 from __future__ import annotations
 
+from reticent.ensembles.carried_state import keeps_what_it_learned
 from reticent.ensembles.ensemble import ClassifierEnsemble, RegressorEnsemble
 from reticent.ensembles.fitting import check_base_estimator
 from reticent.ensembles.fusion.encoding import Encoded, Encoding
@@ -18,7 +19,6 @@ from reticent.ensembles.output_steps import OUTPUT_STEPS
 from reticent.ensembles.spool import RowSpool
 from reticent.ensembles.training import (
     Task,
-    keeps_what_it_learned,
     train_ensemble,
     train_ensemble_spooled,
 )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from reticent._arrays import Ints
 from reticent._sklearn import MatrixLike
 from reticent.ensembles.fusion.base import Doubts
 from reticent.ensembles.fusion.encoding import Encoded
-from reticent.ensembles.fusion.fusion import Fusion, fuse
+from reticent.ensembles.fusion.fusion import FusedModels, Fusion, fuse
 from reticent.ensembles.model_answers import (
     model_ballots,
     model_outputs,
@@ -22,11 +21,16 @@ from reticent.ensembles.model_answers import (
     n_rows,
 )
 from reticent.ensembles.output_steps import output_steps, probability_steps
-from reticent.errors import InternalError, InvalidParameterError
+from reticent.errors import InvalidParameterError
 from reticent.estimators import NO_BALLOT, Columns, Labels, check_bounds, fixed_ballots
 
 # Answers of this many models per worker are held at once before they are added up.
 _ANSWERS_PER_WORKER = 8
+
+#: Models as arrays, with the batch as they read it.
+_Answering: TypeAlias = list[tuple[Fusion, Encoded]]
+#: Answers of one of these models from encoded rows, some of them.
+_Settle: TypeAlias = Callable[[FusedModels, Any, Ints, int], Ints]
 
 
 class _Ensemble:
@@ -57,59 +61,75 @@ class _Ensemble:
         if fusion is not None:
             only_arrays = all(self.models[shard] is None for shard in fusion.shards)
         self._only_arrays = only_arrays
-        self.fusion = fusion if fusion or only_arrays else fuse(self.models, labels)
+        groups = () if fusion or only_arrays else fuse(self.models, labels)
+        #: The largest group of models as arrays; None if no model is.
+        self.fusion = groups[0] if groups else fusion
+        self._other_fusions = groups[1:]
+        self._unfused_known: dict[tuple[bool, ...], tuple[Ints, Ints]] = {}
 
-    def _encoded(self, X: MatrixLike, fused: bool) -> Encoded | None:
-        """Encode a batch for the arrays; None if models are asked one by one.
+    def _fusions(self) -> tuple[Fusion, ...]:
+        return () if self.fusion is None else (self.fusion, *self._other_fusions)
 
-        The choice depends on how the ensemble was made and on the batch, not on what
-        any model has learned. Models that exist only as arrays answer every batch, and
-        so do shards without a model: nobody may see which shards could be trained.
+    def _encoded(
+        self, X: MatrixLike, fused: bool, *, probabilities: bool = False
+    ) -> _Answering:
+        """Encode a batch for the arrays; models of none of them are asked one by one.
+
+        Whether a shard answers through arrays depends on how the ensemble was made, on
+        the batch, and on the shard's own model, never on the models of others. Models
+        that exist only as arrays answer every batch, and so do shards without a model:
+        nobody may see which shards could be trained.
         """
-        fusion = self.fusion
+        fusions = self._fusions()
+        if probabilities and not all(f.models.gives_probabilities for f in fusions):
+            fused = False  # by their kind, which all models share
         if self._only_arrays:
             if not fused:
                 raise InvalidParameterError(
                     "these models are held as arrays only: they answer with fused=True."
                 )
-            return None if fusion is None else fusion.encode(X)
-        if fused and fusion is not None and fusion.suits(X):
-            encoded = fusion.encode(X)
-            if fusion.reproduces_models(encoded):
-                return encoded
-        return None
+            return [(fusion, fusion.encode(X)) for fusion in fusions]
+        suited = [fusion for fusion in fusions if fused and fusion.suits(X)]
+        encoded = [(fusion, fusion.encode(X)) for fusion in suited]
+        return [pair for pair in encoded if pair[0].reproduces_models(pair[1])]
 
-    def _present_fusion(self) -> Fusion:
-        if self.fusion is None:
-            raise InternalError("this ensemble has no fused arrays.")
-        return self.fusion
+    def _unfused(self, answering: _Answering) -> tuple[Ints, Ints]:
+        """Return the shards without a model, and those to be asked one by one.
 
-    def _unfused_shards(self) -> Ints:
-        others = np.ones(self.n_shards, dtype=bool)
-        others[self._present_fusion().shards] = False
-        return np.flatnonzero(others)
+        Remembered: counting them each time took a tenth of a draw.
+        """
+        used = [fusion for fusion, _ in answering]
+        key = tuple(fusion in used for fusion in self._fusions())
+        if key not in self._unfused_known:
+            others = np.ones(self.n_shards, dtype=bool)
+            for fusion in used:
+                others[fusion.shards] = False
+            shards = np.flatnonzero(others)
+            failed = np.array([self.models[s] is None for s in shards], dtype=bool)
+            self._unfused_known[key] = shards[failed], shards[~failed]
+        return self._unfused_known[key]
 
     def _settled_doubts(
         self,
+        fusion: Fusion,
         encoded: Encoded,
         doubts: Doubts,
         ask: Callable[[int], Ints],
-        settle: Callable[[Ints, int], Ints],
+        settle: _Settle,
     ) -> Iterator[tuple[Ints, Ints]]:
         """Yield doubtful rows of the batch with the answer of the model in question.
 
-        Models are asked about the whole batch: the last bits of a product, and so a
-        tie, may depend on the number of rows. Models that exist only as arrays decide
-        row by row.
+        Models are asked about the whole batch: the last bits of a product may depend on
+        the number of rows. Models that exist only as arrays decide row by row.
         """
         rows, places = doubts
         for place in np.unique(places):
             mine = rows[places == place]
             asked = encoded.rows[mine]
             if self._only_arrays:
-                yield asked, settle(mine, int(place))
+                yield asked, settle(fusion.models, encoded.values, mine, int(place))
             else:
-                yield asked, ask(int(self._present_fusion().shards[place]))[asked]
+                yield asked, ask(int(fusion.shards[place]))[asked]
 
     def _each(
         self, ask: Callable[[int], NDArray[Any]], shards: Iterable[Any]
@@ -125,6 +145,35 @@ class _Ensemble:
             group = todo[start : start + size]
             answers = workers(delayed(ask)(shard) for shard in group)
             yield from zip(group, answers, strict=True)
+
+    def _add_steps(
+        self,
+        sums: Ints,
+        answering: _Answering,
+        ask: Callable[[int], Ints],
+        unsaid: Ints,
+        add_up: Callable[[FusedModels, Encoded], tuple[Ints, Doubts]],
+        settle: _Settle,
+    ) -> Ints:
+        """Add the answers of all shards in whole steps.
+
+        `unsaid` is what a shard adds whose model is missing or refuses the row.
+        """
+        for fusion, encoded in answering:
+            given, doubts = add_up(fusion.models, encoded)
+            refused = np.ones(len(sums), dtype=bool)
+            refused[encoded.rows] = False
+            sums[refused] += len(fusion.shards) * unsaid
+            sums[encoded.rows] += given
+            for rows, steps in self._settled_doubts(
+                fusion, encoded, doubts, ask, settle
+            ):
+                sums[rows] += steps
+        failed, others = self._unfused(answering)
+        sums += len(failed) * unsaid
+        for _, steps in self._each(ask, others):
+            sums += steps
+        return sums
 
 
 class ClassifierEnsemble(_Ensemble):
@@ -196,34 +245,39 @@ class ClassifierEnsemble(_Ensemble):
             Votes, `n_shards` in each row.
         """
         X = self.columns.read(X)
-        encoded = self._encoded(X, fused)
-        if encoded is None:
-            counts = np.zeros((n_rows(X), self._n_classes), dtype=np.int64)
-            self._add_ballots(counts, X, range(self.n_shards))
-            return counts
-        fusion = self._present_fusion()
-        tally, doubts = fusion.models.tally(encoded, self._n_classes)
-        if len(tally) == n_rows(X):
-            counts = tally
-        else:
-            counts = np.tile(self._fixed_counts(fusion.shards), (n_rows(X), 1))
-            counts[encoded.rows] = tally
-        if len(doubts[0]):
-            settle = fusion.models.settle
-            for rows, ballots in self._settled_doubts(
-                encoded,
-                doubts,
-                lambda shard: self._ballots(shard, X),
-                lambda own, place: settle(
-                    encoded.values, own, np.full(len(own), place)
-                ),
-            ):
-                counts[rows, ballots] += 1
-        fixed, others = self._unfused_votes
-        counts += fixed
+        counts = np.zeros((n_rows(X), self._n_classes), dtype=np.int64)
+        answering = self._encoded(X, fused)
+        for fusion, encoded in answering:
+            self._add_tally(counts, X, fusion, encoded)
+        failed, others = self._unfused(answering)
+        counts += self._fixed_counts(failed)
         if len(others):
             self._add_ballots(counts, X, others)
         return counts
+
+    def _add_tally(
+        self, counts: Ints, X: MatrixLike, fusion: Fusion, encoded: Encoded
+    ) -> None:
+        """Add the votes of all models of a group."""
+        tally, doubts = fusion.models.tally(encoded, self._n_classes)
+        if len(tally) == len(counts):
+            counts += tally
+        else:
+            refused = np.ones(len(counts), dtype=bool)
+            refused[encoded.rows] = False
+            counts[encoded.rows] += tally
+            counts[refused] += self._fixed_counts(fusion.shards)
+        if len(doubts[0]):
+            for rows, ballots in self._settled_doubts(
+                fusion,
+                encoded,
+                doubts,
+                lambda shard: self._ballots(shard, X),
+                lambda models, values, own, place: models.settle(
+                    values, own, np.full(len(own), place)
+                ),
+            ):
+                counts[rows, ballots] += 1
 
     def probability_sums(self, X: MatrixLike, *, fused: bool = True) -> Ints:
         """Add up the class probabilities of all shards, in whole steps.
@@ -247,44 +301,19 @@ class ClassifierEnsemble(_Ensemble):
         """
         X = self.columns.read(X)
         n_classes = self._n_classes
-        sums = np.zeros((n_rows(X), n_classes), dtype=np.int64)
 
         def ask(shard: int) -> Ints:
             given = model_probabilities(self.models[shard], X, self.labels)
             return probability_steps(given)
 
-        fusable = self.fusion is None or self.fusion.models.gives_probabilities
-        encoded = self._encoded(X, fused and fusable)
-        if encoded is None:
-            shards: Iterable[Any] = range(self.n_shards)
-        else:
-            fusion = self._present_fusion()
-            sums += len(fusion.shards) * probability_steps(np.full(n_classes, np.nan))
-            given, doubts = fusion.models.probability_sums(encoded, n_classes)
-            sums[encoded.rows] = given
-            settle = fusion.models.settle_probabilities
-            for rows, steps in self._settled_doubts(
-                encoded,
-                doubts,
-                ask,
-                lambda own, place: settle(encoded.values, own, place, n_classes),
-            ):
-                sums[rows] += steps
-            shards = self._unfused_shards()
-        for _, steps in self._each(ask, shards):
-            sums += steps
-        return sums
-
-    @cached_property
-    def _unfused_votes(self) -> tuple[Ints, Ints]:
-        """The votes of shards without a model, and the shards to ask one by one.
-
-        They are the same for every batch. Counting them each time took a tenth of a
-        draw, and only where some shard could not be trained.
-        """
-        others = self._unfused_shards()
-        failed = np.array([self.models[shard] is None for shard in others], dtype=bool)
-        return self._fixed_counts(others[failed]), others[~failed]
+        return self._add_steps(
+            np.zeros((n_rows(X), n_classes), dtype=np.int64),
+            self._encoded(X, fused, probabilities=True),
+            ask,
+            probability_steps(np.full(n_classes, np.nan)),
+            lambda models, encoded: models.probability_sums(encoded, n_classes),
+            lambda models, *rows: models.settle_probabilities(*rows, n_classes),
+        )
 
     def _fixed_counts(self, shards: Ints) -> Ints:
         return np.bincount(self._fixed[shards], minlength=self._n_classes)
@@ -354,28 +383,15 @@ class RegressorEnsemble(_Ensemble):
         They are the same whether fused or not.
         """
         X = self.columns.read(X)
-        sums = np.zeros(n_rows(X), dtype=np.int64)
 
         def ask(shard: int) -> Ints:
             return output_steps(model_outputs(self.models[shard], X), self.bounds)
 
-        encoded = self._encoded(X, fused)
-        if encoded is None:
-            shards: Iterable[Any] = range(self.n_shards)
-        else:
-            fusion = self._present_fusion()
-            sums += len(fusion.shards) * output_steps(np.array(np.nan), self.bounds)
-            given, doubts = fusion.models.output_sums(encoded, self.bounds)
-            sums[encoded.rows] = given
-            settle = fusion.models.settle_outputs
-            for rows, steps in self._settled_doubts(
-                encoded,
-                doubts,
-                ask,
-                lambda own, place: settle(encoded.values, own, place, self.bounds),
-            ):
-                sums[rows] += steps
-            shards = self._unfused_shards()
-        for _, steps in self._each(ask, shards):
-            sums += steps
-        return sums
+        return self._add_steps(
+            np.zeros(n_rows(X), dtype=np.int64),
+            self._encoded(X, fused),
+            ask,
+            output_steps(np.array(np.nan), self.bounds),
+            lambda models, encoded: models.output_sums(encoded, self.bounds),
+            lambda models, *rows: models.settle_outputs(*rows, self.bounds),
+        )

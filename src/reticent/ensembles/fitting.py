@@ -20,8 +20,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from reticent._arrays import Ints
 from reticent._sklearn import MatrixLike, check_parameters, safe_indexing
 from reticent.ensembles.model_answers import n_rows
+from reticent.ensembles.process_generators import own_generators
 from reticent.ensembles.spool import DealtRows
-from reticent.ensembles.suppressed_output import without_streams, without_warnings
+from reticent.ensembles.suppressed_output import (
+    must_pass,
+    without_streams,
+    without_warnings,
+)
 from reticent.errors import InvalidDataError, InvalidParameterError
 from reticent.estimators import (
     Columns,
@@ -109,7 +114,8 @@ def fit_shards(
     """Fit one clone of `estimator` on the rows of each shard.
 
     Shards are independent joblib tasks: ``joblib.parallel_config`` chooses processes,
-    threads, Dask, Ray or Spark.
+    threads, Dask, Ray or Spark. Threads share the generators of `numpy.random` and
+    `random`, so estimators that may draw from them take turns there.
 
     Parameters
     ----------
@@ -142,11 +148,12 @@ def fit_shards(
     The model of a shard is a function of that shard's rows, of its own seeds and of
     public facts (the estimator, the container, names and order of columns). Every
     ``random_state`` parameter left None is set to a number drawn from `source` for
-    this shard before any record is read. An exception while a shard is fitted ends only
-    that shard's fit; warnings and output are suppressed. If a worker dies, its shards
-    are fitted again from the same rows and seeds. For base estimators that draw from a
-    generator of the process, this holds in distribution, but a seed does not make them
-    reproducible.
+    this shard before any record is read. So are the generators of the process
+    (`numpy.random` and `random`), if the estimator may draw from them; they are put
+    back afterwards. An exception while a shard is fitted ends only that shard's fit;
+    warnings and output are suppressed. If a worker dies, its shards are fitted again
+    from the same rows and seeds. For base estimators that draw from any other
+    generator, this holds in distribution, but a seed does not make them reproducible.
     """
     check_base_estimator(estimator)
     X = as_table(X)
@@ -221,12 +228,15 @@ def _fit_each(
     """Fit all shards; those lost with a dying worker are fitted again."""
     names = _unseeded_parameters(estimator)
     seeds = _draw_seeds(n_shards, len(names), source)
+    # One more for the generators of the process, whatever the estimator is.
+    others = _draw_seeds(n_shards, 1, source)[:, 0]
     fitted: list[tuple[Any, str | None]] = []
 
     def tasks() -> Iterator[Any]:
         for shard in range(len(fitted), n_shards):
             settings = dict(zip(names, seeds[shard].tolist(), strict=True))
-            yield delayed(_fit_one)(estimator, ShardData(*shard_rows(shard)), settings)
+            data = ShardData(*shard_rows(shard))
+            yield delayed(_fit_one)(estimator, data, settings, int(others[shard]))
 
     attempts = 0
     while len(fitted) < n_shards:
@@ -292,15 +302,18 @@ class ShardData:
 
 
 def _fit_one(
-    estimator: Any, data: ShardData, settings: dict[str, int]
+    estimator: Any, data: ShardData, settings: dict[str, int], seed: int
 ) -> tuple[Any, str | None]:
     with without_streams, without_warnings:
         model = clone(estimator, safe=False)
         if settings:
             model.set_params(**settings)
         try:
-            model.fit(data.X, data.y)
-        except Exception as error:  # noqa: BLE001 (a failure may depend on one record)
+            with own_generators(model, seed):
+                model.fit(data.X, data.y)
+        except BaseException as error:  # a failure may depend on one record
+            if must_pass(error):
+                raise
             return None, f"{type(error).__name__}: {error}"
         return model, None
 

@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 
 from reticent._arrays import Floats, Ints
 from reticent._sklearn import MatrixLike, safe_indexing
-from reticent.ensembles.suppressed_output import without_warnings
+from reticent.ensembles.process_generators import own_generators
+from reticent.ensembles.suppressed_output import must_pass, without_warnings
 from reticent.estimators import NO_BALLOT, Labels, canonical_table, unshared_copy
 
 Answer = TypeVar("Answer")
 Number = TypeVar("Number", np.int64, np.float64)
+
+# What a model draws while it predicts is the same for every model and every question.
+_SEED_OF_ANSWERS = 0
 
 
 def model_ballots(model: Any, X: MatrixLike, labels: Labels) -> Ints:
@@ -28,7 +32,7 @@ def model_ballots(model: Any, X: MatrixLike, labels: Labels) -> Ints:
         return labels.indices(_one_per_row(model.predict(rows), rows))
 
     empty = np.full(n_rows(X), NO_BALLOT, dtype=np.int64)
-    return empty if model is None else _fill(empty, ask, X)
+    return empty if model is None else _fill(model, empty, ask, X)
 
 
 def model_outputs(model: Any, X: MatrixLike) -> Floats:
@@ -38,7 +42,7 @@ def model_outputs(model: Any, X: MatrixLike) -> Floats:
         return _one_per_row(model.predict(rows), rows).astype(np.float64)
 
     empty = np.full(n_rows(X), np.nan)
-    return empty if model is None else _fill(empty, ask, X)
+    return empty if model is None else _fill(model, empty, ask, X)
 
 
 def model_probabilities(model: Any, X: MatrixLike, labels: Labels) -> Floats:
@@ -58,7 +62,7 @@ def model_probabilities(model: Any, X: MatrixLike, labels: Labels) -> Floats:
         return aligned
 
     empty = np.full((n_rows(X), len(labels)), np.nan)
-    return empty if model is None else _fill(empty, ask, X)
+    return empty if model is None else _fill(model, empty, ask, X)
 
 
 def n_rows(X: MatrixLike) -> int:
@@ -94,7 +98,9 @@ def by_halves(
             batch = X if whole else _some_rows(X, rows)
             try:
                 answer = ask(unshared_copy(batch))
-            except Exception:  # noqa: BLE001 (a failure must not be seen from outside)
+            except BaseException as error:  # a failure must not be seen from outside
+                if must_pass(error):
+                    raise
                 if len(rows) > 1:
                     pending += np.array_split(rows, 2)
                 continue
@@ -102,12 +108,14 @@ def by_halves(
 
 
 def _fill(
+    model: Any,
     answers: NDArray[Number],
     ask: Callable[[MatrixLike], NDArray[Number]],
     X: MatrixLike,
 ) -> NDArray[Number]:
-    for rows, answer in by_halves(ask, X):
-        answers[rows] = answer
+    with own_generators(model, _SEED_OF_ANSWERS):
+        for rows, answer in by_halves(ask, X):
+            answers[rows] = answer
     return answers
 
 

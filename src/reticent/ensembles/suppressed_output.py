@@ -1,4 +1,4 @@
-"""Suppresses warnings and output of base estimators, which depend on the records."""
+"""Suppresses what base estimators say, and how they fail: it depends on the records."""
 
 from __future__ import annotations
 
@@ -7,6 +7,50 @@ import threading
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from typing import Any
+
+from sklearn.frozen import FrozenEstimator
+
+from reticent.mechanisms import stops_audit
+
+# Parameters by which estimators of many libraries are told to report what they do.
+_TALK = ("verbose", "verbosity")
+
+
+def must_pass(error: BaseException) -> bool:
+    """Whether an error ends the program, and is not a model's own failure.
+
+    Libraries written in other languages raise errors that are not an `Exception`, such
+    as the `PanicException` of polars: these are failures like others.
+    """
+    ends = (KeyboardInterrupt, SystemExit, GeneratorExit)
+    return isinstance(error, ends) or stops_audit(error)
+
+
+def silence(estimator: Any) -> None:
+    """Tell an estimator and its parts to be silent, by their parameters.
+
+    While they are fitted nobody hears them anyway. Later, each model that could be
+    trained would report its answers, and so tell how many there are.
+    """
+    if not hasattr(estimator, "get_params"):
+        return
+    given = estimator.get_params(deep=True)
+    loud = {
+        name: type(value)(0) if isinstance(value, int) else 0
+        for name, value in given.items()
+        if name.split("__")[-1] in _TALK and _is_loud(value)
+    }
+    if loud:
+        estimator.set_params(**loud)
+    for part in (estimator, *given.values()):
+        if isinstance(part, FrozenEstimator):  # hides the parameters of what it holds
+            silence(part.estimator)
+
+
+def _is_loud(value: Any) -> bool:
+    """Whether a level is above silence; some libraries are silent below zero only."""
+    return isinstance(value, str) or (isinstance(value, (int, float)) and value > 0)
 
 
 class _ProcessWideChange:

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import clone
 
 from reticent._sklearn import MatrixLike
+from reticent.ensembles.carried_state import keeps_what_it_learned
 from reticent.ensembles.ensemble import ClassifierEnsemble, RegressorEnsemble
 from reticent.ensembles.fitting import FittedShards, fit_shards, fit_spooled
 from reticent.ensembles.fusion.fusion import Fusion
@@ -21,6 +22,7 @@ from reticent.ensembles.linear_training import (
     train_spooled,
 )
 from reticent.ensembles.spool import DealtRows
+from reticent.ensembles.suppressed_output import silence
 from reticent.estimators import Columns, Labels, Partition
 from reticent.mechanisms import RandomSource
 
@@ -133,29 +135,13 @@ def _ensemble(
     return RegressorEnsemble(models, columns, task, **held)
 
 
-def keeps_what_it_learned(estimator: Any) -> bool:
-    """Whether a clone of `estimator`, or of a part, is not a blank one.
-
-    Frozen estimators carry their fitted state into every shard; if it was learned
-    from the sensitive rows, one of them touches all shards.
-    """
-    nested = (
-        estimator.get_params(deep=True).values()
-        if hasattr(estimator, "get_params")
-        else ()
-    )
-    plain = BaseEstimator.__sklearn_clone__
-    return any(
-        getattr(type(part), "__sklearn_clone__", plain) is not plain
-        for part in (estimator, *nested)
-        if not isinstance(part, type)
-    )
-
-
 def _own(estimator: Any) -> Any:
-    """Return an estimator whose clones share nothing with the caller's.
+    """Return a silent estimator whose clones share nothing with the caller's.
 
     A frozen part clones into itself: fitted again by its owner, it would change the
     models that were trained with it.
     """
-    return deepcopy(estimator) if keeps_what_it_learned(estimator) else estimator
+    carries = keeps_what_it_learned(estimator)
+    own = deepcopy(estimator) if carries else clone(estimator, safe=False)
+    silence(own)
+    return own

@@ -5,6 +5,7 @@ accounts of a request. It knows certificates and numbers, nothing about learning
 """
 
 from reticent.ledger.accounts import AccountId, AccountScope, Balance
+from reticent.ledger.cap_changes import check_cap
 from reticent.ledger.caps import Cap, Method
 from reticent.ledger.charges import Charge
 from reticent.ledger.checkpoint_file import FileCheckpoints
@@ -58,6 +59,7 @@ __all__ = [
     "RequestForm",
     "SQLLedger",
     "Spend",
+    "check_cap",
     "end_process",
     "newest_first",
     "units_to_float",

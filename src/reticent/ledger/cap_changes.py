@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from reticent.errors import InvalidParameterError
+from reticent.ledger.accounts import Balance
 from reticent.ledger.caps import Cap, Method, with_shares
 from reticent.ledger.units import EPSILON_UNITS, MAX_UNITS, RHO_UNITS, Spend
 
@@ -36,3 +38,21 @@ def successor(cap: Cap, known: Cap, spent: Spend) -> tuple[Cap, Spend] | None:
     if known.method is Method.ZCDP:  # its epsilons were never counted
         return split, spent._replace(epsilon=MAX_UNITS)
     return None
+
+
+def check_cap(known: Balance, cap: Cap) -> tuple[Cap, Spend]:
+    """Return the cap that follows and the spend then, or refuse a change of cap.
+
+    Raises
+    ------
+    InvalidParameterError
+        If `cap` cannot replace the cap of an open account: see `successor`.
+    """
+    following = successor(cap, known.cap, known.spent)
+    if following is None:
+        raise InvalidParameterError(
+            f"account={str(known.account)!r} counts by {known.cap.method.value!r} "
+            f"under {known.cap.relation!r}; the method is fixed when an account is "
+            "opened, and so is whether it has a delta. Open another account instead."
+        )
+    return following

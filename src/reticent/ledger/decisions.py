@@ -22,7 +22,7 @@ from reticent.errors import (
     LedgerError,
 )
 from reticent.ledger.accounts import AccountId, Balance
-from reticent.ledger.cap_changes import successor
+from reticent.ledger.cap_changes import check_cap
 from reticent.ledger.caps import Cap
 from reticent.ledger.entries import (
     ACCOUNT,
@@ -63,16 +63,9 @@ def open_account(state: LedgerState, account: AccountId, cap: Cap) -> Balance:
 
 
 def set_cap(state: LedgerState, account: AccountId, cap: Cap) -> Balance:
-    """Change the limits of an account; `successor` says which changes are allowed."""
+    """Change the limits of an account; `check_cap` says which changes are allowed."""
     known = state.balance(account)
-    following = successor(cap, known.cap, known.spent)
-    if following is None:
-        raise InvalidParameterError(
-            f"account={str(account)!r} counts by {known.cap.method.value!r} under "
-            f"{known.cap.relation!r}; the method is fixed when an account is opened, "
-            "and so is whether it has a delta. Open another account instead."
-        )
-    new, spent = following
+    new, spent = check_cap(known, cap)
     if known.cap != new:
         state.append(CAP, {"account": str(account), "cap": new.to_json()})
     return _put(state, Balance(account, new, spent))

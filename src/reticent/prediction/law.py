@@ -9,7 +9,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from reticent._sklearn import MatrixLike, UnweightedEstimator
 from reticent.errors import CuratorOnlyWarning, InvalidParameterError
 from reticent.guarantees import Budget, Certificate
 from reticent.mechanisms import RandomSource
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 def _new_identity() -> str:
@@ -43,6 +46,25 @@ class Locked:
                     each.flags.writeable = False
 
 
+def _whatever_its_numbers(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Let no number of a model raise or warn, whatever `np.seterr` says.
+
+    Whether a product with a secret coefficient is too small or too large for a float
+    would decide whether a query fails.
+    """
+
+    @wraps(method)
+    def quiet(*arguments: _P.args, **named: _P.kwargs) -> _T:
+        with np.errstate(all="ignore"):
+            return method(*arguments, **named)
+
+    return quiet
+
+
+#: Methods of laws, lasting ones included, that compute with what was learned.
+_COMPUTING = ("ask", "draw", "replay", "response", "votes")
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AnswerLaw(Locked, ABC):
     """What draws the answers of a fitted predictor, with the certificate of each.
@@ -63,6 +85,12 @@ class AnswerLaw(Locked, ABC):
     #: 128 random bits that name this fitted model. Copies and pickles keep them; no two
     #: fits share them.
     identity: str = field(default_factory=_new_identity)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in _COMPUTING:
+            if name in vars(cls):
+                setattr(cls, name, _whatever_its_numbers(vars(cls)[name]))
 
     @abstractmethod
     def response(self, X: MatrixLike) -> Any:
@@ -86,6 +114,7 @@ class AnswerLaw(Locked, ABC):
         """Whether the noise follows from a seed; then the certificate assumes so."""
         return self.source.seeded
 
+    @_whatever_its_numbers
     def draw(self, X: MatrixLike) -> NDArray[Any]:
         """Draw one private answer per row, with fresh randomness."""
         return self._named(self.response(X).draw(self.source))

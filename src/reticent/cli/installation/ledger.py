@@ -42,6 +42,7 @@ from reticent.ledger import (
     Entry,
     Spend,
     SQLLedger,
+    check_cap,
     newest_first,
     units_to_float,
 )
@@ -274,10 +275,13 @@ def cap(
         )
     with place.settings().open_ledger() as ledger:
         _check_open(ledger, wanted)
-        known = ledger.balance(wanted).cap
+        balance = ledger.balance(wanted)
+        known = balance.cap
         budget = Budget(epsilon, known.budget.delta if delta is None else delta)
+        asked = Cap.within(budget, relation=known.relation)
+        check_cap(balance, asked)  # first: the chain names no act that was refused
         ledger.record("cap set", COMMAND_LINE, {"account": account, "cap": str(budget)})
-        changed = ledger.set_cap(wanted, Cap.within(budget, relation=known.relation))
+        changed = ledger.set_cap(wanted, asked)
     if wanted.scope.value == "dataset":
         place.set_budget(wanted.name, budget)
         with place.settings().open_ledger() as ledger:

@@ -20,7 +20,7 @@ _TEXT, _NUMBERS, _OTHER = "text", "numbers", "other"
 
 
 class CategoryCodes:
-    """Codes for all categories that any shard knows, column by column.
+    """Codes for all categories that any of these shards knows, column by column.
 
     A shard's trees look codes up in their own tables (`branch_table`), in which
     categories unknown to the shard go where it sends missing values. So the codes are
@@ -39,7 +39,7 @@ class CategoryCodes:
     ) -> None:
         self._columns = np.flatnonzero(is_categorical)
         self._others = np.flatnonzero(~is_categorical)
-        self._kinds = [_kind(known) for known in categories[0]]
+        self._kinds = [kind_of(known) for known in categories[0]]
         self._codes: list[dict[Any, int]] = [{} for _ in self._columns]
         for shard in categories:
             for codes, known in zip(self._codes, shard, strict=True):
@@ -50,7 +50,7 @@ class CategoryCodes:
         """Whether a shard's model takes the same columns for the same categories."""
         return (
             np.array_equal(np.flatnonzero(is_categorical), self._columns)
-            and [_kind(known) for known in categories] == self._kinds
+            and [kind_of(known) for known in categories] == self._kinds
             and _OTHER not in self._kinds
         )
 
@@ -61,7 +61,7 @@ class CategoryCodes:
     def takes(self, X: MatrixLike) -> bool:
         """Whether all categories of a batch are of the kind that models know."""
         return all(
-            _kind(_cells(X, column)) == kind
+            kind_of(_cells(X, column)) == kind
             for column, kind in zip(self._columns, self._kinds, strict=True)
         )
 
@@ -115,7 +115,8 @@ def _cells(X: MatrixLike, column: Any) -> NDArray[Any]:
     return np.asarray(safe_indexing(X, int(column), axis=1))
 
 
-def _kind(cells: NDArray[Any]) -> str:
+def kind_of(cells: NDArray[Any]) -> str:
+    """Return whether categories are numbers, text or something else."""
     if cells.dtype == np.float64:
         return _NUMBERS
     if cells.dtype.kind in "OU" and all(map(_is_text, cells.tolist())):

@@ -15,9 +15,10 @@ from reticent._sklearn import MatrixLike
 from reticent.ensembles.fusion.encoding import POLARS, Encoded, Encoding
 from reticent.ensembles.fusion.lightgbm_reading import is_lightgbm
 from reticent.ensembles.fusion.linear import FusedLinear
-from reticent.ensembles.fusion.linear_reading import fuse_linear
-from reticent.ensembles.fusion.pipelines import as_fusable_pipeline
+from reticent.ensembles.fusion.linear_reading import fuse_linear, predicted_width
+from reticent.ensembles.fusion.pipelines import FusablePipeline, as_fusable_pipeline
 from reticent.ensembles.fusion.tree_reading import (
+    category_kinds,
     common_codes,
     fuse_trees,
     most_trees,
@@ -93,21 +94,55 @@ class Fusion:
         return self.models.shards
 
 
-def fuse(models: Sequence[Any], labels: Labels | None) -> Fusion | None:
+def fuse(models: Sequence[Any], labels: Labels | None) -> tuple[Fusion, ...]:
     """Fuse fitted models, one per shard, as far as possible.
 
-    A model is None where fitting failed; `labels` are None for regression. Returns None
-    if models of this kind cannot be fused. Single shards may be left out.
+    A model is None where fitting failed; `labels` are None for regression. Models that
+    read rows in the same way are fused together, the largest group first. Single
+    shards may be left out.
+
+    Guarantee
+    ---------
+    Whether a shard's model is among the arrays depends on that model alone. *Proof.*
+    Models of one group agree in all that decides it, so it does not matter which of
+    them is looked at; groups do not look at each other.
     """
-    pipelines = {}
-    example = None
+    groups: list[dict[int, FusablePipeline]] = []
     for shard, model in enumerate(models):
         pipeline = None if model is None else as_fusable_pipeline(model)
-        if pipeline is not None and (example is None or pipeline.reads_like(example)):
-            example = example or pipeline
-            pipelines[shard] = pipeline
-    if example is None:
-        return None
+        if pipeline is None:
+            continue
+        for group in groups:
+            if _are_alike(pipeline, next(iter(group.values()))):
+                group[shard] = pipeline
+                break
+        else:
+            groups.append({shard: pipeline})
+    fused = [_fuse_alike(group, labels) for group in groups]
+    found = [fusion for fusion in fused if fusion is not None]
+    return tuple(sorted(found, key=lambda fusion: -len(fusion.shards)))
+
+
+def _are_alike(one: FusablePipeline, other: FusablePipeline) -> bool:
+    """Whether two models read rows in the same way and are of one kind.
+
+    What a step learned may differ: an imputer drops a column that is missing in all
+    rows of its shard, and categories are numbers or text as a shard has them.
+    """
+    return (
+        type(one.predictor) is type(other.predictor)
+        and one.moves == other.moves
+        and predicted_width(one) == predicted_width(other)
+        and category_kinds(one) == category_kinds(other)
+        and one.reads_like(other)
+    )
+
+
+def _fuse_alike(
+    pipelines: dict[int, FusablePipeline], labels: Labels | None
+) -> Fusion | None:
+    """Fuse models that are alike, None if models of this kind cannot be fused."""
+    example = next(iter(pipelines.values()))
     codes = common_codes(pipelines)
     encoding = Encoding.of(example, codes)
     linear = fuse_linear(pipelines, labels)

@@ -60,30 +60,34 @@ class FoldedModel:
         return float(numbers.max())
 
 
+def predicted_width(pipeline: FusablePipeline) -> int | None:
+    """Return how many columns a linear predictor has weights for, None for others."""
+    if type(pipeline.predictor) not in _REGRESSORS + _CLASSIFIERS:
+        return None
+    return int(np.shape(pipeline.predictor.coef_)[-1])
+
+
 def fuse_linear(
     pipelines: dict[int, FusablePipeline], labels: Labels | None
 ) -> FusedLinear | None:
     """Return the models of the given shards as one matrix, where possible.
 
-    All pipelines have one structure; `labels` are None for regression. Returns None if
-    the predictors are not linear. Shards with weights above `MAGNITUDE_LIMIT` are left
-    out.
+    All pipelines have one structure and width; `labels` are None for regression.
+    Returns None if the predictors are not linear, or none of them can be among the
+    arrays. Shards with weights above `MAGNITUDE_LIMIT` are left out, and so are those
+    where an imputer dropped a column.
     """
     example = next(iter(pipelines.values()))
     if type(example.predictor) not in (_REGRESSORS if labels is None else _CLASSIFIERS):
         return None
-    n_columns = np.shape(example.predictor.coef_)[-1]
-    lines = {}
-    for shard, pipeline in pipelines.items():
-        line = _fold(pipeline, labels)
-        if line is not None and line.weights.shape[1] == n_columns:
-            lines[shard] = line
+    folded = {shard: _fold(pipeline, labels) for shard, pipeline in pipelines.items()}
+    lines = {shard: line for shard, line in folded.items() if line is not None}
     if not lines:
         return None
     return join_models(
         lines,
         n_scores=1 if labels is None or len(labels) == 2 else len(labels),
-        n_columns=n_columns,
+        n_columns=np.shape(example.predictor.coef_)[-1],
         steps=4 * (len(example.tail) + max(len(b.movers) for b in example.blocks)),
         link=_link(example.predictor, labels),
     )

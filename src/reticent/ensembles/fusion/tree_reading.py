@@ -11,7 +11,7 @@ from sklearn import ensemble, tree
 
 from reticent._arrays import Bools, Floats, Ints
 from reticent._sklearn import boosted_categories, boosted_rounds, takes_missing
-from reticent.ensembles.fusion.categories import CategoryCodes, branch_table
+from reticent.ensembles.fusion.categories import CategoryCodes, branch_table, kind_of
 from reticent.ensembles.fusion.lightgbm_reading import (
     booster_rounds,
     is_lightgbm,
@@ -63,6 +63,20 @@ def common_codes(pipelines: dict[int, FusablePipeline]) -> CategoryCodes | None:
     if not known:
         return None
     return CategoryCodes(known[0][0], [categories for _, categories in known])
+
+
+def category_kinds(pipeline: FusablePipeline) -> tuple[Any, ...] | None:
+    """Return the categorical columns of a boosted model and the kinds of their levels.
+
+    None for other models, and without such columns.
+    """
+    if type(pipeline.predictor) not in _BOOSTED:
+        return None
+    found = boosted_categories(pipeline.predictor)
+    if found is None:
+        return None
+    is_categorical, categories = found
+    return (*np.flatnonzero(is_categorical).tolist(), *map(kind_of, categories))
 
 
 def most_trees(pipeline: FusablePipeline, labels: Labels | None) -> int:

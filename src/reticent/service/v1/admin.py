@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from reticent.errors import InvalidParameterError
 from reticent.home import BudgetSettings, KeyRecord, Role, cap_of, client_account
-from reticent.ledger import AccountId, AccountScope, Balance
+from reticent.ledger import AccountId, AccountScope, Balance, check_cap
 from reticent.service.requests.access import require_admin
 from reticent.service.requests.problems import ProblemError, plain
 from reticent.service.requests.strict_routes import StrictRoute
@@ -168,6 +168,7 @@ def set_cap(service: Service, account: str, budget: BudgetSettings, by: str) -> 
     cap = cap_of(budget, service.registry.relation)
     known = {balance.account: balance for balance in service.ledger.balances()}
     if named in known:
+        check_cap(known[named], cap)  # first: the chain names no act that was refused
         _record_cap(service, named, budget, by)
         return service.ledger.set_cap(named, cap)
     clients = {record.client for record in service.keyring.records()}
