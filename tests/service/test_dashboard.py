@@ -274,7 +274,7 @@ def test_a_bar_shows_the_share_that_is_spent(spent, percent, level):
         cost = Charge.loss(epsilon=float(spent), certificate="c")
         asked = Request(key="k", accounts=(account,), charge=cost, queries=(b"q",))
         ledger.charge(asked)
-    shown = bar(ledger.balance(account))
+    shown = bar(ledger.balance(account), who="one row")
     assert (shown["percent"], shown["level"]) == (percent, level)
     assert (shown["scope"], shown["name"]) == ("Client", "ward-7")
     assert shown["promise"]["numbers"] == "ε = 10"
@@ -287,9 +287,10 @@ def test_every_bar_names_epsilon_and_delta_whatever_it_counts():
     for place, cap in enumerate(caps):
         account = client_account(f"ward-{place}")
         ledger.open_account(account, cap)
-        shown = bar(ledger.balance(account))
+        shown = bar(ledger.balance(account), who="one row")
         assert shown["promise"]["numbers"] == "ε = 1, δ = 1e-6"
         assert "right at most 74 times in 100" in shown["promise"]["sentence"]
+        assert "facts about one row, guesses" in shown["promise"]["sentence"]
         assert "zCDP" in shown["counted"]
 
 

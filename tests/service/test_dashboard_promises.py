@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,11 +19,12 @@ from reticent.home import (
     dataset_account,
 )
 from reticent.learners import NoisyGradientClassifier
-from reticent.ledger import Cap, Charge, MemoryLedger, Request
+from reticent.ledger import AccountId, Cap, Charge, MemoryLedger, Request
 from reticent.schemas import Encoder
 from reticent.service.activity import HOUR, Activity
 from reticent.service.dashboard import charts, views
 from reticent.service.dashboard.batches import read_batch, write_batch
+from reticent.service.dashboard.promises import about_account
 from reticent.service.dashboard.reference import problems
 from reticent.service.requests.problems import ProblemError
 from reticent.storage import Dataset, load_model, save_model
@@ -31,6 +33,7 @@ from tests.service.clinic import (
     ROW,
     TRIAGE,
     clinic,
+    fitted,
     records,
     settings_for,
     store,
@@ -124,6 +127,61 @@ def test_the_sentence_stands_beside_the_numbers(running, analyst):
     home = analyst.get("/").text
     assert home.count(f"a guess is right at most {times} times in 100") == 10
     assert home.index("ε = 8, δ = 1e-6") < home.index("ε = 0.5")
+
+
+def with_unit(tmp_path, name, dataset):
+    """Store a model whose schema names the column of a person."""
+    schema = replace(TRIAGE, unit="pid")
+    path = tmp_path / name
+    save_model(
+        path,
+        fitted("triage", epsilon=0.25),
+        schema,
+        signing_key=MODEL_KEY,
+        dataset=Dataset(dataset),
+    )
+    return path
+
+
+def test_every_page_says_of_a_row_that_it_is_a_row(running, admin):
+    certificate = running.service.registry.models["triage"].certificate.id
+    for page in ("/", "/keys", "/models/triage", f"/certificates/{certificate}"):
+        text = admin.get(page).text
+        assert "facts about one row" in text, page
+        assert "facts about one person" not in text, page
+
+
+def test_a_page_says_one_person_only_where_each_model_protects_one(tmp_path):
+    models = {
+        "triage": store(tmp_path),
+        "people": with_unit(tmp_path, "people", "people"),
+    }
+    datasets = {name: {"epsilon": 50.0} for name in ("clinic", "people", "empty")}
+    with clinic(settings_for(tmp_path, models=models, datasets=datasets)) as running:
+        registry = running.service.registry
+        told = {
+            name: about_account(AccountId.parse(name), registry)
+            for name in (
+                *("dataset:clinic", "dataset:people", "dataset:people.period-2"),
+                *("dataset:peoples", "client:ward-7", "model:triage"),
+            )
+        }
+        assert told == {
+            "dataset:clinic": "one row",
+            "dataset:people": "one person",
+            "dataset:people.period-2": "one person",
+            "dataset:peoples": "one unit",
+            "client:ward-7": "one unit",
+            "model:triage": "one unit",
+        }
+        pages = Visitor(running, running.admin)
+        certificate = registry.models["people"].certificate.id
+        assert (
+            "facts about one person" in pages.get(f"/certificates/{certificate}").text
+        )
+        accounts = pages.get("/keys").text
+        for who in ("row", "person", "unit"):
+            assert f"facts about one {who}" in accounts, who
 
 
 def test_answers_near_chance_are_told_before_anybody_asks(tmp_path):

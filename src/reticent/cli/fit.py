@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent._text import counted
+from reticent._text import counted, protected_one
 from reticent.cli.options import (
     HOME,
     AsJson,
@@ -245,7 +245,7 @@ def fit(
 def _report(
     output: Output, place: Home, model: Any, options: FitOptions, schema: Schema
 ) -> None:
-    about = "one row" if schema.unit is None else "one person"
+    about = protected_one(schema.unit)
     known = DatasetBudget(place, options.dataset).balance()
     answers = per_client = None
     delta = 0.0 if known is None else known.cap.budget.delta

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent._text import counted
+from reticent._text import counted, protected_one
 from reticent.cli.options import (
     HOME,
     AsJson,
@@ -164,8 +164,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 def _costs(served: ServedModel, answered: PaidAnswers, client: str) -> list[str]:
     """Say what the answers cost, what is left, and what an answer means."""
-    schema = served.stored.schema
-    about = "one row" if schema.unit is None else "one person"
+    about = protected_one(served.stored.schema.unit)
     if served.lasting is not None:
         return [
             f"free: all answers together are covered by {served.stated}.",

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent._text import checked_name
+from reticent._text import checked_name, protected_one
 from reticent.cli.fit import fit
 from reticent.cli.init.asking import Asker
 from reticent.cli.init.columns import Given, declare
@@ -220,7 +220,7 @@ def _write_schema(
 
 
 def _budget(ask: Asker, epsilon: float | None, delta: float, schema: Schema) -> Budget:
-    about = "one row" if schema.unit is None else "one person"
+    about = protected_one(schema.unit)
     ask.say(
         "",
         "How much may anybody learn in total, from all answers together (epsilon)?",

@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from reticent._text import protected_one
 from reticent.guarantees import Certificate
 from reticent.home import BudgetSettings, KeyRecord, PeriodTotal, Role
 from reticent.service.dashboard import views
@@ -53,11 +54,12 @@ async def certificate_page(
 ) -> Response:
     """Show a certificate."""
     found, delta, total = await _certificate(board, request, record)
+    who = _about_certificate(board.service, found, total)
     return board.page(
         "certificate.html",
         record=record,
         csrf=session.csrf,
-        certificate=views.certificate_view(found, delta=delta),
+        certificate=views.certificate_view(found, delta=delta, who=who),
         total=total,
     )
 
@@ -83,6 +85,18 @@ async def _certificate(
     if found is None:
         raise plain(404, "there is no such certificate for this key.")
     return found
+
+
+def _about_certificate(
+    service: Service, found: Certificate[Any], total: PeriodTotal | None
+) -> str:
+    """Say whom a certificate protects, by the models that rest on it."""
+    registry = service.registry
+    _, names = registry.certificates().get(found.id, (found, frozenset[str]()))
+    models = [registry.models[name] for name in names]
+    if not models and total is not None:  # it is the total of a dataset
+        models = [m for m in registry if m.stored.dataset.name == total.dataset]
+    return protected_one(*(model.stored.schema.unit for model in models))
 
 
 @page_for(admin=True)

@@ -14,6 +14,7 @@ from reticent.service.activity import HOUR, Activity
 from reticent.service.dashboard.charts import HEIGHT, WIDTH, WINDOWS, Window, chart
 from reticent.service.dashboard.promises import (
     about,
+    about_account,
     number,
     price_text,
     promise_of,
@@ -43,7 +44,9 @@ _ALL = 0.9995
 SPLITS = {"none": "nothing", "model": "model", "client": "client"}
 
 
-def bar(balance: Balance, activity: Activity | None = None) -> dict[str, Any]:
+def bar(
+    balance: Balance, activity: Activity | None = None, *, who: str
+) -> dict[str, Any]:
     """Return an account as a bar: what it promises, and how much of that is used."""
     share, kind = balance.share
     percent = min(100.0, 100.0 * share)
@@ -54,12 +57,17 @@ def bar(balance: Balance, activity: Activity | None = None) -> dict[str, Any]:
         "name": balance.account.name,
         "percent": round(percent, 1),
         "level": "full" if percent >= 90 else "high" if percent >= 66 else "fine",
-        "promise": promise_of_account(balance),
+        "promise": promise_of_account(balance, who=who),
         "answers": shown["answers"],
         "counted": f"{_COUNTED[balance.cap.method]}: {_KINDS[kind]} "
         f"{number(shown['spent'][kind])} of {number(shown['cap'][kind])}",
         "lasts": "" if activity is None else lasts(balance, activity),
     }
+
+
+def _bar(service: Service, balance: Balance) -> dict[str, Any]:
+    who = about_account(balance.account, service.registry)
+    return bar(balance, service.activity, who=who)
 
 
 def lasts(balance: Balance, activity: Activity, now: int | None = None) -> str:
@@ -113,7 +121,7 @@ def overview(
     )
     return {
         "read": None if complete else (service.activity.last, service.ledger.length()),
-        "bars": [bar(balance, service.activity) for balance in ranked[:MOST_BARS]],
+        "bars": [_bar(service, balance) for balance in ranked[:MOST_BARS]],
         "more_bars": max(0, len(ranked) - MOST_BARS),
         "models": [
             {
@@ -265,7 +273,7 @@ def tree(certificate: Certificate[Any]) -> dict[str, Any]:
 
 
 def certificate_view(
-    certificate: Certificate[Any], *, delta: float = 0.0, who: str = "one person"
+    certificate: Certificate[Any], *, delta: float = 0.0, who: str
 ) -> dict[str, Any]:
     """Return what a certificate's page shows."""
     return {
@@ -296,7 +304,7 @@ def keys_view(service: Service) -> dict[str, Any]:
             for record in reversed(records)
         ],
         "accounts": [
-            bar(balance, service.activity)
+            _bar(service, balance)
             for balance in service.ledger.balances()
             if balance.cap.relation != RECORDS
         ],
