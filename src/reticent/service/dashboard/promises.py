@@ -38,6 +38,15 @@ def number(value: float | None) -> str:
     return f"{value:.4g}".replace("e-0", "e-").replace("e+0", "e")
 
 
+def sentence(text: str) -> str:
+    """Return a text that begins with a capital, unless a name of ours stands there.
+
+    What follows stays as it is: "API" is not "api".
+    """
+    first = text.partition(" ")[0].rstrip(".,:;")
+    return text[:1].upper() + text[1:] if first.isalpha() else text
+
+
 def about(model: ServedModel) -> str:
     """Say whom the promise of a model protects."""
     return protected_one(model.stored.schema.unit)
