@@ -127,6 +127,37 @@ def test_a_model_that_can_never_be_paid_for_is_not_stored(shell):
     assert "can never pay" in err
 
 
+def test_a_model_that_no_client_may_ask_is_not_trained(shell):
+    shell.fit("--name", "first", "--budget", "2", "--epsilon", "1")
+    run = ("--name", "dear", "--dataset", "other", "--budget", "50", "--epsilon", "5")
+    code, out, err = shell.fit(*run)
+    assert (code, out) == (1, "")
+    assert (
+        "one answer costs ε = 5, more than client 'local' may spend in all (ε = 2, "
+        "δ = 1e-6 in total)" in err
+    )
+    assert "client_budget in" in err
+    assert "training" not in err
+    assert shell.models() == ["first"]
+    shell.ask("first", 40)
+    assert "'reticent accounts cap client:local --epsilon NUMBER'" in shell.fit(*run)[2]
+    shell("accounts", "cap", "client:local", "--epsilon", 6)
+    code, out, _ = shell.fit(*run)
+    assert code == 0
+    assert "A client that is new may have none of them" in out
+    assert shell.ask("dear", 40)[0] == 0
+
+
+def test_nothing_is_searched_for_if_no_client_may_ask_then(shell):
+    shell.fit("--name", "first", "--budget", "2", "--epsilon", "1")
+    rows, schema = shell.folder / "rows.csv", shell.folder / "schema.json"
+    run = ("tune", rows, "--schema", schema, "--ask", "--answer-epsilon", 5)
+    code, _, err = shell(*run, "--dataset", "other", "--name", "dear")
+    assert code == 1
+    assert "one answer costs ε = 5" in err
+    assert "dataset:other" not in shell.accounts()
+
+
 def test_what_is_left_must_cover_one_answer(shell):
     run = ("--budget", "2", "--delta", "0", "--epsilon", "1")
     shell.fit("--name", "first", *run)

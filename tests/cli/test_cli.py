@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -106,6 +107,35 @@ def test_help_and_version_work(reticent):
     assert "fit" in reticent("--help", at_home=False).out
     assert "reticent 0." in reticent("--version", at_home=False).out
     assert "Example" in reticent("fit", "--help", at_home=False).out
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("release", "fit --release"),
+        ("train", "fit"),
+        ("ask", "predict"),
+        ("lasting", "fit --lasting"),
+        ("start", "serve"),
+        ("budget", "accounts"),
+        ("predit", "predict"),
+        ("ledger shw", "ledger show"),
+    ],
+)
+def test_what_people_type_leads_to_the_command(reticent, typed, meant):
+    said = reticent(*typed.split(), code=2, at_home=False)
+    told = " ".join(said.err.split())  # it begins with how this process was started
+    assert re.search(rf"Did you mean '[^']* {meant}'\?", told), told
+
+
+@pytest.mark.parametrize(
+    "typed", ["eras", "erasee", "models remov", "ledger write-of", "keys revok"]
+)
+def test_a_typo_never_leads_to_what_destroys(reticent, typed):
+    said = reticent(*typed.split(), code=2, at_home=False).err
+    for name in ("erase", "remove", "write-off", "revoke"):
+        assert f"{name}'?" not in said
+    assert "No such command" in said
 
 
 def test_an_exhausted_budget_is_one_sentence(reticent, home, tmp_path):

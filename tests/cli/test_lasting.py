@@ -64,6 +64,17 @@ def spent(run):
     return {a["account"]: a["spent"] for a in found["accounts"]}["dataset:data"]
 
 
+def test_nothing_is_recommended_that_lasting_answers_refuse(run, files):
+    total = ("--epsilon", "1", "--budget", "1", "--delta", "1e-6")
+    told = run.fit(*total, "--local", "never", "--accept-noise")
+    assert "Expected from public facts" in told
+    assert "only a measurement tells" not in told
+    assert "Lasting answers cannot be measured" in told
+    assert "cannot be asked" not in told
+    refused = run("evaluate", "model", files / "rows.csv", ok=False)
+    assert "Measure a release" in refused
+
+
 def test_one_total_covers_any_number_of_answers(run):
     told = run.fit("--epsilon", "1", "--budget", "1", "--delta", "1e-6")
     assert "(1, " in told

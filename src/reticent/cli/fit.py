@@ -168,6 +168,12 @@ _NOT_YOUR_TABLE = (
     "This says what the noise costs. Your own table may be much harder: only a "
     "measurement tells (--measure, or reticent evaluate)."
 )
+# What was asked of such a model changes its later answers, so held-out rows are not.
+_LASTING_UNMEASURED = (
+    "This says what the noise costs. Your own table may be much harder. Lasting "
+    "answers cannot be measured; a release of the same rows can: 'fit --release "
+    "--measure'."
+)
 
 
 def fit(
@@ -253,7 +259,7 @@ def _report(
         str(model.certificate_),
         in_plain_words(model.certificate_, about=about, delta=delta),
     ]
-    lines = _foreseen(model) + lines
+    lines = _foreseen(model, lasting=options.lasting) + lines
     if options.lasting:
         lines += _about_lasting(model, options)
     elif options.releases or known is None:
@@ -275,7 +281,12 @@ def _report(
         client = place.settings().client_budget
         per_client = None if client is None else client.cap().answers_left(charge)
         if per_client is not None and per_client < answers:
-            lines.append(f"One client may have at most {per_client} of them.")
+            lines.append(
+                f"One client may have at most {per_client} of them."
+                if per_client
+                else "A client that is new may have none of them, before its cap is "
+                "raised."
+            )
     if known is not None and options.paid_once:
         lines.append(
             f"All models of {options.dataset!r} together may spend {known.cap.budget}; "
@@ -302,14 +313,14 @@ def _report(
     output.result(found, lines)
 
 
-def _foreseen(model: Any) -> list[str]:
+def _foreseen(model: Any, *, lasting: bool) -> list[str]:
     expected = getattr(model, "expectation_", None)
     if expected is None:
         return []
     told = f"Expected from public facts: {expected}."
-    return (
-        [told, _NOT_YOUR_TABLE] if isinstance(expected, ReleaseExpectation) else [told]
-    )
+    if not isinstance(expected, ReleaseExpectation):
+        return [told]
+    return [told, _LASTING_UNMEASURED if lasting else _NOT_YOUR_TABLE]
 
 
 def _about_lasting(model: Any, options: FitOptions) -> list[str]:

@@ -102,6 +102,8 @@ def train_and_store(
     else:
         expected = planned(options.epsilon, cap, release=release, number=number)
         account.check(expected, budget)
+        if not release:
+            account.check_clients(expected)
     encoder, model = _chosen(options)(schema, options, delta)
     if note is not None:
         note(f"training on {os.fspath(data)} ...")
