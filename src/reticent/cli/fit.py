@@ -259,7 +259,7 @@ def _report(
         str(model.certificate_),
         in_plain_words(model.certificate_, about=about, delta=delta),
     ]
-    lines = _foreseen(model, lasting=options.lasting) + lines
+    lines = _foreseen(model, options) + lines
     if options.lasting:
         lines += _about_lasting(model, options)
     elif options.releases or known is None:
@@ -313,14 +313,14 @@ def _report(
     output.result(found, lines)
 
 
-def _foreseen(model: Any, *, lasting: bool) -> list[str]:
+def _foreseen(model: Any, options: FitOptions) -> list[str]:
     expected = getattr(model, "expectation_", None)
     if expected is None:
         return []
     told = f"Expected from public facts: {expected}."
-    if not isinstance(expected, ReleaseExpectation):
+    if not isinstance(expected, ReleaseExpectation) or options.measure is not None:
         return [told]
-    return [told, _LASTING_UNMEASURED if lasting else _NOT_YOUR_TABLE]
+    return [told, _LASTING_UNMEASURED if options.lasting else _NOT_YOUR_TABLE]
 
 
 def _about_lasting(model: Any, options: FitOptions) -> list[str]:
