@@ -127,6 +127,21 @@ def test_a_model_that_can_never_be_paid_for_is_not_stored(shell):
     assert "can never pay" in err
 
 
+def test_a_table_of_spending_says_what_its_columns_mean(shell):
+    given = ("--budget", "10", "--epsilon", "0.5", "--accept-noise")
+    shell.fit("--name", "first", *given)
+    for age in range(22):
+        shell.ask("first", age)
+    told = shell("ledger", "show")[1]
+    head, row, *_ = told.splitlines()
+    assert head.split() == ["account", "spent", "of", "charges", "used"]
+    used = re.search(r"(\d+ %)", row)[1]
+    spent = re.search(r"(ε = [\d.]+)", row)[1]
+    assert f"Epsilon grows like its root, so {used} used can read {spent}." in told
+    assert "'used' is the share of the cap that is counted (rho)" in told
+    assert "'spent' is rounded up to a level that holds at any moment." in told
+
+
 def test_a_model_that_no_client_may_ask_is_not_trained(shell):
     shell.fit("--name", "first", "--budget", "2", "--epsilon", "1")
     run = ("--name", "dear", "--dataset", "other", "--budget", "50", "--epsilon", "5")

@@ -124,7 +124,8 @@ def predict(
                 "each request a key of its own; nothing was charged."
             ) from None
     found = _found(served, answered, below)
-    said.result(found, _lines(found))
+    local = served.lasting is not None and served.lasting.local
+    said.result(found, _lines(found, local=local))
     for line in _costs(served, answered, client):
         said.note(line)
     if output is not None:
@@ -153,13 +154,19 @@ def _found(served: ServedModel, answered: PaidAnswers, below: float) -> dict[str
     return found
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
-    if "evidence" not in found:
+def _lines(found: dict[str, Any], *, local: bool) -> list[str]:
+    if not local:
         return [str(answer) for answer in found["answers"]]
+    few = "too little evidence"
     return [
-        f"{'too little evidence' if answer is None else answer} (evidence {seen:.4g})"
+        f"{few if answer is None else answer} (evidence {_shown(seen)})"
         for answer, seen in zip(found["answers"], found["evidence"], strict=True)
     ]
+
+
+def _shown(evidence: float) -> str:
+    """Return evidence as text; noise can make it less than nothing."""
+    return f"{evidence:.4g}" if evidence >= 0 else "about 0"
 
 
 def _costs(served: ServedModel, answered: PaidAnswers, client: str) -> list[str]:
@@ -228,7 +235,7 @@ def _given(
 def _level(served: ServedModel, wanted: float | None) -> float:
     """Return the evidence below which nothing is answered."""
     if served.lasting is not None:
-        return max(served.lasting.abstain_below, wanted or 0.0)
+        return served.lasting.level(wanted)
     if wanted is not None:
         raise InvalidParameterError(
             "--abstain-below is for models whose answers come with evidence."

@@ -17,7 +17,6 @@ from reticent.service.dashboard import views
 from reticent.service.dashboard.batches import Batch, read_batch, write_batch
 from reticent.service.dashboard.board import Dashboard, page_for
 from reticent.service.dashboard.forms import columns_of, fields_of, read_form, row_of
-from reticent.service.dashboard.promises import number
 from reticent.service.dashboard.sessions import Session
 from reticent.service.dashboard.snippets import snippets
 from reticent.service.requests.problems import ProblemError, problem_of
@@ -77,6 +76,7 @@ def _facts(service: Service, model: ServedModel, record: KeyRecord) -> dict[str,
         "model": view,
         "left": answers_left(model, str(client_account(record.client)), balances),
         "evidence": views.evidence_view(model),
+        "never_wears_out": model.lasting is not None and not model.lasting.local,
         "certificate": views.certificate_view(
             model.certificate,
             delta=model.delta,
@@ -121,7 +121,7 @@ async def try_model(
         "paid": answered.paid,
         "left": answered.left,
         "sequence": answered.sequence,
-        "evidence": views.evidence_of(answered),
+        "evidence": views.evidence_of(model, answered),
     }
     return await _model_page(
         board, request, model, session, record, filled=form, row=row, answer=shown
@@ -170,8 +170,8 @@ def _columns(model: ServedModel, answered: PaidAnswers) -> dict[str, list[str]]:
     label = model.stored.schema.label
     name = "answer" if label is None else f"{label.name} (private answer)"
     columns = {name: [views.text_of(answer) for answer in answered.answers]}
-    if answered.evidence is not None:
-        columns["evidence"] = [number(value) for value in answered.evidence]
+    if answered.evidence is not None and views.has_evidence(model):
+        columns["evidence"] = list(map(views.evidence_text, answered.evidence))
     return columns
 
 

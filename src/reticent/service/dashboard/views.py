@@ -208,17 +208,32 @@ def model_view(model: ServedModel) -> dict[str, Any]:
     }
 
 
-def evidence_of(answered: PaidAnswers) -> str | None:
+def evidence_of(model: ServedModel, answered: PaidAnswers) -> str | None:
     """Return the evidence behind one answer as text; None if it has none."""
-    return None if answered.evidence is None else number(answered.evidence[0])
+    if answered.evidence is None or not has_evidence(model):
+        return None
+    return evidence_text(answered.evidence[0])
+
+
+def has_evidence(model: ServedModel) -> bool:
+    """Return whether records near a question vote on answers, and so use themselves up.
+
+    A released model answers otherwise, and what comes with its answers is noise.
+    """
+    return model.lasting is not None and model.lasting.local
+
+
+def evidence_text(value: float) -> str:
+    """Return evidence as text; noise can make it less than nothing."""
+    return number(max(0.0, value))
 
 
 def evidence_view(model: ServedModel) -> dict[str, Any] | None:
-    """Return how much evidence answers had, as a chart; None if they have none.
+    """Return how much evidence answers had, as a chart; None if nothing is used up.
 
     Only numbers that were released with answers enter.
     """
-    if model.lasting is None:
+    if model.lasting is None or not model.lasting.local:
         return None
     points = model.lasting.evidence()
     most = max([1.0, *(point.evidence for point in points)])
@@ -234,7 +249,7 @@ def evidence_view(model: ServedModel) -> dict[str, Any] | None:
                 "height": round(height, 1),
                 "colour": 0,
                 "text": f"questions {point.first} to {point.last}: "
-                f"{number(point.evidence)}",
+                f"{evidence_text(point.evidence)}",
             }
         )
     asked = points[-1].last if points else 0
@@ -246,8 +261,8 @@ def evidence_view(model: ServedModel) -> dict[str, Any] | None:
         "along": [f"question {points[0].first if points else 1}", f"{asked}"],
         "legend": [],
         "asked": asked,
-        "first": number(points[0].evidence) if points else "",
-        "latest": number(points[-1].evidence) if points else "",
+        "first": evidence_text(points[0].evidence) if points else "",
+        "latest": evidence_text(points[-1].evidence) if points else "",
     }
 
 
