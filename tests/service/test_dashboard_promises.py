@@ -333,6 +333,63 @@ def test_a_budget_that_shrinks_steadily_has_a_foreseeable_end(history):
     assert views.lasts(full, activity, now=end) == "nothing is left"
 
 
+def test_nothing_is_foreseen_before_a_full_day_of_answers(history):
+    ledger, end = history
+    ledger.open_account(dataset_account("new"), Cap.basic(epsilon=100.0))
+    ledger.open_account(client_account("c"), Cap.basic(epsilon=100.0))
+    both = (dataset_account("new"), client_account("c"))
+    charged(ledger, both, 0.25, key="first")  # at the time of the earliest hour
+    (start,) = [end - 143 * HOUR]
+
+    def told(hours):
+        activity = Activity(ledger)
+        activity.update()
+        balance = ledger.balance(dataset_account("new"))
+        return views.lasts(balance, activity, now=start + hours * HOUR)
+
+    assert told(0) == told(23) == ""
+    assert told(26).startswith("lasts about")
+
+
+def test_the_price_of_a_fit_is_no_pace(history):
+    ledger, end = history
+    clinic_account = dataset_account("clinic")
+    ledger.set_cap(clinic_account, Cap.basic(epsilon=1000.0))
+    activity = Activity(ledger)
+    activity.update()
+    before = views.lasts(ledger.balance(clinic_account), activity, now=end)
+    charged(ledger, (clinic_account,), 50.0, key="/release/a")
+    ledger.open_account(dataset_account("fitted"), Cap.basic(epsilon=100.0))
+    charged(ledger, (dataset_account("fitted"),), 50.0, key="/release/b")
+    activity.update()
+    # 964 of 1000 were left, now 914: at the same pace.
+    after = views.lasts(ledger.balance(clinic_account), activity, now=end)
+    days = [int(re.search(r"about (\d+) days", text)[1]) for text in (before, after)]
+    assert days[1] == pytest.approx(days[0] * 914 / 964, abs=1)
+    only = ledger.balance(dataset_account("fitted"))
+    assert views.lasts(only, activity, now=end) == ""
+    assert views.lasts(only, activity, now=end + 30 * 24 * HOUR) == ""
+
+
+def test_one_answer_is_no_answers(running, admin):
+    running.predict()
+    page = admin.get("/").text
+    assert "</strong> answer charged in" in page
+    running.predict({**ROW, "age": 7})
+    assert "</strong> answers charged in" in admin.get("/").text
+
+
+def test_a_weak_limit_is_told_of_once_on_a_page(tmp_path):
+    settings = settings_for(tmp_path, client_budget={"epsilon": 50.0})
+    with clinic(settings) as running:
+        admin = Visitor(running, running.admin)
+        for page in ("/", "/keys"):
+            text = admin.get(page).text
+            assert text.count('role="meter"') > 1
+            told = "If all of it is used, this limit alone protects hardly anything"
+            assert text.count(told) == 1
+
+
 def test_the_first_page_shows_what_was_chosen(running, admin, analyst):
     running.predict()
     running.predict({**ROW, "age": 7}, model="triage-3", key=running.admin)
@@ -469,7 +526,7 @@ WRONG_SHEETS = {
     "no rows": ("age,dose,ward,smokes,floor\n", "1 to 1000 rows"),
     "no column": ("age,ward\n1,a\n", "&#39;dose&#39;"),
     "a column twice": ("age,age,dose,ward,smokes,floor\n1,1,1,a,true,1\n", "age"),
-    "a short row": ("age,dose,ward,smokes,floor\n1,2\n", "row 1"),
+    "a short row": ("age,dose,ward,smokes,floor\n1,2\n", "Row 1"),
     "no number": ("age,dose,ward,smokes,floor\nx,2,a,true,1\n", "a number is needed"),
     "out of range": ("age,dose,ward,smokes,floor\n410,2,a,true,1\n", "0 to 100"),
     "no level": ("age,dose,ward,smokes,floor\n41,2,z,true,1\n", "levels"),

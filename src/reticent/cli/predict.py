@@ -85,8 +85,8 @@ def predict(
 ) -> None:
     """Answer rows privately, charged to the ledger like every other answer.
 
-    Answers go to standard output, and what they cost to standard error. Numbers outside
-    their range are refused before anything is charged.
+    Answers go to standard output, or with --output to a file; what they cost goes to
+    standard error. Numbers outside their range are refused before anything is charged.
 
     Example: reticent predict income queries.csv
 
@@ -125,7 +125,9 @@ def predict(
             ) from None
     found = _found(served, answered, below)
     local = served.lasting is not None and served.lasting.local
-    said.result(found, _lines(found, local=local))
+    # With a file, the answers are in it; the screen has what they cost.
+    shown = _lines(found, local=local) if output is None else []
+    said.result(found, shown)
     for line in _costs(served, answered, client):
         said.note(line)
     if output is not None:

@@ -72,7 +72,7 @@ def _charged_to(account: AccountId, model: ServedModel) -> bool:
     return account == dataset or period or account in model.accounts
 
 
-def promise_of_account(balance: Balance, *, who: str) -> dict[str, str]:
+def promise_of_account(balance: Balance, *, who: str) -> dict[str, Any]:
     """Return what an account may spend, and in words what it promises."""
     cap = balance.cap
     epsilon = units_to_float(cap.epsilon or 0, EPSILON_UNITS)
@@ -88,18 +88,18 @@ def _in_words(
     promise: Guarantee | Budget | Certificate[Any],
     who: str,
     relation: str = ReplaceOne.name,
-) -> dict[str, str]:
+) -> dict[str, Any]:
     times = math.ceil(up(100 * best_guess(promise)))
     short = f"a guess is right at most {times} times in 100"
     if times >= 100:
         short = "this limit alone protects hardly anything"
     sentence = guess_in_words(promise, about=who, relation=relation)
-    return {"sentence": sentence, "short": short}
+    return {"sentence": sentence, "short": short, "weak": times >= 100}
 
 
 def promise_of(
     certificate: Certificate[Any], *, delta: float = 0.0, who: str
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """Return what a certificate promises: numbers, for what, and in plain words."""
     found = stated(certificate, delta=delta)
     if found is None:

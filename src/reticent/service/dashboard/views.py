@@ -39,6 +39,7 @@ _COUNTED = {
 }
 # A pace is measured over these hours, or since the first charge if that is later.
 _PACE_HOURS = 7 * 24
+_LEAST_HOURS = 24
 # The rest of a budget is nothing if the page shows 100 %.
 _ALL = 0.9995
 SPLITS = {"none": "nothing", "model": "model", "client": "client"}
@@ -71,17 +72,22 @@ def _bar(service: Service, balance: Balance) -> dict[str, Any]:
 
 
 def lasts(balance: Balance, activity: Activity, now: int | None = None) -> str:
-    """Estimate when an account runs out, at the pace of the last few days."""
+    """Estimate when an account runs out, at the pace of the last few days.
+
+    Fits and releases are paid once, so they are no pace; nor is less than a day.
+    """
     share, kind = balance.share
     if share >= _ALL:
         return "nothing is left"
     end = int(time.time() if now is None else now) // HOUR + 1
     starts = [*range(end - _PACE_HOURS, end + 1)]
-    _, *recent = activity.spent(str(balance.account), starts)
+    before, *recent = activity.spent(str(balance.account), starts, by_clients=True)
     first = next((place for place, cost in enumerate(recent) if cost.answers), None)
     if first is None:
-        return "" if not balance.spent.answers else "nothing was spent in 7 days"
-    hours = max(24, _PACE_HOURS - first)
+        return "nothing was spent in 7 days" if before.answers else ""
+    hours = _PACE_HOURS if before.answers else _PACE_HOURS - first
+    if hours <= _LEAST_HOURS:  # the last one may have just begun
+        return ""
     pace = _share(balance, kind, recent) / hours
     if not pace > 0:
         return ""
