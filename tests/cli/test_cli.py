@@ -128,6 +128,24 @@ def test_what_people_type_leads_to_the_command(reticent, typed, meant):
     assert re.search(rf"Did you mean '[^']* {meant}'\?", told), told
 
 
+def test_a_fit_without_a_schema_leads_to_init(reticent):
+    for command in ("fit", "tune"):
+        said = " ".join(reticent(command, "rows.csv", code=2).err.split())
+        assert "Missing option '--schema'" in said
+        assert "'reticent init FILE'" in said
+    asked = reticent("fit", "rows.csv", "--json", code=2).out
+    assert "reticent init" in json.loads(asked)["error"]["message"]
+
+
+def test_what_to_do_is_said_in_options(reticent):
+    run = ("fit", FILES.data, "--schema", FILES.schema)
+    said = reticent(*run, "--name", "income", code=2).err
+    assert "or replace it (--replace)" in said
+    said = reticent(*run, "--name", "more", "--budget", 99, code=2).err
+    assert "with --change-budget" in said
+    assert "change_budget" not in said
+
+
 @pytest.mark.parametrize(
     "typed", ["eras", "erasee", "models remov", "ledger write-of", "keys revok"]
 )

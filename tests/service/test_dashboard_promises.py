@@ -504,6 +504,17 @@ def batch(visitor, text=SHEET, attempt="b1", model="triage", **more):
     return visitor.form(path, csv=text, attempt=attempt, **more)
 
 
+def test_a_wrong_row_is_counted_as_the_page_counts(running, analyst):
+    rows = "ward,age,dose,smokes,floor\nb,41,,true,2\na,12,3.5,false,\nb,410,,true,2\n"
+    told = batch(analyst, rows).text
+    assert "Row 3, column &#39;age&#39;" in told
+    assert "rows[" not in told
+    answer = analyst.form("/models/triage/try", attempt="x", **{**FILLED, "c3": ""})
+    assert answer.status_code == 422
+    assert "rows[" not in answer.text
+    assert "Column &#39;smokes&#39;" in answer.text
+
+
 def test_rows_of_a_file_are_answered_once(running, analyst):
     page = batch(analyst)
     assert page.status_code == 200

@@ -29,7 +29,7 @@ from reticent.cli.plan import plan
 from reticent.cli.predict import predict
 from reticent.cli.schema import schema_app
 from reticent.cli.serve import serve
-from reticent.cli.suggestions import Commands, UsageError
+from reticent.cli.suggestions import Commands, UsageError, hinted
 from reticent.cli.tune import tune
 from reticent.errors import InvalidParameterError, ReticentError
 
@@ -83,7 +83,8 @@ def _run(command: Callable[[], Any], as_json: bool) -> int:
         result = command()
     except typer.Exit as ended:
         return int(ended.exit_code)
-    except UsageError as error:
+    except UsageError as misused:
+        error = hinted(misused)
         if as_json:
             return output.error(InvalidParameterError(error.format_message()))
         error.show()

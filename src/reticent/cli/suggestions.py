@@ -24,6 +24,21 @@ _MEANT = {
 _DESTRUCTIVE = {"adopt", "erase", "remove", "restore", "revoke", "write-off"}
 
 
+# What leads to something that a command misses.
+_LEADS_TO = {
+    "schema": "'reticent init FILE' asks what it needs to know, writes one and trains.",
+}
+
+
+def hinted(error: Any) -> Any:
+    """Say where something comes from that a command line misses."""
+    param = getattr(error, "param", None)
+    missing = type(error).__name__ == "MissingParameter"
+    if missing and param is not None and not error.message:
+        error.message = _LEADS_TO.get(param.name, "")
+    return error
+
+
 class Commands(TyperGroup):
     """Commands by name; it says of an unknown name which one was probably meant."""
 

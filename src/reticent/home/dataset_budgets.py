@@ -98,8 +98,8 @@ class DatasetBudget:
         if not change:
             raise InvalidParameterError(
                 f"the dataset {self.dataset!r} has a budget of {there} already, not "
-                f"{asked}. Leave budget and delta out, or change it for all models on "
-                "the dataset: change_budget=True, --change-budget on the command line."
+                f"{asked}. Leave --budget and --delta out, or change it for all models "
+                "on the dataset with --change-budget."
             )
         self._change(known, asked)
         return asked

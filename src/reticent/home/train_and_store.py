@@ -145,7 +145,7 @@ def check_name_is_free(home: Home, options: FitOptions) -> None:
     if not options.replace and home.has_model(options.name):
         raise InvalidParameterError(
             f"there is a model {options.name!r} already; choose another name, or "
-            "replace it."
+            "replace it (--replace)."
         )
 
 

@@ -51,7 +51,7 @@ class CsvFile:
         self._path = path
         self._written = written
         self._separator = written.separator or ","
-        self.place = Place(str(path))
+        self.place = Place(str(path), line_of=self.line_of)
         self._last_read: CsvLines | None = None
         self.names = self._header()
 

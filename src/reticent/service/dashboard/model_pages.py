@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 from starlette.requests import Request
@@ -109,7 +110,7 @@ async def try_model(
     except LedgerError:
         raise
     except (ProblemError, ReticentError) as error:
-        problem = _problem(request, error)
+        problem = _problem(request, error, many=False)
         outcome: dict[str, Any] = {
             "status": problem.status,
             "filled": form,
@@ -148,7 +149,7 @@ async def ask_batch(
     except LedgerError:
         raise
     except (ProblemError, ReticentError) as error:
-        problem = _problem(request, error)
+        problem = _problem(request, error, many=True)
         outcome: dict[str, Any] = {
             "status": problem.status,
             "problem": problem,
@@ -190,11 +191,24 @@ def _batch_view(
     }
 
 
-def _problem(request: Request, error: Exception) -> ProblemError:
+def _by_people(message: str, *, many: bool) -> str:
+    """Return an error with rows counted from 1, as the page's own table does.
+
+    A form of one row does not number it.
+    """
+    found = re.match(r"rows\[(\d+)\](, )?", message)
+    if found is None:
+        return message
+    where = f"row {int(found[1]) + 1}{found[2] or ''}" if many else ""
+    return where + message[found.end() :]
+
+
+def _problem(request: Request, error: Exception, *, many: bool) -> ProblemError:
     problem = error if isinstance(error, ProblemError) else None
     if problem is None and isinstance(error, ReticentError):
         problem = problem_of(error)
     if problem is None:
         raise error
+    problem.message = _by_people(problem.message, many=many)
     request.scope["reticent.outcome"]["code"] = problem.code
     return problem
