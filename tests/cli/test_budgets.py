@@ -127,6 +127,14 @@ def test_a_model_that_can_never_be_paid_for_is_not_stored(shell):
     assert "can never pay" in err
 
 
+def test_where_checkpoints_are_is_warned_of_once_for_a_home(shell):
+    first = shell.fit("--name", "first", "--budget", "4", "--epsilon", "0.5")[2]
+    assert first.count("the checkpoints are at") == 1
+    assert f"The setting is 'checkpoints' in {shell.home / 'service.json'}" in first
+    second = shell.fit("--name", "second", "--epsilon", "0.5")[2]
+    assert "checkpoints" not in second
+
+
 def test_a_table_of_spending_says_what_its_columns_mean(shell):
     given = ("--budget", "10", "--epsilon", "0.5", "--accept-noise")
     shell.fit("--name", "first", *given)

@@ -13,6 +13,7 @@ import pytest
 
 from reticent.cli.main import main
 from reticent.datasets import adult_sample_files
+from reticent.guarantees import rules
 
 FILES = adult_sample_files()
 
@@ -126,6 +127,19 @@ def test_what_people_type_leads_to_the_command(reticent, typed, meant):
     said = reticent(*typed.split(), code=2, at_home=False)
     told = " ".join(said.err.split())  # it begins with how this process was started
     assert re.search(rf"Did you mean '[^']* {meant}'\?", told), told
+
+
+@pytest.mark.parametrize("typed", ["G24", "g24", "P1-soft", "p1-SOFT", "G24-approx"])
+def test_rules_of_a_certificate_are_explained(reticent, typed):
+    found = json.loads(reticent("explain", typed, "--json", at_home=False).out)
+    rule = rules[found["id"]]
+    assert rule.id.lower() == typed.lower()
+    assert found["statement"] == rule.statement
+    said = " ".join(reticent("explain", typed, at_home=False).out.split())
+    for part in (rule.id, rule.name, rule.statement, rule.source):
+        assert " ".join(part.split()) in said
+    said = reticent("explain", "G2424", code=2, at_home=False).err
+    assert "has no word" in said
 
 
 def test_a_fit_without_a_schema_leads_to_init(reticent):

@@ -19,6 +19,7 @@ from reticent.schemas import (
     Categorical,
     ClassLabel,
     Encoder,
+    FileFormat,
     Numeric,
     Schema,
     read_batches,
@@ -319,6 +320,20 @@ def test_a_header_without_end_is_explained(tmp_path):
     (tmp_path / "march.csv").write_text("a" * 200_000)
     with pytest.raises(InvalidDataError, match="this is not a CSV file"):
         read_table(tmp_path / "march.csv", CLINIC)
+
+
+def test_a_header_that_was_read_by_a_wrong_encoding_is_told(tmp_path):
+    path = tmp_path / "c.csv"
+    path.write_text("Größe,ill\n1,2\n", encoding="utf-8")
+    schema = Schema({"Größe": Numeric(0, 9)})
+    for encoding in ("cp1252", "latin-1"):
+        written = FileFormat(encoding=encoding)
+        with pytest.raises(InvalidDataError, match=f"not be {encoding}: try --encod"):
+            read_table(path, schema, written=written)
+    path.write_text("Gröse,ill\n1,2\n", encoding="cp1252")
+    with pytest.raises(InvalidDataError) as caught:
+        read_table(path, schema, written=FileFormat(encoding="cp1252"))
+    assert "--encoding" not in str(caught.value)
 
 
 def test_an_empty_line_is_a_value_where_there_is_one_column(tmp_path):

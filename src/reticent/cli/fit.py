@@ -244,12 +244,19 @@ def fit(
     )
     declared = read_schema(schema, separator, encoding, decimal, thousands)
     place = Home.at(home)
+    first = not place.config.exists()
     model = train_and_store(place, data, declared, options, note=output.note)
-    _report(output, place, model, options, declared)
+    _report(output, place, model, options, declared, first=first)
 
 
 def _report(
-    output: Output, place: Home, model: Any, options: FitOptions, schema: Schema
+    output: Output,
+    place: Home,
+    model: Any,
+    options: FitOptions,
+    schema: Schema,
+    *,
+    first: bool,
 ) -> None:
     about = protected_one(schema.unit)
     known = DatasetBudget(place, options.dataset).balance()
@@ -295,7 +302,8 @@ def _report(
     total = _over_periods(place, options.dataset, model.certificate_)
     if total is not None:
         lines += [total.sentence(), str(total.certificate)]
-    _warn(output, place)
+    if first:
+        _warn(output, place)
     lines.append(f"Serve it with: reticent serve --home {place.path}")
     found = {
         "model": options.name,
@@ -345,9 +353,13 @@ def _over_periods(place: Home, dataset: str, found: Any) -> PeriodTotal | None:
 
 
 def _warn(output: Output, place: Home) -> None:
+    """Say at a home's first fit what would go unnoticed, and where to change that."""
     risk = place.settings().second_place_risk()
     if risk is not None:
-        output.note(f"warning: {risk}")
+        output.note(
+            f"warning: {risk} The setting is 'checkpoints' in {place.config}; "
+            "'reticent home show' has it, too."
+        )
 
 
 def _of_whom(options: FitOptions) -> str:
