@@ -18,6 +18,7 @@ from reticent.errors import InvalidParameterError
 from reticent.guarantees import (
     Budget,
     Certificate,
+    Stated,
     guess_in_words,
     in_plain_words,
     stated,
@@ -87,15 +88,19 @@ def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
 def _notes(known: list[Balance], totals: list[Certificate[Any] | None]) -> list[str]:
     """Say why a small share of a cap can read as most of its epsilon."""
     notes = []
+    gaps = []
     for balance, total in zip(known, totals, strict=True):
         share, kind = balance.share
-        if kind == "rho" and total is not None and 0 < share < 1:
-            read = str(stated(total)).partition(",")[0]
-            notes.append(
-                "'used' is the share of the cap that is counted (rho). Epsilon grows "
-                f"like its root, so {100 * share:.0f} % used can read {read}."
-            )
-            break
+        read = None if total is None else stated(total)
+        if kind == "rho" and read is not None and 0 < share < 1:
+            gap = read.epsilon / balance.cap.budget.epsilon - share
+            told = Stated(read.epsilon)
+            gaps.append((gap, f"{100 * share:.0f} % used can read {told}"))
+    if gaps:
+        notes.append(
+            "'used' is the share of the cap that is counted (rho). Epsilon grows like "
+            f"its root, so {max(gaps)[1]}."
+        )
     return [*notes, _LEVELS] if any(map(_is_level, totals)) else notes
 
 
