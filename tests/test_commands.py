@@ -97,10 +97,20 @@ CURL = (
 )
 
 
+# How a tutorial begins, so that two of them do not share files.
+OWN_FOLDER = re.compile(r"^```console\n\$ mkdir (\w+) && cd \1\n```$", re.MULTILINE)
+
+
 def python_before_commands(page: Path) -> list[str]:
-    """Return the Python examples of a page up to its first command."""
-    text = page.read_text(encoding="utf-8")
+    """Return the Python examples of a page up to its first command in its folder."""
+    text = OWN_FOLDER.sub("", page.read_text(encoding="utf-8"))
     return PYTHON.findall(text[: text.index("```console")])
+
+
+def own_folder(page: Path) -> str | None:
+    """Return the folder that a page is followed in, if it makes one."""
+    found = OWN_FOLDER.search(page.read_text(encoding="utf-8"))
+    return None if found is None else found[1]
 
 
 INSTALLED = Path(sys.executable).parent
@@ -154,15 +164,36 @@ def run_page(
 def test_commands_in_pages_run(page, tmp_path, monkeypatch, warm):
     if shutil.which("curl") is None and any("curl" in c for c in commands(page)):
         pytest.skip("this machine has no curl, and the page uses it")
-    monkeypatch.chdir(tmp_path)
+    folder, asked = tmp_path, commands(page)
+    if own_folder(page) is not None:
+        folder = tmp_path / str(own_folder(page))
+        folder.mkdir()
+        assert asked.pop(0).endswith(f"cd {folder.name}")
+    monkeypatch.chdir(folder)
     namespace: dict[str, object] = {}
     for code in python_before_commands(page):
         run_block(code, namespace, name_of(page))
-    lines = [*TAKEN_FOR_GRANTED.get(name_of(page), ()), *commands(page)]
-    done = run_page(lines, tmp_path, *([] if name_of(page) == COLD else [warm]))
+    lines = [*TAKEN_FOR_GRANTED.get(name_of(page), ()), *asked]
+    done = run_page(lines, folder, *([] if name_of(page) == COLD else [warm]))
     assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-3000:]
     assert not not_said(printed(page), done.stdout + done.stderr)
     assert "Traceback" not in done.stderr
+
+
+TUTORIALS = ("ask", "release", "service", "guided")
+
+
+def test_tutorials_share_no_folder_and_leave_no_server_running():
+    pages = [ROOT / "docs" / "start" / f"{name}.md" for name in TUTORIALS]
+    folders = [own_folder(page) for page in pages]
+    assert None not in folders
+    assert len(set(folders)) == len(pages)
+    for page in pages:
+        typed = commands(page)
+        started = [place for place, line in enumerate(typed) if line.endswith("&")]
+        stopped = [place for place, line in enumerate(typed) if line == "kill %1"]
+        assert len(started) == len(stopped)
+        assert sorted(started + stopped) == [*started, *stopped]
 
 
 def test_a_command_that_fails_is_noticed(tmp_path, warm):

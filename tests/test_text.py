@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from reticent._text import NAME_PATTERN, checked_name, strict_json
+from reticent._text import NAME_PATTERN, checked_name, protected_one, strict_json
 from reticent.errors import InvalidParameterError
 
 
@@ -30,6 +30,12 @@ def test_longer_names_where_they_are_allowed():
     assert checked_name("a name", "x" * 80, longest=80) == "x" * 80
     with pytest.raises(InvalidParameterError, match="1 to 80"):
         checked_name("a name", "x" * 81, longest=80)
+
+
+def test_who_is_protected_is_said_only_where_it_is_known():
+    assert protected_one(None) == protected_one(None, None) == "one row"
+    assert protected_one("pid", "patient") == "one person"
+    assert protected_one() == protected_one(None, "pid") == "one unit"
 
 
 def test_plain_json_is_read():

@@ -31,6 +31,19 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def protected_one(*units: str | None) -> str:
+    """Say whom a promise protects, by the unit columns of the schemas it is about.
+
+    Parameters
+    ----------
+    *units : str or None
+        The column that names whose row it is, None if every row is for itself. Nothing
+        is known if there are no schemas, or if they do not agree.
+    """
+    known = {"one row" if unit is None else "one person" for unit in units}
+    return known.pop() if len(known) == 1 else "one unit"
+
+
 def one_of(name: str, value: Any, *choices: str) -> str:
     """Return `value` if it is one of the choices, or refuse it."""
     if not (isinstance(value, str) and value in choices):

@@ -127,6 +127,60 @@ def test_a_model_that_can_never_be_paid_for_is_not_stored(shell):
     assert "can never pay" in err
 
 
+def test_where_checkpoints_are_is_warned_of_once_for_a_home(shell):
+    first = shell.fit("--name", "first", "--budget", "4", "--epsilon", "0.5")[2]
+    assert first.count("the checkpoints are at") == 1
+    assert f"The setting is 'checkpoints' in {shell.home / 'service.json'}" in first
+    second = shell.fit("--name", "second", "--epsilon", "0.5")[2]
+    assert "checkpoints" not in second
+
+
+def test_a_table_of_spending_says_what_its_columns_mean(shell):
+    given = ("--budget", "10", "--epsilon", "0.5", "--accept-noise")
+    shell.fit("--name", "first", *given)
+    for age in range(22):
+        shell.ask("first", age)
+    told = shell("ledger", "show")[1]
+    head, row, *_ = told.splitlines()
+    assert head.split() == ["account", "spent", "of", "charges", "used"]
+    used = re.search(r"(\d+ %)", row)[1]
+    spent = re.search(r"(ε = [\d.]+)", row)[1]
+    assert f"Epsilon grows like its root, so {used} used can read {spent}." in told
+    assert "'used' is the share of the cap that is counted (rho)" in told
+    assert "'spent' is rounded up to a level that holds at any moment." in told
+
+
+def test_a_model_that_no_client_may_ask_is_not_trained(shell):
+    shell.fit("--name", "first", "--budget", "2", "--epsilon", "1")
+    run = ("--name", "dear", "--dataset", "other", "--budget", "50", "--epsilon", "5")
+    code, out, err = shell.fit(*run)
+    assert (code, out) == (1, "")
+    assert (
+        "one answer costs ε = 5, more than client 'local' may spend in all (ε = 2, "
+        "δ = 1e-6 in total)" in err
+    )
+    assert "client_budget in" in err
+    assert "training" not in err
+    assert shell.models() == ["first"]
+    shell.ask("first", 40)
+    assert "'reticent accounts cap client:local --epsilon NUMBER'" in shell.fit(*run)[2]
+    shell("accounts", "cap", "client:local", "--epsilon", 6)
+    code, out, _ = shell.fit(*run)
+    assert code == 0
+    assert "A client that is new may have none of them" in out
+    assert shell.ask("dear", 40)[0] == 0
+
+
+def test_nothing_is_searched_for_if_no_client_may_ask_then(shell):
+    shell.fit("--name", "first", "--budget", "2", "--epsilon", "1")
+    rows, schema = shell.folder / "rows.csv", shell.folder / "schema.json"
+    run = ("tune", rows, "--schema", schema, "--ask", "--answer-epsilon", 5)
+    code, _, err = shell(*run, "--dataset", "other", "--name", "dear")
+    assert code == 1
+    assert "one answer costs ε = 5" in err
+    assert "dataset:other" not in shell.accounts()
+
+
 def test_what_is_left_must_cover_one_answer(shell):
     run = ("--budget", "2", "--delta", "0", "--epsilon", "1")
     shell.fit("--name", "first", *run)

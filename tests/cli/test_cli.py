@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from reticent.cli.main import main
 from reticent.datasets import adult_sample_files
+from reticent.guarantees import rules
 
 FILES = adult_sample_files()
 
@@ -106,6 +108,66 @@ def test_help_and_version_work(reticent):
     assert "fit" in reticent("--help", at_home=False).out
     assert "reticent 0." in reticent("--version", at_home=False).out
     assert "Example" in reticent("fit", "--help", at_home=False).out
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("release", "fit --release"),
+        ("train", "fit"),
+        ("ask", "predict"),
+        ("lasting", "fit --lasting"),
+        ("start", "serve"),
+        ("budget", "accounts"),
+        ("predit", "predict"),
+        ("ledger shw", "ledger show"),
+    ],
+)
+def test_what_people_type_leads_to_the_command(reticent, typed, meant):
+    said = reticent(*typed.split(), code=2, at_home=False)
+    told = " ".join(said.err.split())  # it begins with how this process was started
+    assert re.search(rf"Did you mean '[^']* {meant}'\?", told), told
+
+
+@pytest.mark.parametrize("typed", ["G24", "g24", "P1-soft", "p1-SOFT", "G24-approx"])
+def test_rules_of_a_certificate_are_explained(reticent, typed):
+    found = json.loads(reticent("explain", typed, "--json", at_home=False).out)
+    rule = rules[found["id"]]
+    assert rule.id.lower() == typed.lower()
+    assert found["statement"] == rule.statement
+    said = " ".join(reticent("explain", typed, at_home=False).out.split())
+    for part in (rule.id, rule.name, rule.statement, rule.source):
+        assert " ".join(part.split()) in said
+    said = reticent("explain", "G2424", code=2, at_home=False).err
+    assert "has no word" in said
+
+
+def test_a_fit_without_a_schema_leads_to_init(reticent):
+    for command in ("fit", "tune"):
+        said = " ".join(reticent(command, "rows.csv", code=2).err.split())
+        assert "Missing option '--schema'" in said
+        assert "'reticent init FILE'" in said
+    asked = reticent("fit", "rows.csv", "--json", code=2).out
+    assert "reticent init" in json.loads(asked)["error"]["message"]
+
+
+def test_what_to_do_is_said_in_options(reticent):
+    run = ("fit", FILES.data, "--schema", FILES.schema)
+    said = reticent(*run, "--name", "income", code=2).err
+    assert "or replace it (--replace)" in said
+    said = reticent(*run, "--name", "more", "--budget", 99, code=2).err
+    assert "with --change-budget" in said
+    assert "change_budget" not in said
+
+
+@pytest.mark.parametrize(
+    "typed", ["eras", "erasee", "models remov", "ledger write-of", "keys revok"]
+)
+def test_a_typo_never_leads_to_what_destroys(reticent, typed):
+    said = reticent(*typed.split(), code=2, at_home=False).err
+    for name in ("erase", "remove", "write-off", "revoke"):
+        assert f"{name}'?" not in said
+    assert "No such command" in said
 
 
 def test_an_exhausted_budget_is_one_sentence(reticent, home, tmp_path):

@@ -287,6 +287,30 @@ def test_from_a_shell(clinic, capsys):
     assert not re.search(WHO, (home.path / "erasures.jsonl").read_text())
 
 
+def test_models_on_other_datasets_are_named(clinic, capsys):
+    home, data = fit(clinic)
+    fit(clinic, name="m2", dataset="other")
+    fit(clinic, name="m3", dataset="other")
+    words = ["erase", str(data), "--unit", WHO, "--home", str(home.path)]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--dataset", "clinic"])
+    assert ended.value.code == 0
+    told = capsys.readouterr().out
+    assert "model: shard re" in told
+    assert "on the dataset 'other' (m2, m3)" in told
+    assert "run it with --dataset other." in told
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--dataset", "other", "--json"])
+    assert ended.value.code == 0
+    assert json.loads(capsys.readouterr().out)["other_datasets"] == {
+        "clinic": ["model"]
+    }
+    with pytest.raises(SystemExit) as ended:  # "data", which is not there
+        main(words)
+    assert ended.value.code == 2
+    assert "it has models on 'clinic', 'other'" in capsys.readouterr().err
+
+
 def test_earlier_versions_go_with_the_person(clinic):
     home, data = clinic
     fit(clinic, shards=5, learner="linear")

@@ -21,7 +21,11 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
+from reticent.cli.init.running import parts_of
 from reticent.cli.main import main
+from reticent.guarantees import Budget, gaussian_ratio
+from reticent.home import client_account
+from reticent.ledger import Cap, Charge, MemoryLedger, Request
 from reticent.schemas import ClassLabel, FileFormat, Numeric, Schema
 from tests.service.live_server import free_port, wait_until_ready
 from tests.service.test_browser import Board
@@ -147,6 +151,7 @@ def session(folder, environment):
     person.answer("Epsilon:", "4")
     person.answer("How many questions", "")
     person.answer("Continue with it?", "y")
+    person.answer("measure how good the model is? [Y/n]", "")
     return person
 
 
@@ -161,6 +166,13 @@ def test_a_messy_file_becomes_a_served_model_in_one_sitting(ward, browser):
     assert "one person, with all rows of one 'pid'" in told
     assert "times in 100" in told
     assert "CANARY" not in told
+    # The epsilons that are printed are short, and said why.
+    assert re.search(r"--release --epsilon \d\.\d{1,3} --budget 4\.0 ", told)
+    assert "losses are added up as zCDP, by which noise counts for more" in told
+    assert re.search(r"and ε = 0\.\d+ is kept for the measurement\.", told)
+    assert "measured on held-out units: accuracy" in told
+    assert "not measured" not in told
+    assert "only a measurement tells" not in told
     key = re.search(r"shown this once: (rk_\S+)", told)[1]
     address = re.search(r"at (http://\S+)", told)[1]
     schema = Schema.read(folder / "patients.schema.json")
@@ -194,9 +206,11 @@ def test_a_messy_file_becomes_a_served_model_in_one_sitting(ward, browser):
         text=True,
         check=True,
     )
-    assert done.stdout.split() == ["ja", "nein"]  # far from the border of 1.7
+    assert done.stdout == ""  # the answers are in the file
+    assert "wrote 2 rows to answered.csv" in done.stderr
     with (folder / "answered.csv").open(encoding="cp1252", newline="") as file:
         rows = list(csv.DictReader(file, delimiter=";"))
+    # They are far from the border of 1.7.
     assert [r["prediction"] for r in rows] == ["ja", "nein"]
     assert rows[0]["Notiz"] == "übel"
     served_again(browser, folder, environment, key)
@@ -275,10 +289,10 @@ def served_again(browser, folder, environment, key):
         board = Board(browser, address)
         board.log_in(key)
         board.go("/ledger")
-        # The release was charged once, whatever was asked since.
+        # The release and its measurement were charged, whatever was asked since.
         rows = [row.text for row in board.all("tbody tr") if "charge" in row.text]
-        assert len(rows) == 1
-        assert "dataset:data" in rows[0]
+        assert len(rows) == 2
+        assert all("dataset:data" in row for row in rows)
     finally:
         browser.driver.get("about:blank")
         service.send_signal(signal.SIGTERM)
@@ -338,6 +352,45 @@ def test_in_a_pipe_options_say_everything(run):
         "Notiz": "",
     }
     assert run("predict", "model", "--row", json.dumps(row)).out.strip() == "ja"
+
+
+def test_in_a_pipe_nothing_is_measured_unless_it_is_asked_for(run):
+    assert "measured" not in run("init", "patients.csv", *FLAGS).err
+    Path("patients.schema.json").unlink()
+    flags = [*FLAGS, "--name", "again", "--dataset", "other", "--measure"]
+    assert (
+        "measured on held-out units: accuracy"
+        in run("init", "patients.csv", *flags).err
+    )
+    spent = json.loads(run("ledger", "show", "--json").out)["accounts"]
+    other = next(a for a in spent if a["account"] == "dataset:other")
+    assert other["answers"] == 2
+    assert 0.99 < other["spent"]["rho"] / other["cap"]["rho"] <= 1
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-6, 1e-3])
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 4.0, 30.0])
+def test_a_budget_covers_a_release_and_its_measurement(epsilon, delta):
+    parts = parts_of(Budget(epsilon, delta))
+    cap = Cap.within(Budget(epsilon, delta))
+    costs = [
+        Charge.loss(epsilon=parts.release, certificate="a"),
+        Charge.loss(epsilon=parts.measurement, certificate="b"),
+    ]
+    if delta:
+        ratio = gaussian_ratio(parts.release, delta)
+        costs = [
+            Charge.loss(rho=ratio**2 / 2, certificate="a"),
+            Charge.loss(rho=parts.measurement**2 / 2, certificate="b"),
+        ]
+    ledger, account = MemoryLedger(), client_account("x")
+    ledger.open_account(account, cap)
+    for place, cost in enumerate(costs):  # the ledger refuses what does not fit
+        ledger.charge(
+            Request(key=str(place), accounts=(account,), charge=cost, queries=(b"q",))
+        )
+    used, _ = ledger.balance(account).share
+    assert 0.97 < used <= 1
 
 
 @pytest.mark.parametrize(

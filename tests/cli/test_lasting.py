@@ -64,8 +64,20 @@ def spent(run):
     return {a["account"]: a["spent"] for a in found["accounts"]}["dataset:data"]
 
 
+def test_nothing_is_recommended_that_lasting_answers_refuse(run, files):
+    total = ("--epsilon", "1", "--budget", "1", "--delta", "1e-6")
+    told = run.fit(*total, "--local", "never", "--accept-noise")
+    assert "Expected from public facts" in told
+    assert "only a measurement tells" not in told
+    assert "Lasting answers cannot be measured" in told
+    assert "cannot be asked" not in told
+    refused = run("evaluate", "model", files / "rows.csv", ok=False)
+    assert "Measure a release" in refused
+
+
 def test_one_total_covers_any_number_of_answers(run):
-    told = run.fit("--epsilon", "1", "--budget", "1", "--delta", "1e-6")
+    total = ("--epsilon", "1", "--budget", "1", "--delta", "1e-6")
+    told = run.fit(*total, "--local", "always")
     assert "(1, " in told
     assert "no limit" in told
     assert "All models of 'data' together may spend ε = 1, δ = 1e-6 in total;" in told
@@ -123,7 +135,7 @@ def test_a_fit_says_whether_records_near_a_question_vote(run):
 
 
 def test_answers_without_evidence_can_be_withheld(run):
-    run.fit()
+    run.fit("--local", "always")
     assert ask(run, 41, "--abstain-below", "1000000")["answers"] == [None]
     line = run(
         "predict", "model", "--row", '{"age": 1, "ward": "b"}', "--abstain-below", "1e6"
@@ -172,6 +184,15 @@ def test_options_that_contradict_are_refused(run, words):
 def test_some_options_are_for_lasting_answers(run, files, words):
     start = ["fit", files / "rows.csv", "--schema", files / "sick.json"]
     assert "--lasting" in run(*start, *words, ok=False)
+
+
+def test_a_released_model_that_answers_does_not_abstain(run):
+    total = ("--epsilon", "1", "--budget", "1", "--delta", "1e-6")
+    run.fit(*total, "--local", "never", "--accept-noise")
+    said = ask(run, 41, "--abstain-below", "3", ok=False)
+    assert "released model answers every question" in said
+    row = json.dumps({"age": 41, "ward": "a"})
+    assert run("predict", "model", "--row", row).strip() in ("no", "yes")
 
 
 def test_other_models_do_not_abstain_and_are_not_charged_for_it(run, files):

@@ -149,7 +149,9 @@ def test_nothing_says_that_a_cap_below_what_is_spent_holds(home, capsys, periods
     document = signed_certificate(facts, issuing_key(home))
     assert float(verified_certificate(json.dumps(document))["epsilon"]) == reached
     with home.settings().open_ledger() as ledger:
-        account = promise_of_account(ledger.balance(dataset_account("clinic")))
+        account = promise_of_account(
+            ledger.balance(dataset_account("clinic")), who="one row"
+        )
     for each in (*told, facts.plain, account["sentence"]):
         assert promised in each
         assert false not in each

@@ -8,6 +8,7 @@ import pytest
 from reticent.cli.main import main
 from reticent.datasets import adult_sample_files
 from reticent.planning import Plan
+from reticent.schemas import ClassLabel, Numeric, Schema
 
 FILES = adult_sample_files()
 
@@ -93,6 +94,39 @@ def test_the_command_of_a_release_works(epsilon, delta, reticent, tmp_path):
              for w in words[1:]]  # fmt: skip
     fitted = reticent(*words, "--home", tmp_path / "home", "--json")
     assert json.loads(fitted.out)["units"] == 5000
+
+
+def test_a_unit_with_many_rows_is_warned_of(reticent, tmp_path):
+    schema = tmp_path / "schema.json"
+    label = ClassLabel("ill", ["no", "yes"])
+    Schema({"age": Numeric(0, 100)}, label=label, unit="pid").write(schema)
+    facts = ("plan", "--rows", 30000, "--schema", schema)
+    said = reticent(*facts)
+    assert "30000 rows of 30000 units" in said.out
+    assert "all rows of one 'pid' together" in said.err
+    assert "Give --unit-rows" in said.err
+    assert "one person" in said.out
+    for more in (("--unit-rows", 5), ("--unit-rows", 1)):
+        assert "warning" not in reticent(*facts, *more).err
+    row = Schema({"age": Numeric(0, 100)}, label=label)
+    row.write(schema)
+    assert "warning" not in reticent(*facts).err
+
+
+@pytest.mark.parametrize("queries", ["unlimited", 40, 1000])
+def test_epsilons_to_type_are_short_and_stay_within_the_budget(reticent, queries):
+    said = reticent(
+        "plan", "--rows", 9000, "--epsilon", 3, "--queries", queries, "--json"
+    )
+    options = [o for o in Plan.from_json(said.out).options if o.command]
+    assert options
+    for option in options:
+        words = shlex.split(option.command)
+        typed = words[words.index("--epsilon") + 1]
+        assert len(typed.replace(".", "").lstrip("0")) <= 4, typed
+        exact = option.settings["epsilon"]
+        if "--release" not in words:  # of which the ledger's sums take a little
+            assert exact * (1 - 1e-3) <= float(typed) <= exact
 
 
 WRONG = [

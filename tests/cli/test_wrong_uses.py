@@ -235,15 +235,15 @@ def state(place):
 # What each message must name.
 NAMES_ITS_PLACE = {
     "column.csv": ["age"],
-    "nan.csv": ["age", "row 59"],
-    "text.csv": ["age", "row 59"],
-    "level.csv": ["workclass", "row 59"],
-    "label.csv": ["income", "row 59"],
+    "nan.csv": ["age", "line 60"],
+    "text.csv": ["age", "line 60"],
+    "level.csv": ["workclass", "line 60"],
+    "label.csv": ["income", "line 60"],
 }
 
 
 @pytest.mark.parametrize("file", NAMES_ITS_PLACE)
-def test_a_wrong_file_is_told_by_row_and_column(file, place, capsys):
+def test_a_wrong_file_is_told_by_line_and_column(file, place, capsys):
     words = ["fit", place / file, *DATA, "--home", place / "home", "--name", "new"]
     with pytest.raises(SystemExit) as ended:
         main([str(word) for word in words])

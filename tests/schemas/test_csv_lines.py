@@ -180,6 +180,6 @@ def test_lines_are_read_by_the_thread_that_asked_for_them(tmp_path, monkeypatch)
     path = tmp_path / "table.csv"
     path.write_text("a,b\n1,2\n" + "3,4\n" * 600_000)
     schema = Schema({"a": Numeric(0, 1, outside="error"), "b": Numeric(0, 9)})
-    with pytest.raises(InvalidDataError, match="row 2, column 'a'"):
+    with pytest.raises(InvalidDataError, match="line 3, column 'a'"):
         read_table(path, schema)
     assert readers == {threading.get_ident()}

@@ -72,7 +72,7 @@ def test_numbers_are_read_in_one_way_or_refused(
     assert read_table(path, schema).numbers[:, 0].tolist() == list(good.values())
     for text in bad.split():
         path.write_text(f"x;y\n{next(iter(good))};1\n{text};1\n")
-        with pytest.raises(InvalidDataError, match="row 2, column 'x': a number"):
+        with pytest.raises(InvalidDataError, match="line 3, column 'x': a number"):
             read_table(path, schema)
 
 

@@ -19,6 +19,7 @@ from reticent.schemas import (
     Categorical,
     ClassLabel,
     Encoder,
+    FileFormat,
     Numeric,
     Schema,
     read_batches,
@@ -153,14 +154,14 @@ def test_batches_put_together_are_the_whole(ending, rows, tmp_path, seed):
     )
 
 
-def test_row_numbers_count_over_batches(tmp_path, seed):
+def test_line_numbers_count_over_batches(tmp_path, seed):
     records = many_records(seed, 250)
     records[199]["blood"] = CANARY
     path = tmp_path / "c.csv"
     path.write_text(csv_text(records))
     batches = read_batches(path, CLINIC, rows=64)
     assert [len(next(batches)) for _ in range(3)] == [64] * 3
-    with pytest.raises(InvalidDataError, match="row 200, column 'blood'"):
+    with pytest.raises(InvalidDataError, match="line 201, column 'blood'"):
         next(batches)
 
 
@@ -185,7 +186,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
 
 
 WRONG_CELLS = {
-    "number": ({"age": CANARY}, "row 2, column 'age': a number is needed"),
+    "number": ({"age": CANARY}, "line 3, column 'age': a number is needed"),
     "digits of others": ({"age": "\u0663\u0667"}, "column 'age': a number is needed"),
     "underscore": ({"age": "3_7"}, "column 'age': a number is needed"),
     "hexadecimal": ({"age": "0x1F"}, "column 'age': a number is needed"),
@@ -194,11 +195,11 @@ WRONG_CELLS = {
     "1e999": ({"age": "1e999"}, "column 'age': the number is not finite"),
     "400 digits": ({"age": "7" * 400}, "column 'age': the number is not finite"),
     "flag": ({"age": "true"}, "column 'age': a number is needed"),
-    "gap": ({"age": ""}, "row 2, column 'age': the value is missing"),
-    "NaN": ({"age": "NaN"}, "row 2, column 'age': the value is missing"),
+    "gap": ({"age": ""}, "line 3, column 'age': the value is missing"),
+    "NaN": ({"age": "NaN"}, "line 3, column 'age': the value is missing"),
     "outside": ({"heat": 731.731}, "column 'heat': the number is outside the public"),
-    "level": ({"blood": CANARY}, "row 2, column 'blood': the value is not one of"),
-    "level gap": ({"blood": ""}, "row 2, column 'blood': the value is missing"),
+    "level": ({"blood": CANARY}, "line 3, column 'blood': the value is not one of"),
+    "level gap": ({"blood": ""}, "line 3, column 'blood': the value is missing"),
     "space": ({"blood": " A"}, "column 'blood': the value is not one of the levels"),
     "NA is no gap": ({"blood": "NA"}, "column 'blood': the value is not one of"),
     "code": ({"ward": 731}, "column 'ward': the value is not one of the levels"),
@@ -210,18 +211,18 @@ WRONG_CELLS = {
         "column 'ill': the label is missing or not one of the classes",
     ),
     "label gap": ({"ill": ""}, "column 'ill': the label is missing or not"),
-    "unit gap": ({"patient": ""}, "row 2, column 'patient': the unit is missing"),
+    "unit gap": ({"patient": ""}, "line 3, column 'patient': the unit is missing"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG_CELLS)
-def test_wrong_cells_of_csv_name_file_row_and_column(case, tmp_path):
+def test_wrong_cells_of_csv_name_file_line_and_column(case, tmp_path):
     cells, part = WRONG_CELLS[case]
     path = tmp_path / "march.csv"
     path.write_text(csv_text(changed(2, **cells)))
     with pytest.raises(InvalidDataError) as caught:
         read_table(path, CLINIC)
-    assert_says(caught.value, f"{path}, row 2, ", part, never=CANARY)
+    assert_says(caught.value, f"{path}, line 3, ", part, never=CANARY)
     assert "731.731" not in str(caught.value)
 
 
@@ -254,9 +255,9 @@ WRONG_CSV = {
     ),
     "field too many": (
         TEXT.replace("62,", f"62,{CANARY},").encode(),
-        "row 2: the row has 10 fields, the header 9",
+        "line 3: the row has 10 fields, the header 9",
     ),
-    "field too few": (TEXT.replace("62,", "").encode(), "row 2: the row has 8 fields"),
+    "field too few": (TEXT.replace("62,", "").encode(), "line 3: the row has 8 fields"),
     "Latin-1": (
         TEXT.replace("baker", f"b\u00e4cker{CANARY}").encode("latin-1"),
         "not UTF-8 text (line 3 of the file)",
@@ -321,12 +322,26 @@ def test_a_header_without_end_is_explained(tmp_path):
         read_table(tmp_path / "march.csv", CLINIC)
 
 
+def test_a_header_that_was_read_by_a_wrong_encoding_is_told(tmp_path):
+    path = tmp_path / "c.csv"
+    path.write_text("Größe,ill\n1,2\n", encoding="utf-8")
+    schema = Schema({"Größe": Numeric(0, 9)})
+    for encoding in ("cp1252", "latin-1"):
+        written = FileFormat(encoding=encoding)
+        with pytest.raises(InvalidDataError, match=f"not be {encoding}: try --encod"):
+            read_table(path, schema, written=written)
+    path.write_text("Gröse,ill\n1,2\n", encoding="cp1252")
+    with pytest.raises(InvalidDataError) as caught:
+        read_table(path, schema, written=FileFormat(encoding="cp1252"))
+    assert "--encoding" not in str(caught.value)
+
+
 def test_an_empty_line_is_a_value_where_there_is_one_column(tmp_path):
     path = tmp_path / "one.csv"
     path.write_text("a\n0.5\n\n1\n")
     table = read_table(path, Schema({"a": Numeric(0, 1, missing=True)}))
     np.testing.assert_array_equal(table["a"], [0.5, np.nan, 1])
-    with pytest.raises(InvalidDataError, match="row 2, column 'a': the value is miss"):
+    with pytest.raises(InvalidDataError, match="line 3, column 'a': the value is miss"):
         read_table(path, Schema({"a": Numeric(0, 1)}))
 
 

@@ -14,6 +14,7 @@ from reticent.home import Role, client_account
 from reticent.ledger import Cap, Charge, MemoryLedger, Request
 from reticent.prediction import PrivateVotingClassifier
 from reticent.schemas import Categorical, ClassLabel, Encoder, Numeric, Schema
+from reticent.service.dashboard.promises import sentence
 from reticent.service.dashboard.sessions import COOKIE, Sessions
 from reticent.service.dashboard.views import bar
 from reticent.storage import Dataset, save_model
@@ -274,7 +275,7 @@ def test_a_bar_shows_the_share_that_is_spent(spent, percent, level):
         cost = Charge.loss(epsilon=float(spent), certificate="c")
         asked = Request(key="k", accounts=(account,), charge=cost, queries=(b"q",))
         ledger.charge(asked)
-    shown = bar(ledger.balance(account))
+    shown = bar(ledger.balance(account), who="one row")
     assert (shown["percent"], shown["level"]) == (percent, level)
     assert (shown["scope"], shown["name"]) == ("Client", "ward-7")
     assert shown["promise"]["numbers"] == "ε = 10"
@@ -287,9 +288,10 @@ def test_every_bar_names_epsilon_and_delta_whatever_it_counts():
     for place, cap in enumerate(caps):
         account = client_account(f"ward-{place}")
         ledger.open_account(account, cap)
-        shown = bar(ledger.balance(account))
+        shown = bar(ledger.balance(account), who="one row")
         assert shown["promise"]["numbers"] == "ε = 1, δ = 1e-6"
         assert "right at most 74 times in 100" in shown["promise"]["sentence"]
+        assert "facts about one row, guesses" in shown["promise"]["sentence"]
         assert "zCDP" in shown["counted"]
 
 
@@ -413,6 +415,62 @@ def test_a_spent_budget_is_said_so(running, analyst, admin):
     assert "is spent" in refused.text
     assert try_it(analyst, attempt="3").status_code == 200  # remembered, and free
     assert spent(running) == 1
+
+
+def test_errors_are_sentences_that_keep_their_capitals(running, analyst, admin):
+    gone = admin.form("/keys/0/revoke").text
+    assert ">There is no such key. GET /v1/admin/keys lists all of them.<" in gone
+    lost = analyst.get("/certificates/nothing").text
+    assert ">There is no such certificate for this key." in lost
+    assert sentence("a valid API key is needed.") == "A valid API key is needed."
+    assert sentence("epsilon is needed.") == "Epsilon is needed."
+    assert sentence("account='client:x' is open.") == "account='client:x' is open."
+    assert sentence("") == ""
+
+
+@pytest.mark.parametrize(
+    "cap",
+    [
+        Cap.basic(epsilon=2.0),
+        Cap.basic(epsilon=2.0, delta=1e-6),
+        Cap.either(epsilon=2.0, delta=1e-6),
+        Cap.zcdp(epsilon=2.0, delta=1e-6),
+    ],
+    ids=["basic", "basic with delta", "either", "zcdp"],
+)
+def test_a_cap_without_a_delta_keeps_the_delta_it_has(running, admin, cap):
+    ledger, account = running.service.ledger, client_account("ward-9")
+    ledger.open_account(account, cap)
+    cost = Charge.loss(epsilon=0.1, rho=0.005, certificate="c")
+    ledger.charge(Request(key="k", accounts=(account,), charge=cost, queries=(b"q",)))
+    for epsilon in ("3", "1.5"):
+        answer = admin.form(
+            "/accounts", account=str(account), epsilon=epsilon, delta=""
+        )
+        assert answer.status_code == 200, answer.text
+        assert "client:ward-9 has a new cap" in answer.text
+        found = ledger.balance(account)
+        assert found.cap.delta == cap.delta
+        assert found.cap.budget.epsilon == float(epsilon)
+        assert found.spent.answers == 1
+    assert 'placeholder="as it is"' in answer.text
+
+
+def test_a_new_key_without_a_delta_gets_the_default(tmp_path, path):
+    settings = settings_for(
+        tmp_path,
+        models={"triage": path},
+        client_budget={"epsilon": 2.0, "delta": 1e-6},
+    )
+    with clinic(settings) as running:
+        admin = Visitor(running, running.admin)
+        assert 'placeholder="1e-6"' in admin.get("/keys").text
+        for _ in range(2):  # the second one finds the account, which must fit
+            fields = {"client": "ward-9", "role": "analyst", "epsilon": "1"}
+            made = admin.form("/keys", delta="", **fields)
+            assert made.status_code == 200, made.text
+        cap = running.service.ledger.balance(client_account("ward-9")).cap
+        assert (cap.budget.epsilon, cap.budget.delta) == (1.0, 1e-6)
 
 
 def test_names_and_levels_are_shown_as_text(tmp_path):

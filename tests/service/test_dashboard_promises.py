@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,11 +19,12 @@ from reticent.home import (
     dataset_account,
 )
 from reticent.learners import NoisyGradientClassifier
-from reticent.ledger import Cap, Charge, MemoryLedger, Request
+from reticent.ledger import AccountId, Cap, Charge, MemoryLedger, Request
 from reticent.schemas import Encoder
 from reticent.service.activity import HOUR, Activity
 from reticent.service.dashboard import charts, views
 from reticent.service.dashboard.batches import read_batch, write_batch
+from reticent.service.dashboard.promises import about_account
 from reticent.service.dashboard.reference import problems
 from reticent.service.requests.problems import ProblemError
 from reticent.storage import Dataset, load_model, save_model
@@ -31,6 +33,7 @@ from tests.service.clinic import (
     ROW,
     TRIAGE,
     clinic,
+    fitted,
     records,
     settings_for,
     store,
@@ -124,6 +127,61 @@ def test_the_sentence_stands_beside_the_numbers(running, analyst):
     home = analyst.get("/").text
     assert home.count(f"a guess is right at most {times} times in 100") == 10
     assert home.index("ε = 8, δ = 1e-6") < home.index("ε = 0.5")
+
+
+def with_unit(tmp_path, name, dataset):
+    """Store a model whose schema names the column of a person."""
+    schema = replace(TRIAGE, unit="pid")
+    path = tmp_path / name
+    save_model(
+        path,
+        fitted("triage", epsilon=0.25),
+        schema,
+        signing_key=MODEL_KEY,
+        dataset=Dataset(dataset),
+    )
+    return path
+
+
+def test_every_page_says_of_a_row_that_it_is_a_row(running, admin):
+    certificate = running.service.registry.models["triage"].certificate.id
+    for page in ("/", "/keys", "/models/triage", f"/certificates/{certificate}"):
+        text = admin.get(page).text
+        assert "facts about one row" in text, page
+        assert "facts about one person" not in text, page
+
+
+def test_a_page_says_one_person_only_where_each_model_protects_one(tmp_path):
+    models = {
+        "triage": store(tmp_path),
+        "people": with_unit(tmp_path, "people", "people"),
+    }
+    datasets = {name: {"epsilon": 50.0} for name in ("clinic", "people", "empty")}
+    with clinic(settings_for(tmp_path, models=models, datasets=datasets)) as running:
+        registry = running.service.registry
+        told = {
+            name: about_account(AccountId.parse(name), registry)
+            for name in (
+                *("dataset:clinic", "dataset:people", "dataset:people.period-2"),
+                *("dataset:peoples", "client:ward-7", "model:triage"),
+            )
+        }
+        assert told == {
+            "dataset:clinic": "one row",
+            "dataset:people": "one person",
+            "dataset:people.period-2": "one person",
+            "dataset:peoples": "one unit",
+            "client:ward-7": "one unit",
+            "model:triage": "one unit",
+        }
+        pages = Visitor(running, running.admin)
+        certificate = registry.models["people"].certificate.id
+        assert (
+            "facts about one person" in pages.get(f"/certificates/{certificate}").text
+        )
+        accounts = pages.get("/keys").text
+        for who in ("row", "person", "unit"):
+            assert f"facts about one {who}" in accounts, who
 
 
 def test_answers_near_chance_are_told_before_anybody_asks(tmp_path):
@@ -275,6 +333,63 @@ def test_a_budget_that_shrinks_steadily_has_a_foreseeable_end(history):
     assert views.lasts(full, activity, now=end) == "nothing is left"
 
 
+def test_nothing_is_foreseen_before_a_full_day_of_answers(history):
+    ledger, end = history
+    ledger.open_account(dataset_account("new"), Cap.basic(epsilon=100.0))
+    ledger.open_account(client_account("c"), Cap.basic(epsilon=100.0))
+    both = (dataset_account("new"), client_account("c"))
+    charged(ledger, both, 0.25, key="first")  # at the time of the earliest hour
+    (start,) = [end - 143 * HOUR]
+
+    def told(hours):
+        activity = Activity(ledger)
+        activity.update()
+        balance = ledger.balance(dataset_account("new"))
+        return views.lasts(balance, activity, now=start + hours * HOUR)
+
+    assert told(0) == told(23) == ""
+    assert told(26).startswith("lasts about")
+
+
+def test_the_price_of_a_fit_is_no_pace(history):
+    ledger, end = history
+    clinic_account = dataset_account("clinic")
+    ledger.set_cap(clinic_account, Cap.basic(epsilon=1000.0))
+    activity = Activity(ledger)
+    activity.update()
+    before = views.lasts(ledger.balance(clinic_account), activity, now=end)
+    charged(ledger, (clinic_account,), 50.0, key="/release/a")
+    ledger.open_account(dataset_account("fitted"), Cap.basic(epsilon=100.0))
+    charged(ledger, (dataset_account("fitted"),), 50.0, key="/release/b")
+    activity.update()
+    # 964 of 1000 were left, now 914: at the same pace.
+    after = views.lasts(ledger.balance(clinic_account), activity, now=end)
+    days = [int(re.search(r"about (\d+) days", text)[1]) for text in (before, after)]
+    assert days[1] == pytest.approx(days[0] * 914 / 964, abs=1)
+    only = ledger.balance(dataset_account("fitted"))
+    assert views.lasts(only, activity, now=end) == ""
+    assert views.lasts(only, activity, now=end + 30 * 24 * HOUR) == ""
+
+
+def test_one_answer_is_no_answers(running, admin):
+    running.predict()
+    page = admin.get("/").text
+    assert "</strong> answer charged in" in page
+    running.predict({**ROW, "age": 7})
+    assert "</strong> answers charged in" in admin.get("/").text
+
+
+def test_a_weak_limit_is_told_of_once_on_a_page(tmp_path):
+    settings = settings_for(tmp_path, client_budget={"epsilon": 50.0})
+    with clinic(settings) as running:
+        admin = Visitor(running, running.admin)
+        for page in ("/", "/keys"):
+            text = admin.get(page).text
+            assert text.count('role="meter"') > 1
+            told = "If all of it is used, this limit alone protects hardly anything"
+            assert text.count(told) == 1
+
+
 def test_the_first_page_shows_what_was_chosen(running, admin, analyst):
     running.predict()
     running.predict({**ROW, "age": 7}, model="triage-3", key=running.admin)
@@ -389,6 +504,17 @@ def batch(visitor, text=SHEET, attempt="b1", model="triage", **more):
     return visitor.form(path, csv=text, attempt=attempt, **more)
 
 
+def test_a_wrong_row_is_counted_as_the_page_counts(running, analyst):
+    rows = "ward,age,dose,smokes,floor\nb,41,,true,2\na,12,3.5,false,\nb,410,,true,2\n"
+    told = batch(analyst, rows).text
+    assert "Row 3, column &#39;age&#39;" in told
+    assert "rows[" not in told
+    answer = analyst.form("/models/triage/try", attempt="x", **{**FILLED, "c3": ""})
+    assert answer.status_code == 422
+    assert "rows[" not in answer.text
+    assert "Column &#39;smokes&#39;" in answer.text
+
+
 def test_rows_of_a_file_are_answered_once(running, analyst):
     page = batch(analyst)
     assert page.status_code == 200
@@ -411,7 +537,7 @@ WRONG_SHEETS = {
     "no rows": ("age,dose,ward,smokes,floor\n", "1 to 1000 rows"),
     "no column": ("age,ward\n1,a\n", "&#39;dose&#39;"),
     "a column twice": ("age,age,dose,ward,smokes,floor\n1,1,1,a,true,1\n", "age"),
-    "a short row": ("age,dose,ward,smokes,floor\n1,2\n", "row 1"),
+    "a short row": ("age,dose,ward,smokes,floor\n1,2\n", "Row 1"),
     "no number": ("age,dose,ward,smokes,floor\nx,2,a,true,1\n", "a number is needed"),
     "out of range": ("age,dose,ward,smokes,floor\n410,2,a,true,1\n", "0 to 100"),
     "no level": ("age,dose,ward,smokes,floor\n41,2,z,true,1\n", "levels"),

@@ -59,7 +59,9 @@ def demo(tmp_path_factory):
         yield run, log
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(180)
+        # This is how it is meant to end, so make reports no error.
+        assert process.wait(180) == 0
+        assert log.read_text().endswith("stopped.\n")
 
 
 def test_the_page_shows_what_the_demo_prints(demo):
@@ -69,6 +71,16 @@ def test_the_page_shows_what_the_demo_prints(demo):
     for line in shown:
         pattern = re.escape(line).replace(r"\.\.\.", ".*").replace("8000", r"\d+")
         assert re.search(f"^{pattern}$", said, re.M), line
+
+
+def test_what_was_spent_is_labelled(demo):
+    _, log = demo
+    lines = log.read_text().splitlines()
+    start = lines.index("What was spent, before and after the answers:")
+    told = lines[start + 1 : lines.index("after:") + 2]
+    assert [told[0], told.count("before:"), told.count("after:")] == ["before:", 1, 1]
+    assert " % of ε = 1" in told[1]
+    assert " % of ε = 1" in told[-1]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -12,7 +12,7 @@ from reticent.errors import InvalidParameterError, NotDeployableError
 from reticent.guarantees import gaussian_ratio
 from reticent.home import charge_release, dataset_account
 from reticent.ledger import SQLLedger
-from reticent.prediction import PrivateNeighborsClassifier
+from reticent.prediction import PaidAnswers, PrivateNeighborsClassifier
 from reticent.prediction.lasting import histories as states
 from reticent.schemas import Encoder
 from reticent.service.dashboard import views
@@ -27,20 +27,21 @@ from tests.service.clinic import (
     records,
     settings_for,
 )
+from tests.service.test_dashboard import FILLED, Visitor
 from tests.service.test_neighbours import broken_bodies
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-5}
 
 
 @functools.cache
-def fitted(*, neighbour=False):
+def fitted(*, neighbour=False, local="always"):
     table = records(TRIAGE, neighbour=neighbour)
     model = PrivateNeighborsClassifier(
         1.0,
         delta=1e-6,
         columns=list(COLUMNS.values()),
         classes=[0, 1],
-        local="always",
+        local=local,
     )
     return model.fit(Encoder(TRIAGE, style="ordinal").transform(table), table.label)
 
@@ -51,9 +52,9 @@ def as_another_process(identity):
     states._logged_in_memory.discard(identity)
 
 
-def opened(folder, *, neighbour=False, charged=True, **wanted):
+def opened(folder, *, neighbour=False, charged=True, local="always", **wanted):
     """Store a lasting model; return settings and a ledger that was charged for it."""
-    path, model = folder / "triage", fitted(neighbour=neighbour)
+    path, model = folder / "triage", fitted(neighbour=neighbour, local=local)
     as_another_process(model.law_.identity)
     save_model(
         path,
@@ -218,6 +219,44 @@ def test_the_page_of_a_model_shows_the_evidence_left(tmp_path):
         assert "80 questions so far" in page.text
         assert "80 questions so far" in page.text
         assert "Ask (free)" in page.text
+
+
+def test_a_released_model_that_answers_has_no_evidence_to_show(tmp_path):
+    settings, ledger = opened(tmp_path, local="never")
+    with clinic(settings, ledger=ledger) as running:
+        session = running.service.registry.models["triage"]
+        pages = Visitor(running, running.analyst)
+        page = pages.get("/models/triage").text
+        assert "A released model answers every question; it does not wear out." in page
+        page = pages.form("/models/triage/try", attempt="1", **FILLED).text
+        assert 'id="answer"' in page
+        assert "can still pay for an answer" not in page
+        assert 'id="evidence"' not in page
+        assert views.evidence_view(session) is None
+        refused = asked(running, {"rows": [ROW], "abstain_below": 1.0})
+        assert refused.status_code == 422
+        assert "released model answers every" in refused.json()["error"]["message"]
+        assert asked(running, {"rows": [ROW], "abstain_below": 0}).status_code == 200
+    folder = tmp_path / "strict"
+    folder.mkdir()
+    settings, ledger = opened(folder, local="never", abstain_below=1.0)
+    with (
+        pytest.raises(
+            InvalidParameterError, match="triage: abstain_below is for answers"
+        ),
+        clinic(settings, ledger=ledger),
+    ):
+        pass
+
+
+def test_evidence_below_nothing_reads_as_nothing(tmp_path):
+    assert views.evidence_text(-3.2) == "0"
+    assert views.evidence_text(12.345) == "12.35"
+    settings, ledger = opened(tmp_path)
+    with clinic(settings, ledger=ledger) as running:
+        session = running.service.registry.models["triage"]
+        answered = PaidAnswers([b'"no"'], evidence=[-3.2])
+        assert views.evidence_of(session, answered) == "0"
 
 
 def test_a_model_that_was_not_charged_here_is_refused(tmp_path):

@@ -53,7 +53,8 @@ def test_the_tutorial_leads_to_answers(tmp_path, warm):
         exec(
             compile(f"import os\nos.chdir({str(tmp_path)!r})\n{block}", "page", "exec")
         )
-    fit, serve, export, *questions = CONSOLE
+    start, fit, serve, export, *questions, stop = CONSOLE
+    assert (start, stop) == ("mkdir clinic && cd clinic", "kill %1")
     assert (serve, export.split("=")[0]) == ("reticent serve &", "export KEY")
     shell(fit)
     log = tmp_path / "log"

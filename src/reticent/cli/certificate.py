@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from reticent._text import protected_one
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output
 from reticent.dossier import (
@@ -45,13 +46,13 @@ def show(
 
     Example: reticent certificate show income --answers 200 --delta 1e-6
     """
-    found, own = _find(what, home)
+    found, own, about = _find(what, home)
     shown = found if answers == 1 else repeat(found, answers, delta=delta)
-    lines = [str(shown), *_meaning(shown, delta or own)]
+    lines = [str(shown), *_meaning(shown, delta or own, about)]
     total = _total(what, home, found, None if answers == 1 else answers)
     if total is not None:
         shown = total.certificate
-        lines += ["", total.sentence(), str(shown), *_meaning(shown, own)]
+        lines += ["", total.sentence(), str(shown), *_meaning(shown, own, about)]
     Output(as_json).result(shown.as_dict(), lines)
 
 
@@ -62,9 +63,9 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Derive a certificate again from its mechanisms up, and compare."""
-    found, delta = _find(what, home)
+    found, delta, about = _find(what, home)
     recheck(found)
-    lines = [f"it follows: {found.headline()}", *_meaning(found, delta)]
+    lines = [f"it follows: {found.headline()}", *_meaning(found, delta, about)]
     told: dict[str, Any] = {"certificate": found.id, "follows": True}
     total = _total(what, home, found)
     if total is not None:
@@ -131,10 +132,10 @@ def verify(
     Output(as_json).result({**found, "issuer_checked": issuer is not None}, lines)
 
 
-def _meaning(found: Certificate[Any], delta: float) -> list[str]:
+def _meaning(found: Certificate[Any], delta: float, about: str) -> list[str]:
     """Say in plain words what is promised, where that is about privacy."""
     try:
-        return [in_plain_words(found, delta=delta)]
+        return [in_plain_words(found, about=about, delta=delta)]
     except RuleError:
         return []
 
@@ -151,11 +152,11 @@ def _total(
         return total_over_periods(settings, ledger, dataset, found, answers=answers)
 
 
-def _find(what: str, home: Path) -> tuple[Certificate[Any], float]:
-    """Return a certificate, and the delta of the dataset that it is about."""
+def _find(what: str, home: Path) -> tuple[Certificate[Any], float, str]:
+    """Return a certificate, the delta of its dataset, and whom it protects."""
     path = Path(what)
     if path.is_file():
-        return Certificate.from_json(path.read_bytes()), 0.0
+        return Certificate.from_json(path.read_bytes()), 0.0, protected_one()
     place = Home(home)
     settings = place.settings() if place.config.exists() else None
     if settings is None or what not in settings.models:
@@ -165,4 +166,5 @@ def _find(what: str, home: Path) -> tuple[Certificate[Any], float]:
         )
     stored = settings.load_model(what)
     budget = settings.datasets.get(stored.dataset.name)
-    return stored.certificate, 0.0 if budget is None else budget.delta
+    delta = 0.0 if budget is None else budget.delta
+    return stored.certificate, delta, protected_one(stored.schema.unit)

@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,6 +82,7 @@ def demo(
             output.note(key)
             output.note("Ctrl-C ends the demo.")
             _wait()
+            output.note("stopped.")
 
 
 def _conversation(
@@ -114,7 +115,9 @@ def _conversation(
         in_plain_words(model.certificate_, about="one row"),
         "",
         "What was spent, before and after the answers:",
+        "before:",
         *_spent(before),
+        "after:",
         *_spent(budget),
         "More answers cost nothing, and there is no limit to them.",
     ]
@@ -222,5 +225,7 @@ def _free_port() -> int:
 
 
 def _wait() -> None:
-    while True:
-        time.sleep(3600)
+    """Wait for Ctrl-C, which is how the demo ends when all has gone well."""
+    with suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(3600)

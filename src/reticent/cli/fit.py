@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent._text import counted
+from reticent._text import counted, protected_one
 from reticent.cli.options import (
     HOME,
     AsJson,
@@ -168,6 +168,12 @@ _NOT_YOUR_TABLE = (
     "This says what the noise costs. Your own table may be much harder: only a "
     "measurement tells (--measure, or reticent evaluate)."
 )
+# What was asked of such a model changes its later answers, so held-out rows are not.
+_LASTING_UNMEASURED = (
+    "This says what the noise costs. Your own table may be much harder. Lasting "
+    "answers cannot be measured; a release of the same rows can: 'fit --release "
+    "--measure'."
+)
 
 
 def fit(
@@ -238,14 +244,21 @@ def fit(
     )
     declared = read_schema(schema, separator, encoding, decimal, thousands)
     place = Home.at(home)
+    first = not place.config.exists()
     model = train_and_store(place, data, declared, options, note=output.note)
-    _report(output, place, model, options, declared)
+    _report(output, place, model, options, declared, first=first)
 
 
 def _report(
-    output: Output, place: Home, model: Any, options: FitOptions, schema: Schema
+    output: Output,
+    place: Home,
+    model: Any,
+    options: FitOptions,
+    schema: Schema,
+    *,
+    first: bool,
 ) -> None:
-    about = "one row" if schema.unit is None else "one person"
+    about = protected_one(schema.unit)
     known = DatasetBudget(place, options.dataset).balance()
     answers = per_client = None
     delta = 0.0 if known is None else known.cap.budget.delta
@@ -253,7 +266,7 @@ def _report(
         str(model.certificate_),
         in_plain_words(model.certificate_, about=about, delta=delta),
     ]
-    lines = _foreseen(model) + lines
+    lines = _foreseen(model, options) + lines
     if options.lasting:
         lines += _about_lasting(model, options)
     elif options.releases or known is None:
@@ -275,7 +288,12 @@ def _report(
         client = place.settings().client_budget
         per_client = None if client is None else client.cap().answers_left(charge)
         if per_client is not None and per_client < answers:
-            lines.append(f"One client may have at most {per_client} of them.")
+            lines.append(
+                f"One client may have at most {per_client} of them."
+                if per_client
+                else "A client that is new may have none of them, before its cap is "
+                "raised."
+            )
     if known is not None and options.paid_once:
         lines.append(
             f"All models of {options.dataset!r} together may spend {known.cap.budget}; "
@@ -284,7 +302,8 @@ def _report(
     total = _over_periods(place, options.dataset, model.certificate_)
     if total is not None:
         lines += [total.sentence(), str(total.certificate)]
-    _warn(output, place)
+    if first:
+        _warn(output, place)
     lines.append(f"Serve it with: reticent serve --home {place.path}")
     found = {
         "model": options.name,
@@ -302,14 +321,14 @@ def _report(
     output.result(found, lines)
 
 
-def _foreseen(model: Any) -> list[str]:
+def _foreseen(model: Any, options: FitOptions) -> list[str]:
     expected = getattr(model, "expectation_", None)
     if expected is None:
         return []
     told = f"Expected from public facts: {expected}."
-    return (
-        [told, _NOT_YOUR_TABLE] if isinstance(expected, ReleaseExpectation) else [told]
-    )
+    if not isinstance(expected, ReleaseExpectation) or options.measure is not None:
+        return [told]
+    return [told, _LASTING_UNMEASURED if options.lasting else _NOT_YOUR_TABLE]
 
 
 def _about_lasting(model: Any, options: FitOptions) -> list[str]:
@@ -334,9 +353,13 @@ def _over_periods(place: Home, dataset: str, found: Any) -> PeriodTotal | None:
 
 
 def _warn(output: Output, place: Home) -> None:
+    """Say at a home's first fit what would go unnoticed, and where to change that."""
     risk = place.settings().second_place_risk()
     if risk is not None:
-        output.note(f"warning: {risk}")
+        output.note(
+            f"warning: {risk} The setting is 'checkpoints' in {place.config}; "
+            "'reticent home show' has it, too."
+        )
 
 
 def _of_whom(options: FitOptions) -> str:

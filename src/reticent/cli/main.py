@@ -31,21 +31,20 @@ from reticent.cli.plan import plan
 from reticent.cli.predict import predict
 from reticent.cli.schema import schema_app
 from reticent.cli.serve import serve
+from reticent.cli.suggestions import Commands, UsageError, hinted
 from reticent.cli.tune import tune
 from reticent.errors import InvalidDataError, InvalidParameterError, ReticentError
 
-# Typer keeps its parser's exceptions to itself; a bad parameter is one of them.
-_UsageError: Any = typer.BadParameter.__mro__[1]
-
 app = typer.Typer(
     name="reticent",
+    cls=Commands,
     help="Use models trained on sensitive records without giving the records away.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("init")(init)
-app.add_typer(schema_app, name="schema")
+app.add_typer(schema_app, name="schema", cls=Commands)
 app.command("plan")(plan)
 app.command("fit")(fit)
 app.command("tune")(tune)
@@ -53,12 +52,12 @@ app.command("predict")(predict)
 app.command("evaluate")(evaluate)
 app.command("erase")(erase)
 app.command("serve")(serve)
-app.add_typer(keys_app, name="keys")
-app.add_typer(models_app, name="models")
-app.add_typer(ledger_app, name="ledger")
-app.add_typer(accounts_app, name="accounts")
-app.add_typer(home_app, name="home")
-app.add_typer(certificate_app, name="certificate")
+app.add_typer(keys_app, name="keys", cls=Commands)
+app.add_typer(models_app, name="models", cls=Commands)
+app.add_typer(ledger_app, name="ledger", cls=Commands)
+app.add_typer(accounts_app, name="accounts", cls=Commands)
+app.add_typer(home_app, name="home", cls=Commands)
+app.add_typer(certificate_app, name="certificate", cls=Commands)
 app.command("audit")(audit)
 app.command("dossier")(dossier)
 app.command("explain")(explain)
@@ -86,7 +85,8 @@ def _run(command: Callable[[], Any], as_json: bool) -> int:
         result = command()
     except typer.Exit as ended:
         return int(ended.exit_code)
-    except _UsageError as error:
+    except UsageError as misused:
+        error = hinted(misused)
         if as_json:
             return output.error(InvalidParameterError(error.format_message()))
         error.show()

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from reticent._text import protected_one
 from reticent.cli.options import AsJson
 from reticent.cli.output import Output
 from reticent.errors import InvalidParameterError
@@ -55,8 +56,11 @@ def plan(
     ] = None,
     public: Annotated[int, typer.Option(help="Public rows without labels.")] = 0,
     unit_rows: Annotated[
-        int, typer.Option(help="The largest number of rows of one person.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            help="The largest number of rows of one person.", show_default="1"
+        ),
+    ] = None,
     accuracy: Accuracy = None,
     base_accuracy: BaseAccuracy = None,
     linear_accuracy: LinearAccuracy = None,
@@ -87,7 +91,7 @@ def plan(
         features=features,
         labels=1 if number else labels,
         public=public,
-        rows_per_unit=unit_rows,
+        rows_per_unit=1 if unit_rows is None else unit_rows,
         base_accuracy=base_accuracy,
         linear_accuracy=linear_accuracy,
         majority=majority,
@@ -97,7 +101,14 @@ def plan(
     if plot is not None:
         found.plot(plot)
         output.note(f"drawn: {plot}")
-    meaning = in_plain_words(Budget(epsilon, delta))
+    about = protected_one() if declared is None else protected_one(declared.unit)
+    if declared is not None and declared.unit is not None and unit_rows is None:
+        output.note(
+            f"warning: the schema protects all rows of one {declared.unit!r} together, "
+            f"and this plan takes {rows} rows for {rows} units. Give --unit-rows, the "
+            "most rows that one of them has, or the number of units as --rows."
+        )
+    meaning = in_plain_words(Budget(epsilon, delta), about=about)
     output.result(
         json.loads(found.to_json()), [*str(found).splitlines(), meaning, *_next(found)]
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent._text import counted
+from reticent._text import counted, protected_one
 from reticent.cli.options import (
     HOME,
     AsJson,
@@ -85,8 +85,8 @@ def predict(
 ) -> None:
     """Answer rows privately, charged to the ledger like every other answer.
 
-    Answers go to standard output, and what they cost to standard error. Numbers outside
-    their range are refused before anything is charged.
+    Answers go to standard output, or with --output to a file; what they cost goes to
+    standard error. Numbers outside their range are refused before anything is charged.
 
     Example: reticent predict income queries.csv
 
@@ -124,7 +124,10 @@ def predict(
                 "each request a key of its own; nothing was charged."
             ) from None
     found = _found(served, answered, below)
-    said.result(found, _lines(found))
+    local = served.lasting is not None and served.lasting.local
+    # With a file, the answers are in it; the screen has what they cost.
+    shown = _lines(found, local=local) if output is None else []
+    said.result(found, shown)
     for line in _costs(served, answered, client):
         said.note(line)
     if output is not None:
@@ -153,19 +156,24 @@ def _found(served: ServedModel, answered: PaidAnswers, below: float) -> dict[str
     return found
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
-    if "evidence" not in found:
+def _lines(found: dict[str, Any], *, local: bool) -> list[str]:
+    if not local:
         return [str(answer) for answer in found["answers"]]
+    few = "too little evidence"
     return [
-        f"{'too little evidence' if answer is None else answer} (evidence {seen:.4g})"
+        f"{few if answer is None else answer} (evidence {_shown(seen)})"
         for answer, seen in zip(found["answers"], found["evidence"], strict=True)
     ]
 
 
+def _shown(evidence: float) -> str:
+    """Return evidence as text; noise can make it less than nothing."""
+    return f"{evidence:.4g}" if evidence >= 0 else "about 0"
+
+
 def _costs(served: ServedModel, answered: PaidAnswers, client: str) -> list[str]:
     """Say what the answers cost, what is left, and what an answer means."""
-    schema = served.stored.schema
-    about = "one row" if schema.unit is None else "one person"
+    about = protected_one(served.stored.schema.unit)
     if served.lasting is not None:
         return [
             f"free: all answers together are covered by {served.stated}.",
@@ -229,7 +237,7 @@ def _given(
 def _level(served: ServedModel, wanted: float | None) -> float:
     """Return the evidence below which nothing is answered."""
     if served.lasting is not None:
-        return max(served.lasting.abstain_below, wanted or 0.0)
+        return served.lasting.level(wanted)
     if wanted is not None:
         raise InvalidParameterError(
             "--abstain-below is for models whose answers come with evidence."

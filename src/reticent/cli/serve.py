@@ -40,7 +40,7 @@ def serve(
     output = Output(as_json)
     risk = settings.second_place_risk()
     if risk is not None:
-        output.note(f"warning: {risk}")
+        output.note(f"warning: {risk} The setting is 'checkpoints' in {place.config}.")
     with settings.open_keyring() as keyring:
         admins = [r for r in keyring.records() if r.role is Role.ADMIN]
     key = None if admins else place.new_key("admin", Role.ADMIN)[0]

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from reticent._text import protected_one
 from reticent.cli.fit import (
     AcceptNoise,
     BudgetOption,
@@ -32,6 +33,7 @@ from reticent.errors import InvalidParameterError
 from reticent.guarantees import in_plain_words
 from reticent.home import FitOptions, Home, Tuning, tune_and_store
 from reticent.learners import PrivateSearch
+from reticent.schemas import Schema
 
 Grid = Annotated[
     str | None,
@@ -109,11 +111,15 @@ def tune(
     place = Home.at(home)
     declared = read_schema(schema, separator, encoding, decimal, thousands)
     search = tune_and_store(place, data, declared, options, tuning, note=output.note)
-    _report(output, place, search, options)
+    _report(output, place, search, options, declared)
 
 
 def _report(
-    output: Output, place: Home, search: PrivateSearch, options: FitOptions
+    output: Output,
+    place: Home,
+    search: PrivateSearch,
+    options: FitOptions,
+    schema: Schema,
 ) -> None:
     name, settings = options.name, search.best_params_
     found = {
@@ -147,7 +153,7 @@ def _report(
             f"{name}: {chosen or 'the defaults; no setting was clearly better'}.",
             told,
             str(search.certificate_),
-            in_plain_words(search.certificate_),
+            in_plain_words(search.certificate_, about=protected_one(schema.unit)),
             f"{name}: {kept}",
         ],
     )

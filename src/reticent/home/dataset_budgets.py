@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from reticent.errors import BudgetExhaustedError, InvalidParameterError
 from reticent.guarantees import (
@@ -21,6 +21,7 @@ from reticent.guarantees import (
     claim,
     gaussian_ratio,
     rho_within,
+    stated,
 )
 from reticent.home.accounts import price_problem
 from reticent.home.home import COMMAND_LINE, Home
@@ -29,6 +30,7 @@ from reticent.home.served_models import dataset_account
 from reticent.home.settings import Settings
 from reticent.ledger import (
     NO_SPEND,
+    RECORDS,
     AccountScope,
     Balance,
     Cap,
@@ -54,6 +56,8 @@ class DatasetBudget:
 
     home: Home
     dataset: str
+    #: Whose account the command line charges, besides the dataset's.
+    client: ClassVar[str] = "local"
 
     def balance(self) -> Balance | None:
         """Return what is enforced: the account in the ledger, else the settings."""
@@ -94,8 +98,8 @@ class DatasetBudget:
         if not change:
             raise InvalidParameterError(
                 f"the dataset {self.dataset!r} has a budget of {there} already, not "
-                f"{asked}. Leave budget and delta out, or change it for all models on "
-                "the dataset: change_budget=True, --change-budget on the command line."
+                f"{asked}. Leave --budget and --delta out, or change it for all models "
+                "on the dataset with --change-budget."
             )
         self._change(known, asked)
         return asked
@@ -138,6 +142,43 @@ class DatasetBudget:
                 f"the budget of the dataset {self.dataset!r} can never pay for this "
                 f"model: {problem}"
             )
+
+    def check_clients(self, certificate: Certificate[Any]) -> None:
+        """Refuse a model of which no client could ever pay for one answer.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            What an answer promises.
+        """
+        if not self.home.config.exists():
+            return
+        settings = self.home.settings()
+        with settings.open_ledger() as ledger:
+            caps = {
+                balance.account.name: balance.cap
+                for balance in ledger.balances()
+                if balance.account.scope is AccountScope.CLIENT
+                and balance.cap.relation != RECORDS
+            }
+        opened = self.client in caps
+        if settings.client_budget is not None:
+            new = settings.client_budget.cap()
+            caps = {self.client: new, **caps, "": new}
+        charge = Charge.of(certificate)
+        if not caps or any(price_problem(cap, charge) is None for cap in caps.values()):
+            return
+        name = self.client if self.client in caps else min(caps)
+        raised = (
+            f"'reticent accounts cap client:{name} --epsilon NUMBER'"
+            if opened or name != self.client
+            else f"client_budget in {self.home.config}"
+        )
+        raise BudgetExhaustedError(
+            f"one answer costs {stated(certificate)}, more than client {name!r} may "
+            f"spend in all ({caps[name].budget}), and no other client may spend more. "
+            f"Fit with a smaller epsilon, or raise the cap first: {raised}."
+        )
 
     def open(self, budget: Budget, relation: str) -> Balance:
         """Write the budget into the settings and open the account, if they are new."""

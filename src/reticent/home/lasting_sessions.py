@@ -60,6 +60,38 @@ class LastingSession:
         self._opened: tuple[Ledger, LastingAnswers] | None = None
         self._lock = threading.Lock()
 
+    @property
+    def local(self) -> bool:
+        """Whether records near a question vote on its answer.
+
+        Where they do not, what was released at the fit answers every question.
+        """
+        return bool(getattr(self._stored.predictor, "local_", True))
+
+    def level(self, wanted: float | None) -> float:
+        """Return the evidence below which nothing is answered.
+
+        Parameters
+        ----------
+        wanted : float or None
+            What a request asks for, in addition to the settings; None for nothing.
+        """
+        asked = max(self.abstain_below, wanted or 0.0)
+        if asked and not self.local:
+            raise InvalidParameterError(
+                "abstain_below is for answers from records near a question. A released "
+                "model answers every question here; it has no evidence that could run "
+                "out. Leave it out, or fit with --local always."
+            )
+        return asked
+
+    def check(self, name: str) -> None:
+        """Refuse a setting that has no meaning for this model, by its name."""
+        try:
+            self.level(None)
+        except InvalidParameterError as error:
+            raise InvalidParameterError(f"models.{name}: {error}") from None
+
     def open(self, ledger: Ledger) -> None:
         """Read the model's log in a ledger, in which its total must be charged."""
         with self._lock:

@@ -370,6 +370,7 @@ def _served(
     delta = settings.datasets[dataset.name].delta
     if stored.lasting is not None:
         session = lasting_session(stored, name, wanted, settings)
+        session.check(name)
         return ServedModel(name, stored, None, (), None, lasting=session, delta=delta)
     if not stored.charged:
         return ServedModel(name, stored, None, (), None, delta=delta)

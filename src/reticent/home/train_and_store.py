@@ -102,6 +102,8 @@ def train_and_store(
     else:
         expected = planned(options.epsilon, cap, release=release, number=number)
         account.check(expected, budget)
+        if not release:
+            account.check_clients(expected)
     encoder, model = _chosen(options)(schema, options, delta)
     if note is not None:
         note(f"training on {os.fspath(data)} ...")
@@ -143,7 +145,7 @@ def check_name_is_free(home: Home, options: FitOptions) -> None:
     if not options.replace and home.has_model(options.name):
         raise InvalidParameterError(
             f"there is a model {options.name!r} already; choose another name, or "
-            "replace it."
+            "replace it (--replace)."
         )
 
 

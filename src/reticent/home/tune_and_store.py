@@ -194,6 +194,10 @@ def _settled_price(
         number = isinstance(schema.label, NumericTarget)
         account.check(planned(epsilon, cap, release=True, number=number), budget)
         return Budget(epsilon, release_delta(epsilon, cap))
+    if not options.release:
+        number = isinstance(schema.label, NumericTarget)
+        later = planned(options.epsilon, cap, release=False, number=number)
+        account.check_clients(later)
     price = _price(cap, budget, epsilon)
     account.check(_expected(price), budget)
     return price

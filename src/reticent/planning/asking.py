@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from reticent._numbers import shown_down
 from reticent.mechanisms import average_vote_certificate, soft_vote_certificate
 from reticent.mechanisms import geometric_vote_certificate as geometric_certificate
 from reticent.mechanisms import (
@@ -126,7 +127,7 @@ class VoteMethod(PlannedMethod):
         return (
             "reticent fit DATA.csv --schema SCHEMA.json "
             f"--learner {_LEARNERS[self.learner]} --shards {settings['n_shards']} "
-            f"--epsilon {settings['epsilon']!r} --budget {facts.epsilon!r} "
+            f"--epsilon {shown_down(settings['epsilon'])} --budget {facts.epsilon!r} "
             f"--delta {settings['budget']['delta']!r}"
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sklearn.pipeline import make_pipeline
 
+from reticent._numbers import shown_down
 from reticent.errors import InvalidParameterError
 from reticent.guarantees import gaussian_ratio
 from reticent.learners import (
@@ -206,7 +207,7 @@ def _release_command(facts: Facts, learner: str | None = None) -> str:
     how = "" if learner is None else f" --learner {learner}"
     return (
         f"reticent fit DATA.csv --schema SCHEMA.json --release{how} --epsilon "
-        f"{epsilon!r} --budget {facts.epsilon!r} --delta {facts.delta!r}"
+        f"{shown_down(epsilon)} --budget {facts.epsilon!r} --delta {facts.delta!r}"
     )
 
 

@@ -51,7 +51,7 @@ class CsvFile:
         self._path = path
         self._written = written
         self._separator = written.separator or ","
-        self.place = Place(str(path))
+        self.place = Place(str(path), line_of=self.line_of)
         self._last_read: CsvLines | None = None
         self.names = self._header()
 
@@ -108,7 +108,21 @@ class CsvFile:
                         f"{'tab' if other == chr(9) else repr(other)}, or put "
                         '"file": {"separator": ...} into the schema.'
                     )
+        if any(map(self._is_utf8, self.names)):
+            return (
+                f" The file may not be {self._written.encoding}: try --encoding utf-8."
+            )
         return ""
+
+    def _is_utf8(self, name: str) -> bool:
+        """Return whether a name looks like UTF-8 that was read as something else."""
+        if name.isascii() or self._written.encoding in ("utf-8", "utf-16"):
+            return False
+        try:
+            name.encode(self._written.encoding).decode("utf-8")
+        except UnicodeError:
+            return False
+        return True
 
     def chunks(self, columns: list[str]) -> Iterator[Any]:
         """Yield record batches of the named columns, all text, in order."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 
 from reticent.errors import InvalidDataError
 
@@ -17,10 +17,15 @@ class Place:
     # The number of the first row: 1 in files and data frames (the header is not
     # counted), 0 in a JSON list.
     first_row: int = 1
+    # Returns the line of a row in a file of text, both counted from 1; people find
+    # lines in their editors. None where there are no lines.
+    line_of: Callable[[int], int | None] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     def after(self, n_rows: int) -> Place:
         """Return the place of the rows that follow the first `n_rows`."""
-        return Place(self.source, self.first_row + n_rows)
+        return replace(self, first_row=self.first_row + n_rows)
 
     def error(self, problem: str, *, row: int | None = None) -> InvalidDataError:
         """Return an error about the source or about one row, counted from zero."""
@@ -45,6 +50,9 @@ class Place:
 
     def _row(self, row: int) -> str:
         number = self.first_row + row
+        line = None if self.line_of is None else self.line_of(number)
+        if line is not None:
+            return f"{self.source}, line {line}"
         return f"{self.source}, row {number}" if self.source else f"rows[{number}]"
 
 

@@ -14,6 +14,7 @@ from reticent.ledger import NO_SPEND, Entry, Ledger, Spend
 _AT_ONCE = 20_000
 #: Seconds of the finest steps in which charges are counted.
 HOUR = 3600
+_CLIENTS = "client:"
 
 Hours: TypeAlias = dict[int, Spend]
 
@@ -27,6 +28,8 @@ class Activity:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._accounts: dict[str, Hours] = defaultdict(dict)
+        # What clients asked for, without fits, releases and measurements.
+        self._answers: dict[str, Hours] = defaultdict(dict)
         self._asked: dict[tuple[str, str], Hours] = defaultdict(dict)
         self._lock = threading.Lock()
         self.last = 0
@@ -42,7 +45,9 @@ class Activity:
                     return False
             return True
 
-    def spent(self, account: str, starts: Iterable[int]) -> list[Spend]:
+    def spent(
+        self, account: str, starts: Iterable[int], *, by_clients: bool = False
+    ) -> list[Spend]:
         """Return what an account was charged in each step, the hours before them first.
 
         Parameters
@@ -51,9 +56,12 @@ class Activity:
             The account.
         starts : iterable of int
             The hours with which steps begin, and the one with which the last ends.
+        by_clients : bool, default=False
+            Whether only charges for a client's questions count, and no fit or release.
         """
+        table = self._answers if by_clients else self._accounts
         with self._lock:
-            return _steps([self._accounts.get(account, {})], list(starts))
+            return _steps([table.get(account, {})], list(starts))
 
     def asked(
         self, starts: Iterable[int], *, client: str | None = None
@@ -76,8 +84,12 @@ class Activity:
             return
         content = entry.content()
         hour = int(content.get("time", 0)) // HOUR
-        for account, cost in entry.costs().items():
+        costs = entry.costs()
+        asked = any(account.startswith(_CLIENTS) for account in costs)
+        for account, cost in costs.items():
             _add(self._accounts[account], hour, cost)
+            if asked:
+                _add(self._answers[account], hour, cost)
             scope, _, name = account.partition(":")
             if scope == "client":
                 _add(self._asked[name, str(content["certificate"])], hour, cost)

@@ -71,6 +71,10 @@ class Asker:
             except InvalidParameterError as error:
                 self.output.note(f"  {error}")
 
+    def confirmed(self, question: str, *, default: bool) -> bool:
+        """Return whether a person says yes; in a pipe nobody does."""
+        return self.interactive and typer.confirm(question, default=default, err=True)
+
     def agree(self, question: str, option: str, *, given: bool) -> None:
         """Continue only if a person says yes, or the option was given."""
         if given:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from reticent._text import checked_name
-from reticent.cli.fit import fit
+from reticent._text import checked_name, protected_one
 from reticent.cli.init.asking import Asker
 from reticent.cli.init.columns import Given, declare
 from reticent.cli.init.file_look import find_format
+from reticent.cli.init.running import parts_if_wanted, run_option
 from reticent.cli.options import (
     HOME,
     AsJson,
@@ -112,6 +111,15 @@ Epsilon = Annotated[
 Dataset = Annotated[
     str, typer.Option(help="Whose budget is spent; one name per population.")
 ]
+Measure = Annotated[
+    bool | None,
+    typer.Option(
+        "--measure/--no-measure",
+        help="Keep a part of the budget to measure how good the model is, on a tenth "
+        "of the units, which are held out.",
+        show_default="asks; in a pipe, no",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Take the proposed method.")]
 
 
@@ -136,6 +144,7 @@ def init(
     name: Annotated[str, typer.Option(help="What to call the model.")] = "model",
     dataset: Dataset = "data",
     yes: Yes = False,
+    measure: Measure = None,
     serve: Serve = False,
     separator: Separator = None,
     encoding: Encoding = None,
@@ -170,8 +179,10 @@ def init(
     declared = read_schema(schema, *written.values())
     _check_rows(data, schema, declared, ask)
     budget = _budget(ask, epsilon, delta, declared)
-    option = _method(ask, declared, data, budget, questions, yes=yes)
-    _fit(option, data, schema, written, name, dataset, home, as_json)
+    option, units = _method(ask, declared, data, budget, questions, yes=yes)
+    parts = parts_if_wanted(ask, option, budget, units, measure)
+    named = {"name": name, "dataset": dataset, "home": home, **written}
+    run_option(option, data, schema, budget, parts, ask.output, named)
     if serve or _wants_service(ask):
         run_service(port=int(os.environ.get("RETICENT_PORT", "8000")), home=home)
 
@@ -220,7 +231,7 @@ def _write_schema(
 
 
 def _budget(ask: Asker, epsilon: float | None, delta: float, schema: Schema) -> Budget:
-    about = "one row" if schema.unit is None else "one person"
+    about = protected_one(schema.unit)
     ask.say(
         "",
         "How much may anybody learn in total, from all answers together (epsilon)?",
@@ -264,8 +275,8 @@ def _method(
     questions: str | None,
     *,
     yes: bool,
-) -> Option:
-    """Return the planner's first method that a command runs."""
+) -> tuple[Option, int]:
+    """Return the planner's first method that a command runs, and the units."""
     asked = ask.ask(
         "How many questions will be asked (a number, or unlimited)?",
         "--questions",
@@ -294,7 +305,7 @@ def _method(
     )
     if not yes and ask.interactive:
         ask.agree("Continue with it?", "--yes", given=False)
-    return option
+    return option, units
 
 
 def _expected(option: Option, schema: Schema) -> list[str]:
@@ -310,46 +321,5 @@ def _expected(option: Option, schema: Schema) -> list[str]:
     ]
 
 
-def _fit(
-    option: Option,
-    data: Path,
-    schema: Path,
-    written: dict[str, str | None],
-    name: str,
-    dataset: str,
-    home: Path,
-    as_json: bool,
-) -> None:
-    """Run the command that the planner names."""
-    command = str(option.command).replace("DATA.csv", shlex.quote(str(data)))
-    command = command.replace("SCHEMA.json", shlex.quote(str(schema)))
-    extra = f" --name {name} --dataset {dataset} --home {shlex.quote(str(home))}"
-    for option_name, sign in written.items():
-        extra += "" if sign is None else f" --{option_name} {shlex.quote(sign)}"
-    Output(as_json).note(f"running: {command}{extra}")
-    settings: dict[str, Any] = dict(written)
-    words = shlex.split(str(option.command))[5:]
-    while words:
-        key = words.pop(0).removeprefix("--")
-        if key in ("release", "lasting"):
-            settings[key] = True
-        else:
-            value = words.pop(0)
-            settings[key] = value if key == "learner" else float(value)
-    if "shards" in settings:
-        settings["shards"] = int(settings["shards"])
-    fit(
-        data,
-        schema=schema,
-        name=name,
-        dataset=dataset,
-        home=home,
-        as_json=as_json,
-        **settings,
-    )
-
-
 def _wants_service(ask: Asker) -> bool:
-    return ask.interactive and typer.confirm(
-        "Serve it now, with a dashboard?", default=False, err=True
-    )
+    return ask.confirmed("Serve it now, with a dashboard?", default=False)

@@ -18,6 +18,7 @@ from reticent.errors import InvalidParameterError
 from reticent.guarantees import (
     Budget,
     Certificate,
+    Stated,
     guess_in_words,
     in_plain_words,
     stated,
@@ -56,10 +57,7 @@ accounts_app = typer.Typer(
     help="Change what an account may spend.", no_args_is_help=True
 )
 # One release may show more than its own certificate says.
-_LEVELS = (
-    "What is spent is shown as the next of a fixed list of levels, which all hold at "
-    "once. So it is true at whatever moment somebody looks."
-)
+_LEVELS = "'spent' is rounded up to a level that holds at any moment."
 _FIELDS = ("sequence", "time", "kind", "account", "epsilon", "delta", "rho", "answers")
 
 
@@ -69,7 +67,7 @@ def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
     with Home.existing(home).settings().open_ledger(reading=True) as ledger:
         balances = ledger.balances()
     found, totals = [], []
-    rows: list[tuple[str, ...]] = [("account", "spent", "of", "answers", "used")]
+    rows: list[tuple[str, ...]] = [("account", "spent", "of", "charges", "used")]
     # Records of questions are counted in accounts too; they cost no privacy.
     known = [b for b in balances if b.cap.relation != RECORDS]
     for balance in balances:
@@ -84,9 +82,27 @@ def show(home: HomeOption = HOME, as_json: AsJson = False) -> None:
         widest = max(known, key=lambda balance: promised_by(balance).epsilon)
         relation = widest.cap.relation
         meant = in_plain_words(promised_by(widest), relation=relation)
-        note = [_LEVELS] if any(map(_is_level, totals)) else []
-        lines = [*aligned(rows), "", *note, meant]
+        lines = [*aligned(rows), "", *_notes(known, totals), meant]
     Output(as_json).result({"accounts": found}, lines)
+
+
+def _notes(known: list[Balance], totals: list[Certificate[Any] | None]) -> list[str]:
+    """Say why a small share of a cap can read as most of its epsilon."""
+    notes = []
+    gaps = []
+    for balance, total in zip(known, totals, strict=True):
+        share, kind = balance.share
+        read = None if total is None else stated(total)
+        if kind == "rho" and read is not None and 0 < share < 1:
+            gap = read.epsilon / balance.cap.budget.epsilon - share
+            told = Stated(read.epsilon)
+            gaps.append((gap, f"{100 * share:.0f} % used can read {told}"))
+    if gaps:
+        notes.append(
+            "'used' is the share of the cap that is counted (rho). Epsilon grows like "
+            f"its root, so {max(gaps)[1]}."
+        )
+    return [*notes, _LEVELS] if any(map(_is_level, totals)) else notes
 
 
 def _is_level(total: Certificate[Any] | None) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from reticent._text import protected_one
 from reticent.cli.options import HOME, AsJson, HomeOption
 from reticent.cli.output import Output, aligned, check_new_file, confirmed
 from reticent.cli.schema import described, protected
@@ -64,7 +65,7 @@ def show(name: Name, home: HomeOption = HOME, as_json: AsJson = False) -> None:
     with settings.open_ledger(reading=True) as ledger:
         balance = ledger.balance(dataset_account(model.stored.dataset.name))
     left = None if model.price is None else balance.answers_left(model.price)
-    about = "one row" if schema.unit is None else "one person"
+    about = protected_one(schema.unit)
     certificate = model.certificate
     lines = [
         f"{name}, version {version.number} of {version.made}",
@@ -150,7 +151,7 @@ def export(
     write_onnx(model.stored, onnx)
     encoded = model.stored.encoder.style != "ordinal"
     columns = list(model.stored.schema.columns)
-    about = "one row" if model.stored.schema.unit is None else "one person"
+    about = protected_one(model.stored.schema.unit)
     takes = "encoded rows (see its metadata)" if encoded else ", ".join(columns)
     Output(as_json).result(
         {

@@ -17,6 +17,7 @@ import reticent
 from reticent.errors import ReticentError
 from reticent.glossary import glossary
 from reticent.home import KeyRecord, OidcSettings
+from reticent.service.dashboard.promises import number, sentence
 from reticent.service.dashboard.sessions import Session, Sessions
 from reticent.service.requests.access import require_admin
 from reticent.service.requests.problems import ProblemError, problem_of
@@ -57,6 +58,8 @@ class Dashboard:
         )
         # Words that pages link to where they are explained.
         self._templates.globals["glossary"] = glossary()
+        self._templates.globals["number"] = number
+        self._templates.filters["sentence"] = sentence
         self._templates.globals["oidc"] = settings.oidc is not None
 
     def page(self, name: str, status: int = 200, **facts: Any) -> HTMLResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 from starlette.requests import Request
@@ -17,7 +18,6 @@ from reticent.service.dashboard import views
 from reticent.service.dashboard.batches import Batch, read_batch, write_batch
 from reticent.service.dashboard.board import Dashboard, page_for
 from reticent.service.dashboard.forms import columns_of, fields_of, read_form, row_of
-from reticent.service.dashboard.promises import number
 from reticent.service.dashboard.sessions import Session
 from reticent.service.dashboard.snippets import snippets
 from reticent.service.requests.problems import ProblemError, problem_of
@@ -77,6 +77,7 @@ def _facts(service: Service, model: ServedModel, record: KeyRecord) -> dict[str,
         "model": view,
         "left": answers_left(model, str(client_account(record.client)), balances),
         "evidence": views.evidence_view(model),
+        "never_wears_out": model.lasting is not None and not model.lasting.local,
         "certificate": views.certificate_view(
             model.certificate,
             delta=model.delta,
@@ -109,7 +110,7 @@ async def try_model(
     except LedgerError:
         raise
     except (ProblemError, ReticentError) as error:
-        problem = _problem(request, error)
+        problem = _problem(request, error, many=False)
         outcome: dict[str, Any] = {
             "status": problem.status,
             "filled": form,
@@ -121,7 +122,7 @@ async def try_model(
         "paid": answered.paid,
         "left": answered.left,
         "sequence": answered.sequence,
-        "evidence": views.evidence_of(answered),
+        "evidence": views.evidence_of(model, answered),
     }
     return await _model_page(
         board, request, model, session, record, filled=form, row=row, answer=shown
@@ -148,7 +149,7 @@ async def ask_batch(
     except LedgerError:
         raise
     except (ProblemError, ReticentError) as error:
-        problem = _problem(request, error)
+        problem = _problem(request, error, many=True)
         outcome: dict[str, Any] = {
             "status": problem.status,
             "problem": problem,
@@ -170,8 +171,8 @@ def _columns(model: ServedModel, answered: PaidAnswers) -> dict[str, list[str]]:
     label = model.stored.schema.label
     name = "answer" if label is None else f"{label.name} (private answer)"
     columns = {name: [views.text_of(answer) for answer in answered.answers]}
-    if answered.evidence is not None:
-        columns["evidence"] = [number(value) for value in answered.evidence]
+    if answered.evidence is not None and views.has_evidence(model):
+        columns["evidence"] = list(map(views.evidence_text, answered.evidence))
     return columns
 
 
@@ -190,11 +191,24 @@ def _batch_view(
     }
 
 
-def _problem(request: Request, error: Exception) -> ProblemError:
+def _by_people(message: str, *, many: bool) -> str:
+    """Return an error with rows counted from 1, as the page's own table does.
+
+    A form of one row does not number it.
+    """
+    found = re.match(r"rows\[(\d+)\](, )?", message)
+    if found is None:
+        return message
+    where = f"row {int(found[1]) + 1}{found[2] or ''}" if many else ""
+    return where + message[found.end() :]
+
+
+def _problem(request: Request, error: Exception, *, many: bool) -> ProblemError:
     problem = error if isinstance(error, ProblemError) else None
     if problem is None and isinstance(error, ReticentError):
         problem = problem_of(error)
     if problem is None:
         raise error
+    problem.message = _by_people(problem.message, many=many)
     request.scope["reticent.outcome"]["code"] = problem.code
     return problem

@@ -16,8 +16,10 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from reticent._text import protected_one
 from reticent.guarantees import Certificate
 from reticent.home import BudgetSettings, KeyRecord, PeriodTotal, Role
+from reticent.ledger import AccountScope, Method
 from reticent.service.dashboard import views
 from reticent.service.dashboard.board import Dashboard, page_for
 from reticent.service.dashboard.forms import read_form
@@ -53,11 +55,12 @@ async def certificate_page(
 ) -> Response:
     """Show a certificate."""
     found, delta, total = await _certificate(board, request, record)
+    who = _about_certificate(board.service, found, total)
     return board.page(
         "certificate.html",
         record=record,
         csrf=session.csrf,
-        certificate=views.certificate_view(found, delta=delta),
+        certificate=views.certificate_view(found, delta=delta, who=who),
         total=total,
     )
 
@@ -85,6 +88,18 @@ async def _certificate(
     return found
 
 
+def _about_certificate(
+    service: Service, found: Certificate[Any], total: PeriodTotal | None
+) -> str:
+    """Say whom a certificate protects, by the models that rest on it."""
+    registry = service.registry
+    _, names = registry.certificates().get(found.id, (found, frozenset[str]()))
+    models = [registry.models[name] for name in names]
+    if not models and total is not None:  # it is the total of a dataset
+        models = [m for m in registry if m.stored.dataset.name == total.dataset]
+    return protected_one(*(model.stored.schema.unit for model in models))
+
+
 @page_for(admin=True)
 async def keys_page(
     board: Dashboard, request: Request, session: Session, record: KeyRecord
@@ -109,11 +124,13 @@ async def create_key(
     form = await read_form(request)
     board.sessions.check_form(request, session, form.get("csrf", ""))
     chosen = [name for name in board.service.registry.models if form.get(f"m-{name}")]
+    client = form.get("client", "").strip()
+    account = f"{AccountScope.CLIENT.value}:{client}"
     body = NewKey(
-        client=form.get("client", "").strip(),
+        client=client,
         role="admin" if form.get("role") == Role.ADMIN.value else "analyst",
         models=chosen or None,
-        budget=_budget(form),
+        budget=await asyncio.to_thread(_budget, form, board.service, account),
     )
     key, made, _ = await asyncio.to_thread(make_key, board.service, body, record.who)
     return await _keys_page(board, session, record, created=(key, made.as_dict()))
@@ -139,10 +156,10 @@ async def change_cap(
     """Set the cap of an account."""
     form = await read_form(request)
     board.sessions.check_form(request, session, form.get("csrf", ""))
-    budget = _budget(form)
+    account = form.get("account", "")
+    budget = await asyncio.to_thread(_budget, form, board.service, account)
     if budget is None:
         raise ProblemError(422, "invalid_body", "epsilon is needed.")
-    account = form.get("account", "")
     balance = await asyncio.to_thread(
         set_cap, board.service, account, budget, record.who
     )
@@ -150,13 +167,25 @@ async def change_cap(
     return await _keys_page(board, session, record, notice=notice)
 
 
-def _budget(form: dict[str, str]) -> BudgetSettings | None:
-    """Read the budget of a form; None if its epsilon was left empty."""
+def _budget(
+    form: dict[str, str], service: Service, account: str
+) -> BudgetSettings | None:
+    """Read the budget of a form; None if its epsilon was left empty.
+
+    A delta that was left empty stays as it is, and is the default for a new account.
+    """
     epsilon = form.get("epsilon", "").strip()
     if not epsilon:
         return None
-    delta = form.get("delta", "").strip() or "0"
-    method = form.get("method", "auto")
+    known = {str(each.account): each.cap for each in service.ledger.balances()}
+    cap, default = known.get(account), service.settings.client_budget
+    usual = 0.0 if default is None else default.delta
+    if cap is not None:
+        usual = cap.budget.delta
+    delta = form.get("delta", "").strip() or repr(usual)
+    # Sums of epsilon and delta cannot go on as any other sums.
+    added = cap is not None and cap.method is Method.BASIC and bool(cap.delta)
+    method = form.get("method", Method.BASIC.value if added else "auto")
     return _BUDGETS.validate_python(
         {"epsilon": epsilon, "delta": delta, "method": method}
     )

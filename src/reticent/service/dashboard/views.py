@@ -14,6 +14,7 @@ from reticent.service.activity import HOUR, Activity
 from reticent.service.dashboard.charts import HEIGHT, WIDTH, WINDOWS, Window, chart
 from reticent.service.dashboard.promises import (
     about,
+    about_account,
     number,
     price_text,
     promise_of,
@@ -38,12 +39,15 @@ _COUNTED = {
 }
 # A pace is measured over these hours, or since the first charge if that is later.
 _PACE_HOURS = 7 * 24
+_LEAST_HOURS = 24
 # The rest of a budget is nothing if the page shows 100 %.
 _ALL = 0.9995
 SPLITS = {"none": "nothing", "model": "model", "client": "client"}
 
 
-def bar(balance: Balance, activity: Activity | None = None) -> dict[str, Any]:
+def bar(
+    balance: Balance, activity: Activity | None = None, *, who: str
+) -> dict[str, Any]:
     """Return an account as a bar: what it promises, and how much of that is used."""
     share, kind = balance.share
     percent = min(100.0, 100.0 * share)
@@ -54,7 +58,7 @@ def bar(balance: Balance, activity: Activity | None = None) -> dict[str, Any]:
         "name": balance.account.name,
         "percent": round(percent, 1),
         "level": "full" if percent >= 90 else "high" if percent >= 66 else "fine",
-        "promise": promise_of_account(balance),
+        "promise": promise_of_account(balance, who=who),
         "answers": shown["answers"],
         "counted": f"{_COUNTED[balance.cap.method]}: {_KINDS[kind]} "
         f"{number(shown['spent'][kind])} of {number(shown['cap'][kind])}",
@@ -62,18 +66,28 @@ def bar(balance: Balance, activity: Activity | None = None) -> dict[str, Any]:
     }
 
 
+def _bar(service: Service, balance: Balance) -> dict[str, Any]:
+    who = about_account(balance.account, service.registry)
+    return bar(balance, service.activity, who=who)
+
+
 def lasts(balance: Balance, activity: Activity, now: int | None = None) -> str:
-    """Estimate when an account runs out, at the pace of the last few days."""
+    """Estimate when an account runs out, at the pace of the last few days.
+
+    Fits and releases are paid once, so they are no pace; nor is less than a day.
+    """
     share, kind = balance.share
     if share >= _ALL:
         return "nothing is left"
     end = int(time.time() if now is None else now) // HOUR + 1
     starts = [*range(end - _PACE_HOURS, end + 1)]
-    _, *recent = activity.spent(str(balance.account), starts)
+    before, *recent = activity.spent(str(balance.account), starts, by_clients=True)
     first = next((place for place, cost in enumerate(recent) if cost.answers), None)
     if first is None:
-        return "" if not balance.spent.answers else "nothing was spent in 7 days"
-    hours = max(24, _PACE_HOURS - first)
+        return "nothing was spent in 7 days" if before.answers else ""
+    hours = _PACE_HOURS if before.answers else _PACE_HOURS - first
+    if hours <= _LEAST_HOURS:  # the last one may have just begun
+        return ""
     pace = _share(balance, kind, recent) / hours
     if not pace > 0:
         return ""
@@ -113,7 +127,7 @@ def overview(
     )
     return {
         "read": None if complete else (service.activity.last, service.ledger.length()),
-        "bars": [bar(balance, service.activity) for balance in ranked[:MOST_BARS]],
+        "bars": [_bar(service, balance) for balance in ranked[:MOST_BARS]],
         "more_bars": max(0, len(ranked) - MOST_BARS),
         "models": [
             {
@@ -200,17 +214,32 @@ def model_view(model: ServedModel) -> dict[str, Any]:
     }
 
 
-def evidence_of(answered: PaidAnswers) -> str | None:
+def evidence_of(model: ServedModel, answered: PaidAnswers) -> str | None:
     """Return the evidence behind one answer as text; None if it has none."""
-    return None if answered.evidence is None else number(answered.evidence[0])
+    if answered.evidence is None or not has_evidence(model):
+        return None
+    return evidence_text(answered.evidence[0])
+
+
+def has_evidence(model: ServedModel) -> bool:
+    """Return whether records near a question vote on answers, and so use themselves up.
+
+    A released model answers otherwise, and what comes with its answers is noise.
+    """
+    return model.lasting is not None and model.lasting.local
+
+
+def evidence_text(value: float) -> str:
+    """Return evidence as text; noise can make it less than nothing."""
+    return number(max(0.0, value))
 
 
 def evidence_view(model: ServedModel) -> dict[str, Any] | None:
-    """Return how much evidence answers had, as a chart; None if they have none.
+    """Return how much evidence answers had, as a chart; None if nothing is used up.
 
     Only numbers that were released with answers enter.
     """
-    if model.lasting is None:
+    if model.lasting is None or not model.lasting.local:
         return None
     points = model.lasting.evidence()
     most = max([1.0, *(point.evidence for point in points)])
@@ -226,7 +255,7 @@ def evidence_view(model: ServedModel) -> dict[str, Any] | None:
                 "height": round(height, 1),
                 "colour": 0,
                 "text": f"questions {point.first} to {point.last}: "
-                f"{number(point.evidence)}",
+                f"{evidence_text(point.evidence)}",
             }
         )
     asked = points[-1].last if points else 0
@@ -238,8 +267,8 @@ def evidence_view(model: ServedModel) -> dict[str, Any] | None:
         "along": [f"question {points[0].first if points else 1}", f"{asked}"],
         "legend": [],
         "asked": asked,
-        "first": number(points[0].evidence) if points else "",
-        "latest": number(points[-1].evidence) if points else "",
+        "first": evidence_text(points[0].evidence) if points else "",
+        "latest": evidence_text(points[-1].evidence) if points else "",
     }
 
 
@@ -265,7 +294,7 @@ def tree(certificate: Certificate[Any]) -> dict[str, Any]:
 
 
 def certificate_view(
-    certificate: Certificate[Any], *, delta: float = 0.0, who: str = "one person"
+    certificate: Certificate[Any], *, delta: float = 0.0, who: str
 ) -> dict[str, Any]:
     """Return what a certificate's page shows."""
     return {
@@ -296,7 +325,7 @@ def keys_view(service: Service) -> dict[str, Any]:
             for record in reversed(records)
         ],
         "accounts": [
-            bar(balance, service.activity)
+            _bar(service, balance)
             for balance in service.ledger.balances()
             if balance.cap.relation != RECORDS
         ],

@@ -313,7 +313,7 @@ def _level(body: dict[str, Any], model: ServedModel) -> float:
         raise ProblemError(
             422, "invalid_body", "abstain_below must be a number, at least 0."
         )
-    return float(wanted)
+    return model.lasting.level(float(wanted))
 
 
 def _evidence(
