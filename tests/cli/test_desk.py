@@ -107,7 +107,7 @@ def test_a_typing_error_in_a_number_is_not_paid_for(run, queries, tmp_path):
     wrong.write_text(f"{lines[0]}\n{','.join(['410', *age[1:]])}\n")
     before = answers_spent(run)
     said = run("predict", "income", wrong, code=2).err
-    assert "row 1, column 'age'" in said
+    assert "line 2, column 'age'" in said
     assert "--clip" in said
     assert "410" not in said
     assert answers_spent(run) == before
