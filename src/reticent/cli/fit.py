@@ -34,7 +34,7 @@ from reticent.home import (
     total_over_periods,
     train_and_store,
 )
-from reticent.ledger import NO_SPEND, Charge
+from reticent.ledger import NO_SPEND, Balance, Charge
 from reticent.prediction import promised_by
 from reticent.schemas import Schema
 
@@ -243,10 +243,17 @@ def fit(
         verbose=sys.stderr.isatty(),
     )
     declared = read_schema(schema, separator, encoding, decimal, thousands)
-    place = Home.at(home)
+    _train(output, Home.at(home), data, declared, options)
+
+
+def _train(
+    output: Output, place: Home, data: Path, schema: Schema, options: FitOptions
+) -> None:
     first = not place.config.exists()
-    model = train_and_store(place, data, declared, options, note=output.note)
-    _report(output, place, model, options, declared, first=first)
+    model = train_and_store(place, data, schema, options, note=output.note)
+    _report(output, place, model, options, schema)
+    if first:
+        _warn(output, place)
 
 
 def _report(
@@ -255,8 +262,6 @@ def _report(
     model: Any,
     options: FitOptions,
     schema: Schema,
-    *,
-    first: bool,
 ) -> None:
     about = protected_one(schema.unit)
     known = DatasetBudget(place, options.dataset).balance()
@@ -277,23 +282,10 @@ def _report(
     else:
         charge = Charge.of(model.certificate_)
         answers = known.answers_left(charge)
-        more = "answer" if known.spent == NO_SPEND else "more answer"
-        lines.insert(0, f"{options.name}: {model.shard_choice_.reason}.")
-        chosen = "" if options.budget is not None else _of_whom(options)
-        lines.append(
-            f"A budget of {known.cap.budget}{chosen} covers {counted(answers, more)}."
-        )
-        relation = known.cap.relation
-        lines.append(guess_in_words(promised_by(known), about=about, relation=relation))
         client = place.settings().client_budget
         per_client = None if client is None else client.cap().answers_left(charge)
-        if per_client is not None and per_client < answers:
-            lines.append(
-                f"One client may have at most {per_client} of them."
-                if per_client
-                else "A client that is new may have none of them, before its cap is "
-                "raised."
-            )
+        lines.insert(0, f"{options.name}: {model.shard_choice_.reason}.")
+        lines += _about_answers(known, options, about, answers, per_client)
     if known is not None and options.paid_once:
         lines.append(
             f"All models of {options.dataset!r} together may spend {known.cap.budget}; "
@@ -302,8 +294,6 @@ def _report(
     total = _over_periods(place, options.dataset, model.certificate_)
     if total is not None:
         lines += [total.sentence(), str(total.certificate)]
-    if first:
-        _warn(output, place)
     lines.append(f"Serve it with: reticent serve --home {place.path}")
     found = {
         "model": options.name,
@@ -329,6 +319,29 @@ def _foreseen(model: Any, options: FitOptions) -> list[str]:
     if not isinstance(expected, ReleaseExpectation) or options.measure is not None:
         return [told]
     return [told, _LASTING_UNMEASURED if options.lasting else _NOT_YOUR_TABLE]
+
+
+def _about_answers(
+    known: Balance,
+    options: FitOptions,
+    about: str,
+    answers: int,
+    per_client: int | None,
+) -> list[str]:
+    more = "answer" if known.spent == NO_SPEND else "more answer"
+    chosen = "" if options.budget is not None else _of_whom(options)
+    relation = known.cap.relation
+    lines = [
+        f"A budget of {known.cap.budget}{chosen} covers {counted(answers, more)}.",
+        guess_in_words(promised_by(known), about=about, relation=relation),
+    ]
+    if per_client is not None and per_client < answers:
+        lines.append(
+            f"One client may have at most {per_client} of them."
+            if per_client
+            else "A client that is new may have none of them, before its cap is raised."
+        )
+    return lines
 
 
 def _about_lasting(model: Any, options: FitOptions) -> list[str]:

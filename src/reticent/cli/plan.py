@@ -18,6 +18,10 @@ from reticent.planning import Plan
 from reticent.planning import plan as make_plan
 from reticent.schemas import NumericTarget, Schema
 
+UnitRows = Annotated[
+    int | None,
+    typer.Option(help="The largest number of rows of one person.", show_default="1"),
+]
 Accuracy = Annotated[
     float | None, typer.Option(help="Accuracy wanted: says how many rows it takes.")
 ]
@@ -55,12 +59,7 @@ def plan(
         int | None, typer.Option(help="VC dimension for the lower bound.")
     ] = None,
     public: Annotated[int, typer.Option(help="Public rows without labels.")] = 0,
-    unit_rows: Annotated[
-        int | None,
-        typer.Option(
-            help="The largest number of rows of one person.", show_default="1"
-        ),
-    ] = None,
+    unit_rows: UnitRows = None,
     accuracy: Accuracy = None,
     base_accuracy: BaseAccuracy = None,
     linear_accuracy: LinearAccuracy = None,
@@ -101,17 +100,23 @@ def plan(
     if plot is not None:
         found.plot(plot)
         output.note(f"drawn: {plot}")
+    if declared is not None and unit_rows is None:
+        _warn_of_units(output, declared, rows)
     about = protected_one() if declared is None else protected_one(declared.unit)
-    if declared is not None and declared.unit is not None and unit_rows is None:
-        output.note(
-            f"warning: the schema protects all rows of one {declared.unit!r} together, "
-            f"and this plan takes {rows} rows for {rows} units. Give --unit-rows, the "
-            "most rows that one of them has, or the number of units as --rows."
-        )
     meaning = in_plain_words(Budget(epsilon, delta), about=about)
     output.result(
         json.loads(found.to_json()), [*str(found).splitlines(), meaning, *_next(found)]
     )
+
+
+def _warn_of_units(output: Output, schema: Schema, rows: int) -> None:
+    """Say that a unit may have several rows, if nobody has said how many."""
+    if schema.unit is not None:
+        output.note(
+            f"warning: the schema protects all rows of one {schema.unit!r} together, "
+            f"and this plan takes {rows} rows for {rows} units. Give --unit-rows, the "
+            "most rows that one of them has, or the number of units as --rows."
+        )
 
 
 def _next(found: Plan) -> list[str]:

@@ -124,10 +124,8 @@ def predict(
                 "each request a key of its own; nothing was charged."
             ) from None
     found = _found(served, answered, below)
-    local = served.lasting is not None and served.lasting.local
     # With a file, the answers are in it; the screen has what they cost.
-    shown = _lines(found, local=local) if output is None else []
-    said.result(found, shown)
+    said.result(found, _lines(served, found) if output is None else [])
     for line in _costs(served, answered, client):
         said.note(line)
     if output is not None:
@@ -156,8 +154,8 @@ def _found(served: ServedModel, answered: PaidAnswers, below: float) -> dict[str
     return found
 
 
-def _lines(found: dict[str, Any], *, local: bool) -> list[str]:
-    if not local:
+def _lines(served: ServedModel, found: dict[str, Any]) -> list[str]:
+    if served.lasting is None or not served.lasting.local:
         return [str(answer) for answer in found["answers"]]
     few = "too little evidence"
     return [
