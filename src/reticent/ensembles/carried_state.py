@@ -95,7 +95,7 @@ def _is_blank(owner: Any) -> bool:
 
 
 def _held(value: Any) -> list[Any]:
-    """Return what an object that is no estimator holds."""
+    """Return what an object holds if it is not an estimator."""
     if isinstance(value, dict):
         return [*value.values()]
     if isinstance(value, _MANY):

@@ -148,11 +148,11 @@ def fit_shards(
     The model of a shard is a function of that shard's rows, of its own seeds and of
     public facts (the estimator, the container, names and order of columns). Every
     ``random_state`` parameter left None is set to a number drawn from `source` for
-    this shard before any record is read. So are the generators of the process
-    (`numpy.random` and `random`), if the estimator may draw from them; they are put
-    back afterwards. An exception while a shard is fitted ends only that shard's fit;
-    warnings and output are suppressed. If a worker dies, its shards are fitted again
-    from the same rows and seeds. For base estimators that draw from any other
+    this shard before any record is read. If the estimator may draw from the generators
+    of the process (`numpy.random` and `random`), those are seeded with the number of
+    the shard, and put back afterwards. An exception while a shard is fitted ends only
+    that shard's fit; warnings and output are suppressed. If a worker dies, its shards
+    are fitted again from the same rows and seeds. For base estimators that draw from any other
     generator, this holds in distribution, but a seed does not make them reproducible.
     """
     check_base_estimator(estimator)
@@ -228,15 +228,13 @@ def _fit_each(
     """Fit all shards; those lost with a dying worker are fitted again."""
     names = _unseeded_parameters(estimator)
     seeds = _draw_seeds(n_shards, len(names), source)
-    # One more for the generators of the process, whatever the estimator is.
-    others = _draw_seeds(n_shards, 1, source)[:, 0]
     fitted: list[tuple[Any, str | None]] = []
 
     def tasks() -> Iterator[Any]:
         for shard in range(len(fitted), n_shards):
             settings = dict(zip(names, seeds[shard].tolist(), strict=True))
             data = ShardData(*shard_rows(shard))
-            yield delayed(_fit_one)(estimator, data, settings, int(others[shard]))
+            yield delayed(_fit_one)(estimator, data, settings, shard)
 
     attempts = 0
     while len(fitted) < n_shards:
@@ -302,16 +300,16 @@ class ShardData:
 
 
 def _fit_one(
-    estimator: Any, data: ShardData, settings: dict[str, int], seed: int
+    estimator: Any, data: ShardData, settings: dict[str, int], shard: int
 ) -> tuple[Any, str | None]:
     with without_streams, without_warnings:
         model = clone(estimator, safe=False)
         if settings:
             model.set_params(**settings)
         try:
-            with own_generators(model, seed):
+            with own_generators(model, shard):
                 model.fit(data.X, data.y)
-        except BaseException as error:  # a failure may depend on one record
+        except BaseException as error:  # (a failure may depend on one record)
             if must_pass(error):
                 raise
             return None, f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Random generators of the whole process, set anew for each shard's model.
+"""Random generators of the whole process, set for each shard's model.
 
 A base estimator may draw from the generators of `numpy.random` or `random`:
 scikit-learn does so wherever a ``random_state`` stays None. What one model draws would
@@ -40,7 +40,7 @@ def own_generators(model: Any, seed: int) -> AbstractContextManager[None]:
     it draws from `numpy.random`, `random` and its own parameters only, and if no other
     part of the program draws from these generators at the same time.
     """
-    return _set_anew(seed) if may_draw(model) else nullcontext()
+    return _set_apart(seed) if may_draw(model) else nullcontext()
 
 
 def may_draw(model: Any) -> bool:
@@ -58,7 +58,7 @@ def may_draw(model: Any) -> bool:
 
 
 @contextmanager
-def _set_anew(seed: int) -> Iterator[None]:
+def _set_apart(seed: int) -> Iterator[None]:
     with _turn:
         generator = np.random.get_bit_generator()  # type: ignore[attr-defined]
         state = np.random.get_state(legacy=False)  # noqa: NPY002 (it is put back)

@@ -97,7 +97,7 @@ class AdaptiveSession(SessionCore):
     the bits do not cover it the session closes, for every object with its ledger and
     name. If the ledger fails just then, the charge is not stored, and only the object
     that ran the step is closed. The others cannot know of it: their bounds do not
-    count this one failure, so go on with none of them. Rows must be independent draws
+    count this one failure, so use none of them further. Rows must be independent draws
     that nobody has used before. Steps are code that sees all rows; the certificate
     states what is assumed of it.
 
