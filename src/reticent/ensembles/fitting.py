@@ -152,8 +152,9 @@ def fit_shards(
     of the process (`numpy.random` and `random`), those are seeded with the number of
     the shard, and put back afterwards. An exception while a shard is fitted ends only
     that shard's fit; warnings and output are suppressed. If a worker dies, its shards
-    are fitted again from the same rows and seeds. For base estimators that draw from any other
-    generator, this holds in distribution, but a seed does not make them reproducible.
+    are fitted again from the same rows and seeds. For base estimators that draw from
+    any other generator, this holds in distribution, but a seed does not make them
+    reproducible.
     """
     check_base_estimator(estimator)
     X = as_table(X)
