@@ -256,6 +256,10 @@ def test_snapshots_are_taken_while_answering(tmp_path, monkeypatch):
     interface = LastingInterface(toy_predictor(), snapshots=SnapshotFile(file, SIGNER))
     interface.ask([[1]])
     assert SnapshotFile(file, SIGNER).read().version == 2
+    # One of an earlier version is not read; everything is replayed instead.
+    former = file.read_bytes().replace(b"snapshot 2", b"snapshot 1", 1)
+    file.write_bytes(former)
+    assert SnapshotFile(file, SIGNER).read() is None
     file.unlink()
     os.rmdir(tmp_path)  # a place that cannot be written does not stop answers
     assert interface.ask([[2]]).n_new == 1

@@ -25,6 +25,7 @@ from reticent.prediction import (
     total_key,
 )
 from reticent.prediction.lasting import histories as states
+from reticent.prediction.neighbors.spending import Lessons
 from reticent.schemas import (
     Categorical,
     ClassLabel,
@@ -449,6 +450,20 @@ def test_a_model_of_an_earlier_version_does_not_say_where_its_log_is(
     with pytest.raises(NotDeployableError, match="log is elsewhere"):
         kind.unpack(Packed(facts, packed.arrays), encoder, model.certificate_)
     begin_log(found.law_, ledger)
+
+
+def test_a_model_of_an_earlier_version_has_learned_nothing_yet():
+    model = fitted("2")
+    encoder, kind = Encoder(schema_of("2"), style="ordinal"), kind_of(model)
+    packed = kind.pack(model, encoder)
+    facts = {**packed.parameters, "labels": "values"}
+    assert len(facts["lessons"]) == Lessons.length()
+    facts["lessons"] = [0.0] * 34
+    found = kind.unpack(Packed(facts, packed.arrays), encoder, model.certificate_)
+    assert found.law_.lessons.as_list() == Lessons().as_list()
+    facts["lessons"] = [0.0] * 33
+    with pytest.raises(ModelFileError, match="'lessons'"):
+        kind.unpack(Packed(facts, packed.arrays), encoder, model.certificate_)
 
 
 def test_a_total_is_charged_once_though_the_rest_would_pay_it_in_another_form(
